@@ -1,0 +1,108 @@
+"""
+Settings, and the only reader of the environment and of settings files.
+
+Layers, later ones win: the defaults below, `<home>/config.toml`, the project's `.mnemolog.toml`,
+`MNEMOLOG_*` variables. A project's file comes with other people's code, so it may only set what
+cannot reach another memory, and never a secret.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import platformdirs
+
+from store import tenant
+from store.errors import ConfigError
+
+PROJECT_FILE = ".mnemolog.toml"
+_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion"})
+
+
+class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set, each with its default."""
+
+    tenant: str = tenant.DEFAULT
+    project: str | None = None
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 7437
+    embedder: str = "lexical"
+    fusion: Literal["rrf", "weighted"] = "rrf"
+    top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.15
+    # the server starts a build once this many events wait in the tail and nobody asks; 0: never
+    build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one process, and where each came from."""
+
+    home: Path
+    choices: Choices = field(default_factory=Choices)
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def token_file(self) -> Path:
+        return self.home / "token"
+
+    @property
+    def server_file(self) -> Path:
+        return self.home / "server.json"
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.home / "dagster"
+
+
+def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings as seen from `cwd`; raise ConfigError naming the file and the key."""
+    home = Path(
+        environ.get("MNEMOLOG_HOME") or platformdirs.user_data_dir("mnemolog", appauthor=False)
+    ).expanduser()
+    merged: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    root = tenant.git_root(cwd) if cwd else None
+    layers = [(str(home / "config.toml"), _user_file(home / "config.toml"))]
+    if root is not None:
+        layers.append((str(root / PROJECT_FILE), _project_file(root / PROJECT_FILE)))
+    layers.append(("environment", _environment(environ)))
+    for name, values in layers:
+        try:
+            msgspec.convert(values, Choices, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{name}: {error}") from error
+        merged |= values
+        origin |= dict.fromkeys(values, name)
+    return Settings(home, msgspec.convert(merged, Choices, strict=False), origin)
+
+
+def _user_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def _project_file(path: Path) -> dict[str, Any]:
+    values = _user_file(path)
+    if forbidden := sorted(values.keys() - _PROJECT_MAY_SET):
+        raise ConfigError(
+            f"{path} may not set {', '.join(forbidden)}: a project's file may set only "
+            f"{', '.join(sorted(_PROJECT_MAY_SET))}; put the rest into your own config.toml"
+        )
+    return values
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    names = Choices.__struct_fields__
+    return {
+        name: value
+        for name in names
+        if (value := environ.get(f"MNEMOLOG_{name.upper()}")) is not None
+    }

@@ -1,0 +1,110 @@
+"""
+Every error mnemolog raises on purpose, in one tree, so that a caller can catch as much as it means
+to.
+
+MnemologError
+├── InvalidInput            what the caller sent cannot be used: mend the call
+│   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
+│   ├── JunkText            a text that is empty, a placeholder or our own injected block
+│   └── IdConflict          this id was already used for something else
+├── NotFound                no such memory or tenant
+├── ConfigError             a settings file or variable that cannot be used
+├── LogError                the event log could not do it; nothing was written
+│   ├── LogBusy             another process holds the log
+│   ├── LogFull             the disk is full
+│   ├── LogReadOnly         the file, folder or disk does not let us write
+│   ├── LogForeign          the file is not a mnemolog log
+│   ├── LogVersion          the log was written by a newer mnemolog
+│   └── LogCorrupt          the log's own pages or an event's hash are wrong
+├── SnapshotError           a derived file; always mended by a build
+│   ├── SnapshotDamaged     missing, short, or its bytes do not match the manifest
+│   └── NoManifest          nothing was published yet
+├── BuildBusy               another build of this tenant is running
+├── BuildRefused            the checks did not pass; the last good manifest stays
+├── EmbedderError           the embedding model did not answer, or not with what was asked
+└── SourceError             an import's source cannot be read
+"""
+
+
+class MnemologError(Exception):
+    """The base of all of them. The message names the thing and the cure."""
+
+
+class InvalidInput(MnemologError):
+    pass
+
+
+class InvalidName(InvalidInput):
+    pass
+
+
+class JunkText(InvalidInput):
+    pass
+
+
+class IdConflict(InvalidInput):
+    pass
+
+
+class NotFound(MnemologError):
+    pass
+
+
+class ConfigError(MnemologError):
+    pass
+
+
+class LogError(MnemologError):
+    pass
+
+
+class LogBusy(LogError):
+    pass
+
+
+class LogFull(LogError):
+    pass
+
+
+class LogReadOnly(LogError):
+    pass
+
+
+class LogForeign(LogError):
+    pass
+
+
+class LogVersion(LogError):
+    pass
+
+
+class LogCorrupt(LogError):
+    pass
+
+
+class SnapshotError(MnemologError):
+    pass
+
+
+class SnapshotDamaged(SnapshotError):
+    pass
+
+
+class NoManifest(SnapshotError):
+    pass
+
+
+class BuildBusy(MnemologError):
+    pass
+
+
+class BuildRefused(MnemologError):
+    pass
+
+
+class EmbedderError(MnemologError):
+    pass
+
+
+class SourceError(MnemologError):
+    pass

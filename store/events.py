@@ -1,0 +1,254 @@
+"""
+The kinds of event: one frozen value for each, to and from JSON.
+
+An event says that something happened; nothing in it is ever changed. What can be computed from
+events (use counts, duplicates, what is current) is never an event but a projection's business.
+A kind this version does not know is read as `Unknown` and left out of every projection, so a log
+written by a later version can still be read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from ulid import ULID
+
+MemoryKind = Literal[
+    "fact",
+    "decision",
+    "lesson",
+    "goal",
+    "pattern",
+    "bugfix",
+    "context",
+    "antipattern",
+    "insight",
+    "preference",
+    "milestone",
+    "activity",
+    "raw_turn",
+    "observation",
+    "summary",
+]
+Tier = Literal["auto", "working", "episodic", "semantic"]
+Trust = Literal["user", "agent", "tool", "web"]
+Relation = Literal["cause", "support", "conflict", "derived"]
+GoalStatus = Literal["open", "done", "dropped", "blocked"]
+
+MEMORY_KINDS: tuple[str, ...] = get_args(MemoryKind)
+TIERS: tuple[str, ...] = get_args(Tier)
+TRUSTS: tuple[str, ...] = get_args(Trust)
+GOAL_STATUSES: tuple[str, ...] = get_args(GoalStatus)
+
+Unit = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[int, msgspec.Meta(gt=0, le=100 * 366 * 86_400)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Id = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")]
+Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Key = Annotated[str, msgspec.Meta(pattern=r"\A[^\s.][^\s]*\.[^\s]*[^\s.]\Z", max_length=200)]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an event says beyond its envelope."""
+
+
+class Recorded(Body, frozen=True, kw_only=True):
+    """A memory was made; the event's id is the memory's id.
+
+    `key` ("deploy.region") makes it a keyed fact: the newest of a key in a project holds, the
+    older ones are kept as its history. `chain` names the milestones that follow one another.
+    `created_at` is when it happened, where that is not when it was written down.
+    """
+
+    content: str
+    kind: MemoryKind = "fact"
+    context: str | None = None
+    action: str | None = None
+    result: str | None = None
+    tags: tuple[Tag, ...] = ()
+    source: Name | None = None
+    created_by: Name | None = None
+    importance: Unit | None = None
+    score: Unit | None = None
+    pinned: bool = False
+    tier: Tier = "auto"
+    parent_id: Id | None = None
+    source_ids: tuple[Id, ...] = ()
+    insight_type: Name | None = None
+    key: Key | None = None
+    value: str | None = None
+    chain: Name | None = None
+    status: GoalStatus | None = None
+    progress: Unit | None = None
+    ttl_s: Seconds | None = None
+    created_at: datetime | None = None
+    metadata: dict[str, Any] = {}
+
+
+class Revised(Body, frozen=True, kw_only=True):
+    """Some fields of a memory were replaced; None leaves a field as it is."""
+
+    content: str | None = None
+    context: str | None = None
+    action: str | None = None
+    result: str | None = None
+    tags: tuple[Tag, ...] | None = None
+    importance: Unit | None = None
+    tier: Tier | None = None
+    status: GoalStatus | None = None
+    progress: Unit | None = None
+    ttl_s: Seconds | None = None
+    metadata: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Superseded(Body, frozen=True, kw_only=True):
+    """A newer memory took this one's place; both stay readable."""
+
+    by: Id
+    reason: str | None = None
+
+
+class Archived(Body, frozen=True, kw_only=True):
+    """Put away: recalled only when the archive is asked for."""
+
+    reason: str | None = None
+
+
+class Forgotten(Body, frozen=True, kw_only=True):
+    """A tombstone: never recalled again, unless restored."""
+
+    reason: str | None = None
+
+
+class Restored(Body, frozen=True, kw_only=True):
+    """Forgotten, archived, superseded or expired before, and current again."""
+
+    reason: str | None = None
+
+
+class Pinned(Body, frozen=True, kw_only=True):
+    pinned: bool = True
+
+
+class Linked(Body, frozen=True, kw_only=True):
+    """A reasoning edge from the subject to another memory."""
+
+    target: Id
+    relation: Relation
+
+
+class Hit(msgspec.Struct, frozen=True):
+    id: str
+    score: float
+    confidence: float
+
+
+class Recalled(Body, frozen=True, kw_only=True):
+    """The receipt of one recall: what was asked, from which state, what came back."""
+
+    query: str
+    mode: str
+    manifest: int | None
+    watermark: int
+    hits: tuple[Hit, ...]
+    dropped: dict[str, int]
+    took_us: int
+
+
+class Rated(Body, frozen=True, kw_only=True):
+    """A person or an agent said whether a recalled memory helped; -1 harmful, 1 decisive."""
+
+    verdict: Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
+    reason: str | None = None
+
+
+class Unknown(Body, frozen=True, kw_only=True):
+    """An event of a kind that a later version of mnemolog added."""
+
+    kind: str
+
+
+KINDS: Mapping[str, type[Body]] = {
+    "recorded": Recorded,
+    "revised": Revised,
+    "superseded": Superseded,
+    "archived": Archived,
+    "forgotten": Forgotten,
+    "restored": Restored,
+    "pinned": Pinned,
+    "linked": Linked,
+    "recalled": Recalled,
+    "rated": Rated,
+}
+# Events that change no memory: they never make a memory fresh and are worth no rebuild alone.
+RECEIPTS = frozenset({"recalled"})
+
+_kind_of = {body: kind for kind, body in KINDS.items()}
+_decoders = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `at` is microseconds UTC; `seq` is 0 until the log gave it one."""
+
+    id: str
+    at: int
+    body: Body
+    subject: str
+    project: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    trust: Trust = "user"
+    seq: int = 0
+
+    @property
+    def kind(self) -> str:
+        return self.body.kind if isinstance(self.body, Unknown) else _kind_of[type(self.body)]
+
+    def numbered(self, seq: int) -> "Event":
+        return replace(self, seq=seq)
+
+
+def encode(body: Body) -> str:
+    """Return the body as JSON, keys in declared order, fields at their default left out."""
+    return msgspec.json.encode(body).decode()
+
+
+def decode(kind: str, body: str) -> Body:
+    """Return the body that `encode` wrote; a kind of a later version gives `Unknown`.
+
+    Raise msgspec.ValidationError or DecodeError where the JSON is not of that kind.
+    """
+    decoder = _decoders.get(kind)
+    return Unknown(kind=kind) if decoder is None else decoder.decode(body)
+
+
+def new_id(at: int) -> str:
+    """Return a fresh ULID for a moment in microseconds."""
+    return str(ULID.from_timestamp(max(at, 0) / 1e6))
+
+
+def derived_id(at: int, *parts: str) -> str:
+    """Return the ULID that always stands for `parts`: reading a source twice adds nothing twice."""
+    digest = sha256("\x00".join(parts).encode()).digest()
+    return str(ULID.from_bytes((max(at, 0) // 1000).to_bytes(6, "big") + digest[:10]))
+
+
+def micros(moment: datetime) -> int:
+    """Return microseconds since 1970 UTC; a moment without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1_000_000)
+
+
+def moment(at: int) -> datetime:
+    """Return the UTC datetime of microseconds since 1970."""
+    return datetime.fromtimestamp(at / 1_000_000, UTC)
+
+
+def isoformat(at: int) -> str:
+    """Return microseconds as people and programs read them: 2026-11-20T13:08:56Z."""
+    return moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")

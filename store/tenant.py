@@ -1,0 +1,157 @@
+"""
+Tenant: one isolated memory, a directory holding one log and what is derived from it.
+
+No query ever needs a tenant filter, because no file holds two tenants. Inside a tenant a memory may
+belong to a project; which one is found from the working directory, the same for all worktrees.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from store.errors import InvalidName, NotFound
+
+DEFAULT = "default"
+_TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_PROJECT = re.compile(r"[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Where one tenant's files lie. Nothing is read or made by naming them."""
+
+    name: str
+    root: Path
+
+    @property
+    def log(self) -> Path:
+        return self.root / "log.sqlite"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.root / "snapshots"
+
+    @property
+    def manifests(self) -> Path:
+        return self.root / "manifests"
+
+    @property
+    def head(self) -> Path:
+        return self.root / "HEAD"
+
+    @property
+    def candidate(self) -> Path:
+        return self.root / "candidate"
+
+    @property
+    def refused(self) -> Path:
+        return self.root / "refused.json"
+
+    @property
+    def build_lock(self) -> Path:
+        return self.root / "build.lock"
+
+    @property
+    def exists(self) -> bool:
+        return self.log.exists()
+
+
+def tenant(home: Path, name: str = DEFAULT) -> Tenant:
+    """Return the tenant called `name`; raise InvalidName for what could leave its folder."""
+    if not _TENANT.fullmatch(name):
+        raise InvalidName(
+            f"{name!r} is no tenant's name: use 1 to 63 of a-z 0-9 _ -, a letter or digit first"
+        )
+    return Tenant(name, home / "tenants" / name)
+
+
+def existing(home: Path, name: str = DEFAULT) -> Tenant:
+    """Return the tenant called `name`; raise NotFound where it was never made."""
+    found = tenant(home, name)
+    if not found.exists:
+        raise NotFound(
+            f"no tenant {name!r} in {home}: make it with `mnemolog --tenant {name} init`"
+        )
+    return found
+
+
+def tenants(home: Path) -> Iterator[Tenant]:
+    """Yield every tenant of a home, by name."""
+    folder = home / "tenants"
+    if folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            if _TENANT.fullmatch(path.name) and (found := Tenant(path.name, path)).exists:
+                yield found
+
+
+def checked_project(name: str) -> str:
+    """Return a project's name as given; raise InvalidName where it is none."""
+    if not _PROJECT.fullmatch(name) or ".." in name.split("/"):
+        raise InvalidName(
+            f"{name!r} is no project's name: use letters, digits and ._@/~+- (up to 200), no `..`"
+        )
+    return name
+
+
+def project_of(directory: Path) -> str | None:
+    """Return the project a working directory belongs to; None outside any git repository.
+
+    It is the origin remote (github.com/pallets/flask) where there is one, so that clones and
+    worktrees share it, else the repository's folder name and a digest of its path. Only files
+    under `.git` are read; git itself is not run.
+    """
+    for folder in (directory.absolute(), *directory.absolute().parents):
+        git = _git_folder(folder / ".git")
+        if git is not None:
+            remote = _origin(git / "config")
+            home = git.parent if git.name == ".git" else git
+            return remote or f"{_plain(home.name)}@{sha256(str(home).encode()).hexdigest()[:8]}"
+    return None
+
+
+def git_root(directory: Path) -> Path | None:
+    """Return the work tree a directory lies in; None outside any."""
+    for folder in (directory.absolute(), *directory.absolute().parents):
+        if (folder / ".git").exists():
+            return folder
+    return None
+
+
+def _git_folder(path: Path) -> Path | None:
+    """Return the repository behind a `.git` folder, or behind a worktree's `.git` file."""
+    if path.is_dir():
+        return path.resolve()
+    if not path.is_file():
+        return None
+    target = path.read_text(errors="replace").strip().removeprefix("gitdir:").strip()
+    worktree = (path.parent / target).resolve()
+    common = worktree / "commondir"
+    if common.is_file():
+        return (worktree / common.read_text().strip()).resolve()
+    return worktree if worktree.is_dir() else None
+
+
+_ORIGIN = re.compile(r'\[remote "origin"\]([^\[]*)')
+_URL = re.compile(r"^\s*url\s*=\s*(\S+)", re.MULTILINE)
+
+
+def _origin(config: Path) -> str | None:
+    if not config.is_file():
+        return None
+    section = _ORIGIN.search(config.read_text(errors="replace"))
+    url = _URL.search(section[1]) if section else None
+    if url is None:
+        return None
+    # https://user:secret@host/owner/repo.git and git@host:owner/repo.git are both host/owner/repo
+    bare = re.sub(r"^[a-z+]+://", "", url[1], flags=re.IGNORECASE)
+    bare = re.sub(r"^[^@/]*@", "", bare)
+    bare = re.sub(r"^([^/:]+):(?:\d+/)?", r"\1/", bare)
+    name = "/".join(_plain(part) for part in bare.removesuffix("/").removesuffix(".git").split("/"))
+    name = name.strip("/")
+    return name if _PROJECT.fullmatch(name) and ".." not in name.split("/") else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+") or "repo"
