@@ -30,9 +30,9 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     project: str | None = None
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 7437
     embedder: str = "lexical"
-    fusion: Literal["rrf", "weighted"] = "rrf"
+    fusion: Literal["rrf", "weighted"] = "weighted"
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
-    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.15
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.4
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
 

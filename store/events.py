@@ -9,7 +9,7 @@ written by a later version can still be read.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, Any, Literal, get_args
 
@@ -238,17 +238,20 @@ def derived_id(at: int, *parts: str) -> str:
     return str(ULID.from_bytes((max(at, 0) // 1000).to_bytes(6, "big") + digest[:10]))
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def micros(moment: datetime) -> int:
     """Return microseconds since 1970 UTC; a moment without a zone is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000_000)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def moment(at: int) -> datetime:
     """Return the UTC datetime of microseconds since 1970."""
-    return datetime.fromtimestamp(at / 1_000_000, UTC)
+    return _EPOCH + timedelta(microseconds=at)
 
 
 def isoformat(at: int) -> str:
     """Return microseconds as people and programs read them: 2026-11-20T13:08:56Z."""
-    return moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment(at).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -21,4 +21,7 @@ def contains(text: str) -> bool:
 
 def strip(text: str) -> str:
     """Return the text without any block of ours; a block without its end is taken to the end."""
-    return _BLOCK.sub("", text).strip() if contains(text) else text
+    if not contains(text):
+        return text
+    # what stood around a block may be another one's opening: that one is taken to the end too
+    return _BLOCK.sub("", text).partition(OPENING)[0].strip()

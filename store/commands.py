@@ -1,0 +1,272 @@
+"""
+What a caller may ask of a memory: checked here, then turned into events.
+
+Every surface (CLI, HTTP, importers, jobs) goes through these functions, so a rule stands once. The
+log redacts secrets itself; here texts are checked and our own injected blocks are taken out.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from store import frame, redact
+from store.errors import InvalidInput, JunkText, NotFound
+from store.events import (
+    Archived,
+    Body,
+    Event,
+    Forgotten,
+    Id,
+    Linked,
+    Name,
+    Pinned,
+    Rated,
+    Recorded,
+    Relation,
+    Restored,
+    Revised,
+    Superseded,
+    Trust,
+    decode,
+    encode,
+    micros,
+    new_id,
+)
+from store.log import Appended, EventLog
+from store.tenant import checked_project
+
+MAX_CONTENT = 64 * 1024  # characters; a longer text is a document, not a memory
+MAX_METADATA = 32 * 1024  # bytes of JSON
+MAX_DEPTH = 32  # of metadata: what walks it later must not run out of stack
+BATCH = 500  # events a transaction: one fsync for many, and no writer waits long
+
+_EARLIEST = micros(datetime.min.replace(tzinfo=UTC))
+_LATEST = micros(datetime.max.replace(tzinfo=UTC))
+_SIDE_TEXTS = ("context", "action", "result")
+_PLACEHOLDERS = frozenset(
+    "todo tbd n/a na none null undefined test testing asdf foo bar placeholder lorem ipsum "
+    "hello hi ok okay yes no thanks done xxx ... - example string text content memory".split()
+)
+_REPEATED = re.compile(r"(.)\1*", re.DOTALL)
+
+
+class Draft(Recorded, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A memory as a caller asks for it: what is recorded, and whose it is."""
+
+    id: Id | None = None
+    project: str | None = None
+    session: Name | None = None
+    agent: Name | None = None
+    trust: Trust = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of many drafts."""
+
+    added: int = 0
+    known: int = 0
+    refused: int = 0
+
+
+def recorded(draft: Draft, now: int) -> Event:
+    """Return the event that records a draft, without writing it.
+
+    Raise JunkText for a text that is worth no memory, InvalidName for a project's name, and
+    InvalidInput for one that is too large.
+    """
+    content = checked_text(draft.content)
+    _check_metadata(draft.metadata)
+    if draft.created_at is not None and not _EARLIEST <= micros(draft.created_at) <= _LATEST:
+        raise InvalidInput(f"created_at {draft.created_at} lies outside the years 1 to 9999 UTC")
+    _check_tags(draft.tags)
+    fields = {name: getattr(draft, name) for name in Recorded.__struct_fields__}
+    for name in _SIDE_TEXTS:
+        fields[name] = _side_text(name, fields[name]) or None
+    if draft.id is not None and redact.find(draft.id):
+        raise InvalidInput("the id holds a secret: send another, or none")
+    project = checked_project(draft.project) if draft.project is not None else None
+    id_ = draft.id or new_id(now)
+    body = Recorded(**(fields | {"content": content}))
+    try:
+        decode("recorded", encode(body))
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"this is no memory: {error}") from error
+    return Event(id_, now, body, id_, project, draft.session, draft.agent, draft.trust)
+
+
+def _side_text(name: str, text: str | None) -> str | None:
+    """Return what goes beside the content without our own blocks; None stays None."""
+    clean = None if text is None else frame.strip(text)
+    if clean is not None and len(clean) > MAX_CONTENT:
+        raise InvalidInput(f"{name} is over {MAX_CONTENT} characters")
+    return clean
+
+
+def _check_tags(tags: Sequence[str]) -> None:
+    if any(frame.contains(tag) for tag in tags):
+        raise JunkText("a tag is what mnemolog injected: leave it out")
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    if _is_deeper(metadata, MAX_DEPTH):
+        raise InvalidInput(f"metadata is nested more than {MAX_DEPTH} deep: flatten it")
+    encoded = msgspec.json.encode(metadata)
+    if len(encoded) > MAX_METADATA:
+        raise InvalidInput(f"metadata is over {MAX_METADATA} bytes of JSON: keep it small")
+    if frame.OPENING.encode() in encoded:
+        raise JunkText("metadata holds what mnemolog injected: leave it out")
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
+
+
+def checked_text(text: str) -> str:
+    """Return the text as it will be stored; raise JunkText or InvalidInput with the reason."""
+    clean = frame.strip(text.replace("\x00", "")).strip()
+    if not clean:
+        reason = "it is only what mnemolog injected" if frame.contains(text) else "it is empty"
+        raise JunkText(f"nothing to remember: {reason}")
+    if len(clean) > MAX_CONTENT:
+        raise InvalidInput(
+            f"a memory holds {MAX_CONTENT} characters, this has {len(clean)}: split it"
+        )
+    if clean.casefold().strip(" .!?:;") in _PLACEHOLDERS or _REPEATED.fullmatch(clean):
+        raise JunkText(f"nothing to remember: {clean[:40]!r} is a placeholder")
+    if not any(character.isalpha() for character in clean):
+        raise JunkText(f"nothing to remember: {clean[:40]!r} has no word in it")
+    return clean
+
+
+def record(log: EventLog, draft: Draft, now: int) -> Appended:
+    """Record one memory; the same id and text again is the same memory, not a second one."""
+    return log.append([recorded(draft, now)])[0]
+
+
+def record_batch(log: EventLog, drafts: Sequence[Draft], now: int) -> list[Appended]:
+    """Record all or none, in order; an error names the draft it is about."""
+    events = []
+    for number, draft in enumerate(drafts):
+        try:
+            events.append(recorded(draft, now))
+        except InvalidInput as error:
+            raise type(error)(f"memories[{number}]: {error}") from error
+    return log.append(events)
+
+
+def import_drafts(
+    log: EventLog,
+    drafts: Iterable[Draft],
+    now: int,
+    *,
+    on_progress: Callable[[int], None] = lambda done: None,
+    on_refused: Callable[[str], None] = lambda reason: None,
+) -> Counts:
+    """Record drafts that carry ids, in transactions of `BATCH`; what is there already is left
+    alone.
+
+    A draft that fails the quality bar is counted as refused and stops nothing.
+    """
+    added = known = refused = done = 0
+    remaining = iter(drafts)
+    while batch := list(islice(remaining, BATCH)):
+        events: dict[str, Event] = {}
+        for draft in batch:
+            try:
+                event = recorded(draft, now)
+            except InvalidInput as error:
+                refused += 1
+                on_refused(str(error))
+            else:
+                events[event.id] = event
+        there = log.known(list(events))
+        appended = log.append([event for id_, event in events.items() if id_ not in there])
+        added += sum(one.is_new for one in appended)
+        done += len(batch)
+        on_progress(done)
+        known = done - refused - added
+    return Counts(added, known, refused)
+
+
+def forget(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
+    """Hide a memory for good; `restore` undoes it. Raise NotFound for an unknown id."""
+    return _about(log, id_, Forgotten(reason=reason), now)
+
+
+def archive(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
+    return _about(log, id_, Archived(reason=reason), now)
+
+
+def restore(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
+    """Make a forgotten, archived, superseded or expired memory current again."""
+    return _about(log, id_, Restored(reason=reason), now)
+
+
+def pin(log: EventLog, id_: str, now: int, *, pinned: bool = True) -> Event:
+    return _about(log, id_, Pinned(pinned=pinned), now)
+
+
+def revise(log: EventLog, id_: str, changes: Revised, now: int) -> Event:
+    """Replace the fields that `changes` sets; the log keeps what they were."""
+    if changes.content is not None:
+        changes = msgspec.structs.replace(changes, content=checked_text(changes.content))
+    side = {name: _side_text(name, getattr(changes, name)) for name in _SIDE_TEXTS}
+    changes = msgspec.structs.replace(changes, **side)
+    if changes.tags is not None:
+        _check_tags(changes.tags)
+    if changes.metadata is not None:
+        _check_metadata(changes.metadata)
+    return _about(log, id_, changes, now)
+
+
+def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = None) -> Event:
+    """Let `by` take the place of `id_`; raise NotFound where either is unknown."""
+    _must_know(log, by)
+    return _about(log, id_, Superseded(by=by, reason=reason), now)
+
+
+def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> Event:
+    _must_know(log, target)
+    return _about(log, id_, Linked(target=target, relation=relation), now)
+
+
+def rate(log: EventLog, id_: str, verdict: float, now: int, reason: str | None = None) -> Event:
+    """Say whether a recalled memory helped, from -1 (harmful) to 1 (decisive)."""
+    if not -1.0 <= verdict <= 1.0:
+        raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
+    return _about(log, id_, Rated(verdict=verdict, reason=reason), now)
+
+
+def resolve(log: EventLog, prefix: str) -> str:
+    """Return the one memory whose id starts with `prefix`; people type the first few letters.
+
+    Raise NotFound where none does, InvalidInput where several do.
+    """
+    found = log.matching(prefix) if prefix else []
+    if prefix in found or len(found) == 1:
+        return prefix if prefix in found else found[0]
+    if not found:
+        raise NotFound(f"no memory {prefix!r}: `mnemolog list` shows what there is")
+    raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
+
+
+def _about(log: EventLog, id_: str, body: Body, now: int) -> Event:
+    first = _must_know(log, id_)
+    event = Event(new_id(now), now, body, id_, first.project)
+    return log.append([event])[0].event
+
+
+def _must_know(log: EventLog, id_: str) -> Event:
+    events = log.about(id_)
+    if not events or not isinstance(events[0].body, Recorded):
+        raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
+    return events[0]

@@ -1,0 +1,22 @@
+-- The event log: one table, and the triggers that keep it append-only.
+CREATE TABLE events (
+    seq     INTEGER PRIMARY KEY,          -- the total order; contiguous from 1
+    id      TEXT NOT NULL UNIQUE,         -- ULID or the client's own: the same id is the same event
+    at      INTEGER NOT NULL,             -- microseconds UTC
+    kind    TEXT NOT NULL,
+    subject TEXT NOT NULL,                -- the memory it is about
+    project TEXT,
+    session TEXT,
+    agent   TEXT,
+    trust   TEXT NOT NULL,
+    body    TEXT NOT NULL,                -- JSON
+    sha256  BLOB NOT NULL                 -- of all of the above but seq
+) STRICT;
+
+CREATE INDEX events_by_subject ON events (subject, seq);
+
+CREATE TRIGGER events_keep_update BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;
+
+CREATE TRIGGER events_keep_delete BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;
