@@ -1,0 +1,200 @@
+"""
+The rules for entities that take several words or a context: imports, statuses, people, backticks.
+
+Each rule has trigger words; it runs only on a text that has one of them. Expressions are linear:
+runs are bounded, and none crosses a line.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from string import ascii_letters
+
+from store.mention_commands import (
+    CODE_TOOLS,
+    INSTALLERS,
+    STOP,
+    SUBCOMMANDS,
+    command,
+    installed,
+    prose_commands,
+)
+from store.mention_rules import DOMAINS, LOWER, UPPER, Found, classified, is_file_name, package_name
+
+_LITERALS = frozenset(
+    "true false null none undefined nil yes no ok and or not if else for while return".split()
+)
+_STDLIB = frozenset(
+    """abc alloc argparse ast asyncio base64 builtins child_process collections context contextlib
+    copy core crate crypto csv dataclasses datetime enum errors events fmt fs functools glob hashlib
+    heapq http importlib inspect io itertools json logging math multiprocessing operator os path
+    pathlib pickle queue random re self shutil signal socket sqlite3 std strconv stream string
+    strings struct subprocess super sync sys tempfile threading time traceback types typing unittest
+    urllib util uuid warnings weakref zlib""".split()
+)
+
+_TICKED = re.compile(r"`(?<!``)([^`\n]{1,200})`(?!`)")
+_REFERENCE = re.compile(r"([A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*)(\(\))?", re.ASCII)
+_PYTHON_FROM = re.compile(r"\bfrom[ \t]+([a-z_]\w*)(?:\.\w+)*[ \t]+import\b", re.ASCII)
+_PYTHON_IMPORT = re.compile(
+    r"(?:^|`|>>> )[ \t]*import[ \t]+([a-z_]\w*)(?:\.\w+)*[ \t]*(?:$|[`;,]|as[ \t]\w)",
+    re.MULTILINE | re.ASCII,
+)
+_SCRIPT_IMPORT = re.compile(
+    r"(?:\brequire\(|\bimport\(|\bimport[ \t]+|\b(?:import|export)[ \t][^\n'\"]{1,200}from[ \t]*)"
+    r"['\"]((?:node:)?@?[a-z0-9][^\s'\"]{0,100})['\"]"
+)
+_RUST_USE = re.compile(r"\buse[ \t]+([a-z_]\w*)::", re.ASCII)
+_DEPENDENCY = re.compile(
+    r"\"(@?[a-z][\w./@-]{0,100})\"[ \t]*:[ \t]*\"(?:[\^~]|>=)[ \t]*v?[0-9][^\"\n]{0,40}\"", re.ASCII
+)
+_HTTP = re.compile(
+    r"\b(?:HTTP(?:/[0-9.]{1,3})?|[Ss]tatus)(?:[ \t]+(?:status|code|error)){0,2}[ \t:=]+"
+    r"([45][0-9]{2})\b(?:/([45][0-9]{2})\b)?"
+)
+_HTTP_REASON = re.compile(
+    r"\b([45][0-9]{2})[ \t]+(?:Bad Request|Unauthorized|Forbidden|Not Found|Conflict|"
+    r"Unprocessable|Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|"
+    r"Gateway Time)"
+)
+_EXIT = re.compile(
+    r"\b[Ee]xit(?:ed|s)?[ \t]+(?:with[ \t]+)?(?:an?[ \t]+)?(?:code|status)[ \t:=]+(?:of[ \t]+)?"
+    r"([1-9][0-9]{0,2})\b"
+)
+_NAMED_FILES = "Brew Docker Gem Jenkins Just Make Pip Pod Proc Rake Vagrant".split()
+_NAMED_FILE = re.compile(rf"(?<![\w./\\@~-])(?:{'|'.join(_NAMED_FILES)})file\b(?![/.-]\w)")
+_VERBS = """approved asked asks confirmed insisted mentioned proposed replied reported requested
+    said says suggested wrote"""
+_CREDITS = """approved authored assigned according co-authored reported reviewed signed-off
+    suggested written"""
+_PART = rf"[{UPPER}][{LOWER}'’]{{1,30}}(?:-[{UPPER}][{LOWER}]{{1,30}})?"
+_FULL_NAME = rf"({_PART}(?: [{UPPER}]\.)? {_PART})"
+_SAYS = re.compile(rf"\b{_FULL_NAME} (?:{'|'.join(_VERBS.split())})\b")
+_CREDITED = tuple(re.compile(rf"{word}[ :]{{1,2}}{_FULL_NAME}") for word in ("by", "to"))
+_SPEAKER = re.compile(rf"{_PART}(?: (?:[{UPPER}]\.|{_PART})){{0,3}}")
+_NO_NAMES = frozenset(
+    """a actions agent all and api app assistant bot build but claude cline cloud code codex copilot
+    cursor docs error first gemini github gitlab google gpt he her his hub if in it its legal
+    llama manager mistral model my no now on openai opencode our overflow pipeline platform product
+    qa request sales security server service she so stack studio support system team test tests
+    that the their then they this tool user users we when windsurf with yesterday you your
+    """.split()
+)
+_LETTERS_ONLY = bytes(byte if chr(byte) in ascii_letters else 32 for byte in range(256))
+
+
+def phrases(text: str) -> Iterator[Found]:
+    """Yield the entities of every rule that has a trigger of each of its sets in the text."""
+    seen = frozenset(text.encode(errors="replace").translate(_LETTERS_ONLY).split())
+    if _ALL_TRIGGERS.isdisjoint(seen):
+        return
+    for triggers, rule in _RULES:
+        if all(not some.isdisjoint(seen) for some in triggers):
+            yield from rule(text)
+
+
+def ticked(text: str) -> Iterator[Found]:
+    """Yield the commands and identifiers that stand between `backticks`."""
+    for match in _TICKED.finditer(text):
+        start, inside = match.start(1), match[1].strip()
+        if name := command(inside):
+            yield start, "command", name, inside
+            continue
+        written = _REFERENCE.fullmatch(inside)
+        if written and _is_identifier(written[1]) and (written[2] or not classified(inside)):
+            kind, name = classified(written[1], "", "()") or ("symbol", written[1])
+            yield start, kind, name, written[1]
+
+
+def dependencies(text: str) -> Iterator[Found]:
+    """Yield the packages of lines like `"react": "^18"`."""
+    for match in _DEPENDENCY.finditer(text):
+        yield match.start(1), "package", package_name(match[1]), match[1]
+
+
+def person(written: str) -> str | None:
+    """Return the canonical name of a person so written, or None if it may be something else."""
+    name = written.strip()
+    if not _SPEAKER.fullmatch(name):
+        return None
+    folded = name.casefold()
+    return None if _NO_NAMES.intersection(folded.replace("-", " ").split()) else folded
+
+
+def _is_identifier(written: str) -> bool:
+    """Whether what looks like an identifier may be one: no literal, no tool, no domain."""
+    is_tool = written in SUBCOMMANDS or written in CODE_TOOLS
+    is_domain = "." in written and written.rpartition(".")[2] in DOMAINS
+    return len(written) > 1 and not (is_tool or is_domain or written.lower() in _LITERALS)
+
+
+def _imported(text: str) -> Iterator[Found]:
+    for pattern in (_PYTHON_FROM, _PYTHON_IMPORT, _RUST_USE):
+        for match in pattern.finditer(text):
+            if match[1] not in _STDLIB and match[1] not in STOP:
+                yield match.start(1), "package", package_name(match[1]), match[1]
+    for match in _SCRIPT_IMPORT.finditer(text):
+        parts = match[1].split("/")
+        name = "/".join(parts[:2]) if match[1][0] == "@" else parts[0]
+        if name not in _STDLIB and ":" not in name and not is_file_name(parts[-1]):
+            yield match.start(1), "package", package_name(name), name
+
+
+def _http(text: str) -> Iterator[Found]:
+    for pattern in (_HTTP, _HTTP_REASON):
+        for match in pattern.finditer(text):
+            for status in filter(None, match.groups()):
+                yield match.start(), "error", f"HTTP {status}", match[0]
+
+
+def _exit(text: str) -> Iterator[Found]:
+    for match in _EXIT.finditer(text):
+        yield match.start(), "error", f"exit code {match[1]}", match[0]
+
+
+def _named_files(text: str) -> Iterator[Found]:
+    for match in _NAMED_FILE.finditer(text):
+        yield match.start(), "file", match[0], match[0]
+
+
+def _speaking(text: str) -> Iterator[Found]:
+    for match in _SAYS.finditer(text):
+        if name := person(match[1]):
+            yield match.start(1), "person", name, match[1]
+
+
+def _credited(text: str) -> Iterator[Found]:
+    for pattern in _CREDITED:
+        for match in pattern.finditer(text):
+            before = text[max(0, match.start() - 14) : match.start()].lower().rstrip(" -")
+            if before.endswith(_CREDIT_WORDS) and (name := person(match[1])):
+                yield match.start(1), "person", name, match[1]
+
+
+def _triggers(words: str) -> frozenset[bytes]:
+    return frozenset(words.encode().split())
+
+
+_CREDIT_WORDS = tuple(_CREDITS.split())
+_CREDIT_TRIGGERS = f"{_CREDITS} {_CREDITS.title()} Signed signed Co co"
+_RULES: tuple[tuple[tuple[frozenset[bytes], ...], Callable[[str], Iterator[Found]]], ...] = (
+    ((_triggers(" ".join(SUBCOMMANDS).replace("-", " ").replace("3", "")),), prose_commands),
+    ((_triggers(INSTALLERS), _triggers("i install add get require remove uninstall")), installed),
+    ((_triggers("import export require use"),), _imported),
+    (
+        (
+            _triggers(
+                """HTTP status Status Request Requests Unauthorized Forbidden Found Conflict Server
+                Unprocessable Gateway Service"""
+            ),
+        ),
+        _http,
+    ),
+    ((_triggers("exit exits exited Exit Exited"), _triggers("code status")), _exit),
+    ((_triggers(" ".join(f"{name}file" for name in _NAMED_FILES)),), _named_files),
+    ((_triggers(_VERBS),), _speaking),
+    (
+        (_triggers(f"{_CREDITS} {_CREDITS.title()} Signed signed Co co"), _triggers("by to")),
+        _credited,
+    ),
+)
+_ALL_TRIGGERS = frozenset[bytes]().union(*(triggers[0] for triggers, _ in _RULES))
