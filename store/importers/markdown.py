@@ -1,0 +1,158 @@
+"""
+Markdown notes read into memories: CLAUDE.md and AGENTS.md, decision records, folders of notes.
+
+One memory for each section, its headings as context; the sentences of a list of rules one memory
+each. Ids come from the project, the file's place in it and the text, never from a clock, so that on
+a second import, from any clone, only sections that changed are new.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from store.commands import Draft
+from store.errors import SourceError
+from store.events import MemoryKind, derived_id
+from store.importers.excerpt import one_line
+from store.importers.section import Section, blocks, front, items, packed, sections
+from store.tenant import git_root, project_of
+
+SOURCE = "markdown"
+MAX_FILE = 4 << 20  # bytes; a longer text is data
+MAX_TEXT = 1_500  # characters of one memory, about
+MIN_WORDS = 4  # of a sentence, and of a section that is worth a memory
+ENDINGS = (".md", ".markdown")
+SKIPPED = frozenset({"node_modules", "site-packages", "vendor", "venv", "__pycache__"})
+
+RULES_FILES = frozenset(
+    {"claude.md", "claude.local.md", "agents.md", "gemini.md", "conventions.md"}
+)
+DECISIONS = re.compile(r"(?:^|/)(?:adrs?|decisions?|decision-records?)/[^/]+$|(?:^|/)adr-?\d+")
+RULES_HEADING = re.compile(
+    r"\b(?:rules?|conventions?|guidelines?|style|preferences?|principles?|always|never|do(?:n't)?s?"
+    r"|constraints|requirements|workflow)\b",
+    re.IGNORECASE,
+)
+IMPERATIVE = re.compile(
+    r"^[*_`]*(?:always|never|do not|don't|prefer|avoid|use|run|keep|write|make|put|name|add|remove"
+    r"|follow|ensure|check|commit|push|ask|read|test|treat|return|raise|handle|only|must|no|stop"
+    r"|respect|document|format|install|include|update|create|import|call|log|pin|we (?:always|never"
+    r"|use|don't|prefer)|you (?:must|should))\b",
+    re.IGNORECASE,
+)
+
+
+def drafts(
+    source: Path,
+    *,
+    project: str | None,
+    on_skip: Callable[[str], None] = lambda sentence: None,
+) -> Iterator[Draft]:
+    """Yield the memories of a file, or of every Markdown file below a folder, in order of path.
+
+    Without `project` it is the repository's that `source` lies in, if any. Raise SourceError where
+    there is no Markdown; a file in a folder that cannot be read is left out and `on_skip` told.
+    """
+    folder = source if source.is_dir() else source.parent
+    root = (git_root(folder) or folder).resolve()
+    name = project or project_of(folder)
+    for path in _files(source):
+        text = _text(path, source, on_skip)
+        place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        yield from _file(text, place, name)
+
+
+def _files(source: Path) -> list[Path]:
+    """Return the resolved paths to read, each once; links may not lead out of the folder."""
+    if source.is_file():
+        return [source.resolve()]
+    if not source.is_dir():
+        raise SourceError(f"{source} does not exist: name a Markdown file or a folder of them")
+    top = source.resolve()
+    found: set[Path] = set()
+    for folder, folders, names in os.walk(top):
+        folders[:] = [one for one in folders if one not in SKIPPED and not one.startswith(".")]
+        paths = (Path(folder, name) for name in names if name.lower().endswith(ENDINGS))
+        found.update(path for path in map(Path.resolve, paths) if path.is_relative_to(top))
+    if not found:
+        raise SourceError(f"no Markdown files in {source}: name a folder that has some")
+    return sorted(found)
+
+
+def _text(path: Path, source: Path, on_skip: Callable[[str], None]) -> str:
+    """Return a file's text; empty where it was left out."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as error:
+        if source.is_file():
+            raise SourceError(
+                f"{source} cannot be read ({error.strerror}): check its mode"
+            ) from error
+        on_skip(f"{path} was left out: {error.strerror}")
+        return ""
+    if len(data) > MAX_FILE or b"\x00" in data:
+        on_skip(f"{path} was left out: it is over {MAX_FILE} bytes, or no text")
+        return ""
+    return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+
+
+def _file(text: str, place: str, project: str | None) -> Iterator[Draft]:
+    matter, rest = front(text)
+    seen: set[str] = set()
+    for section in sections(rest):
+        context = one_line(" > ".join((place, *section.path)), 500)
+        for content, is_rule in _memories(section, place):
+            id_ = derived_id(0, SOURCE, project or "", place, content)
+            if id_ in seen:
+                continue
+            seen.add(id_)
+            yield Draft(
+                id=id_,
+                content=content,
+                kind=_kind(content, place, is_rule=is_rule),
+                context=context,
+                tags=matter.tags,
+                project=project,
+                source=SOURCE,
+                trust="user",
+                created_at=matter.date,
+                metadata={"path": place},
+            )
+
+
+def _memories(section: Section, place: str) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of a section and whether each came from a list of rules."""
+    has_rules = _is_rules_file(place) or bool(
+        section.path and RULES_HEADING.search(section.path[-1])
+    )
+    rest: list[str] = []
+    for block in blocks(section.text):
+        entries = items(block) if has_rules else []
+        sentences = [entry for entry in entries if _is_sentence(entry)]
+        if len(sentences) * 2 > len(entries):
+            yield from ((entry, True) for entry in entries if len(entry.split()) > 1)
+        else:
+            rest.append(block)
+    for text in packed(rest, MAX_TEXT):
+        if len(re.findall(r"[^\W\d_]{2,}", text)) >= MIN_WORDS or not text.isascii():
+            yield text, False
+
+
+def _is_sentence(entry: str) -> bool:
+    """Whether a list item stands by itself: a full sentence, or an instruction."""
+    first = entry.split("\n", 1)[0]
+    ends = first.rstrip("*_`)\"' ").endswith((".", "!", ";"))
+    return len(first.split()) >= MIN_WORDS and (ends or bool(IMPERATIVE.match(first)))
+
+
+def _kind(content: str, place: str, *, is_rule: bool) -> MemoryKind:
+    if DECISIONS.search(place.lower()):
+        return "decision"
+    is_order = bool(IMPERATIVE.match(content)) or bool(re.search(r"\b(?:never|always)\b", content))
+    return "preference" if is_order and (is_rule or _is_rules_file(place)) else "fact"
+
+
+def _is_rules_file(place: str) -> bool:
+    return place.rsplit("/", 1)[-1].lower() in RULES_FILES

@@ -1,0 +1,170 @@
+"""
+Transcript: the lines of a Claude Code session file that a person or the agent wrote.
+
+What the host, its hooks and its commands wrote into the file is left out here, and so are thinking,
+side chains and bookkeeping; what is kept of a line is short, so that a long turn fits in memory.
+The format is internal to Claude Code and changes between releases, so only the fields below are
+read, and a type of line we do not know is passed over. https://code.claude.com/docs/en/sessions
+says where the files lie; `tests/data/sessions` shows what is in them.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+MAX_TEXT = 16_000  # characters kept of one message
+MAX_OUTPUT = 4_000  # characters kept of what a failed tool wrote: its end
+
+MACHINE_TAGS = (
+    "system-reminder local-command-stdout local-command-stderr local-command-caveat command-name "
+    "command-message command-args command-contents bash-input bash-stdout bash-stderr "
+    "task-notification user-prompt-submit-hook ide_opened_file ide_selection ide_diagnostics "
+    "new-diagnostics session-start-hook"
+).split()
+MACHINE_OPENINGS = (
+    "Caveat: The messages below",
+    "Stop hook feedback:",
+    "This session is being continued from a previous conversation",
+    "UserPromptSubmit hook additional context:",
+)
+SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
+
+_BLOCKS = frozenset({"text", "tool_use", "tool_result"})
+_INPUTS = frozenset({"command", "file_path", "notebook_path"})
+_MACHINE = re.compile(rf"<({'|'.join(MACHINE_TAGS)})(?:\s[^>]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+_MARKER = re.compile(r"^\[(?:Request interrupted by user[^\]]*|Image #\d+|Pasted text[^\]]*)\]\s*")
+_REMEMBER = re.compile(r"</?user-memory-input>")  # "# always use pnpm": the words are the user's
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A piece of a message: text, tool_use or tool_result; other types are dropped."""
+
+    type: str = ""
+    text: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: object = None
+    tool_use_id: str | None = None
+    content: "str | list[Block] | None" = None
+    is_error: bool | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What was said; a list of blocks, or a plain text."""
+
+    content: str | list[Block] = ""
+    model: str | None = None
+
+
+class Line(msgspec.Struct, frozen=True, rename="camel"):
+    """What is read of a line of type user or assistant."""
+
+    type: str
+    message: Message
+    session_id: str | None = None
+    uuid: str | None = None
+    timestamp: datetime | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    is_meta: bool | None = None
+    is_sidechain: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+
+
+class Head(msgspec.Struct, frozen=True, rename="camel"):
+    """What every line has; decides how it is read. `summary` is the title of a session."""
+
+    type: str = ""
+    summary: object = None
+    leaf_uuid: str | None = None
+
+
+_head = msgspec.json.Decoder(Head)
+_line = msgspec.json.Decoder(Line)
+
+
+def lines(path: Path, on_skip: Callable[[str], None]) -> Iterator[Line | Head]:
+    """Yield the conversation's lines and the session's titles (as `Head`), in file order.
+
+    A line that cannot be read is left out and `on_skip` is told which. Raise OSError as the file
+    system does.
+    """
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if not raw.strip():
+                continue
+            try:
+                head = _head.decode(raw)
+                line = _line.decode(raw) if head.type in ("user", "assistant") else None
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                on_skip(f"{path} line {number} was left out: {error}")
+                continue
+            if head.type == "summary" and isinstance(head.summary, str):
+                yield head
+            if line is not None and not _is_machine(line):
+                yield _short(line)
+
+
+def texts(line: Line) -> list[str]:
+    """Return the plain texts of a line, in order."""
+    content = line.message.content
+    if isinstance(content, str):
+        return [content]
+    return [block.text for block in content if block.type == "text" and block.text]
+
+
+def blocks(line: Line) -> list[Block]:
+    """Return the blocks of a line; none where its content is a plain text."""
+    return line.message.content if isinstance(line.message.content, list) else []
+
+
+def plain(content: str | list[Block] | None) -> str:
+    """Return the text of a tool's result."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
+
+
+def human(text: str) -> str:
+    """Return a prompt without what the host and its hooks added to it."""
+    text = _REMEMBER.sub("", _MACHINE.sub("", text)).strip()
+    while marker := _MARKER.match(text):
+        text = text[marker.end() :]
+    return "" if text.startswith(MACHINE_OPENINGS) else text[:MAX_TEXT].strip()
+
+
+def _is_machine(line: Line) -> bool:
+    flags = (line.is_meta, line.is_sidechain, line.is_compact_summary, line.is_api_error_message)
+    return any(flags) or line.message.model == SYNTHETIC
+
+
+def _short(line: Line) -> Line:
+    """Return a line without what is never looked at, so that a long turn stays small."""
+    content = line.message.content
+    if isinstance(content, str):
+        short: str | list[Block] = content[: MAX_TEXT * 2]
+    else:
+        short = [_short_block(block) for block in content if block.type in _BLOCKS]
+    message = msgspec.structs.replace(line.message, content=short)
+    return msgspec.structs.replace(line, message=message)
+
+
+def _short_block(block: Block) -> Block:
+    if block.type == "tool_result":
+        output = plain(block.content)[-MAX_OUTPUT:] if block.is_error else ""
+        return Block(
+            "tool_result", tool_use_id=block.tool_use_id, content=output, is_error=block.is_error
+        )
+    if block.type == "tool_use":
+        inputs = block.input if isinstance(block.input, dict) else {}
+        kept = {
+            key: value[:2_000]
+            for key, value in inputs.items()
+            if key in _INPUTS and isinstance(value, str)
+        }
+        return Block("tool_use", id=block.id, name=block.name, input=kept)
+    return Block("text", text=(block.text or "")[: MAX_TEXT * 2])

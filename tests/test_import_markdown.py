@@ -1,0 +1,166 @@
+"""Markdown notes become one memory a section, and one a rule."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from store.commands import Draft
+from store.errors import SourceError
+from store.importers import markdown
+from store.importers.section import blocks, front, items, packed, sections
+
+RULES = """# Demo
+
+Demo is a small server for parts.
+
+## Testing
+
+- Always run `make test` before a commit.
+- Use real files in tests, never mocks.
+- pytest
+
+```sh
+# not a heading
+make test
+```
+"""
+
+
+def read(path: Path, project: str | None = "demo") -> list[Draft]:
+    return list(markdown.drafts(path, project=project))
+
+
+def note(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_rules_and_sections_of_a_rules_file(tmp_path):
+    drafts = read(note(tmp_path, "CLAUDE.md", RULES))
+    assert [(draft.kind, draft.content, draft.context) for draft in drafts] == [
+        ("fact", "Demo is a small server for parts.", "CLAUDE.md > Demo"),
+        ("preference", "Always run `make test` before a commit.", "CLAUDE.md > Demo > Testing"),
+        ("preference", "Use real files in tests, never mocks.", "CLAUDE.md > Demo > Testing"),
+        ("fact", "```sh\n# not a heading\nmake test\n```", "CLAUDE.md > Demo > Testing"),
+    ]
+
+
+def test_a_list_that_is_no_list_of_rules_stays_with_its_section(tmp_path):
+    text = "# Parts\n\nThe parts we keep:\n- bolts\n- nuts and washers\n"
+    (draft,) = read(note(tmp_path, "notes.md", text))
+    assert (draft.kind, draft.source, draft.trust) == ("fact", "markdown", "user")
+    assert draft.content == "The parts we keep:\n\n- bolts\n- nuts and washers"
+
+
+def test_sections_of_a_decision_record_are_decisions(tmp_path):
+    text = "# 1. Use Arrow\n\n## Status\n\nAccepted\n\n## Decision\n\nSnapshots are Arrow files.\n"
+    note(tmp_path, "docs/adr/0001-arrow.md", text)
+    (draft,) = read(tmp_path)
+    assert draft.kind == "decision"
+    assert draft.context == "docs/adr/0001-arrow.md > 1. Use Arrow > Decision"
+
+
+def test_front_matter_gives_tags_and_date_and_is_left_out(tmp_path):
+    text = "---\ntags: [storage, 'on disk']\ndate: 2026-03-01\n---\nThe log is one SQLite file.\n"
+    (draft,) = read(note(tmp_path, "log.md", text))
+    assert draft.tags == ("storage", "on disk")
+    assert draft.created_at == datetime(2026, 3, 1, tzinfo=UTC)
+    assert draft.content == "The log is one SQLite file."
+
+
+def test_front_matter_of_other_shapes():
+    assert front("---\ntags:\n  - a\n  - b\ncreated: 2026-02-31\n---\nx")[0].tags == ("a", "b")
+    assert front("---\ndate: 2026-02-31\n---\nx")[0].date is None
+    assert front("no front\n---\nmatter\n---\n")[1].startswith("no front")
+
+
+def test_an_unchanged_section_keeps_its_id_and_a_changed_one_gets_another(tmp_path):
+    path = note(tmp_path, "notes.md", "# A\n\nThe first part of it.\n\n# B\n\nThe second of it.\n")
+    before = read(path)
+    note(tmp_path, "notes.md", "# B\n\nThe second of it.\n\n# A\n\nThe first part has changed.\n")
+    after = read(path)
+    assert before[1].id == after[0].id
+    assert before[0].id != after[1].id
+
+
+def test_ids_are_the_same_in_every_clone(tmp_path):
+    for clone in ("one", "two"):
+        (tmp_path / clone / ".git").mkdir(parents=True)
+        note(tmp_path / clone, "docs/notes.md", "The log is one SQLite file.")
+    whole = read(tmp_path / "one")
+    assert [draft.id for draft in whole] == [draft.id for draft in read(tmp_path / "two/docs")]
+    assert whole[0].metadata == {"path": "docs/notes.md"}
+
+
+def test_hidden_and_vendored_folders_are_skipped(tmp_path):
+    text = "The log is one SQLite file."
+    for folder in (".git", ".obsidian", "node_modules/left-pad", "notes"):
+        note(tmp_path, f"{folder}/README.md", text)
+    assert [draft.metadata["path"] for draft in read(tmp_path)] == ["notes/README.md"]
+
+
+def test_links_are_not_followed_out_of_the_folder_and_a_file_is_read_once(tmp_path):
+    vault = tmp_path / "vault"
+    note(vault, "AGENTS.md", "The log is one SQLite file.")
+    (vault / "CLAUDE.md").symlink_to("AGENTS.md")
+    (vault / "out.md").symlink_to(note(tmp_path, "private.md", "The key lies under the mat."))
+    (vault / "up").symlink_to(tmp_path)
+    assert [draft.context for draft in read(vault)] == ["AGENTS.md"]
+
+
+def test_a_long_section_is_divided_between_paragraphs(tmp_path):
+    text = "\n\n".join(f"Paragraph {number}: " + "word " * 80 for number in range(10))
+    drafts = read(note(tmp_path, "long.md", f"# Long\n\n{text}\n"))
+    assert len(drafts) == 4
+    assert all(draft.content.startswith("Paragraph") for draft in drafts)
+    assert max(len(draft.content) for draft in drafts) <= markdown.MAX_TEXT
+
+
+def test_a_paragraph_without_an_end_is_divided_too():
+    assert [len(text) for text in packed(["x" * 10_000], 1_500)] == [6_000, 4_000]
+
+
+def test_fences_are_never_divided_and_hold_no_heading():
+    text = "# A\n\n~~~~\n# no\n\n```\n- no\n~~~\n~~~~\n\n# B\nend"
+    assert [section.path for section in sections(text)] == [("A",), ("B",)]
+    assert len(blocks(next(sections(text)).text)) == 1
+
+
+def test_headings_nest_and_comments_are_left_out():
+    text = "<!-- a\n# b -->\n# A #\n### C\none\n## B\ntwo"
+    assert [(section.path, section.text) for section in sections(text)] == [
+        (("A", "C"), "one"),
+        (("A", "B"), "two"),
+    ]
+
+
+def test_an_item_keeps_what_is_nested_in_it():
+    assert items("1. Use WAL.\n   - always\n2. [x] Fsync it.") == [
+        "Use WAL.\n   - always",
+        "Fsync it.",
+    ]
+    assert items("Not a list") == []
+
+
+def test_line_ends_marks_and_bytes_of_other_systems(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_bytes(b"\xef\xbb\xbf# Caf\xe9\r\n\r\nThe log is one SQLite file.\r\n")
+    (draft,) = read(path)
+    assert (draft.context, draft.content) == ("notes.md > Caf\ufffd", "The log is one SQLite file.")
+
+
+def test_a_file_that_is_no_text_is_left_out_and_told(tmp_path):
+    (tmp_path / "image.md").write_bytes(b"\x00\x01 four words of text here")
+    told: list[str] = []
+    assert list(markdown.drafts(tmp_path, project=None, on_skip=told.append)) == []
+    assert len(told) == 1 and "image.md was left out" in told[0]
+
+
+def test_a_place_without_markdown_is_named(tmp_path):
+    with pytest.raises(SourceError, match="no Markdown files in"):
+        read(tmp_path)
+    with pytest.raises(SourceError, match="gone does not exist"):
+        read(tmp_path / "gone")
