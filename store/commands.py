@@ -116,7 +116,10 @@ def _check_tags(tags: Sequence[str]) -> None:
 def _check_metadata(metadata: dict[str, Any]) -> None:
     if _is_deeper(metadata, MAX_DEPTH):
         raise InvalidInput(f"metadata is nested more than {MAX_DEPTH} deep: flatten it")
-    encoded = msgspec.json.encode(metadata)
+    try:
+        encoded = msgspec.json.encode(metadata)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"metadata cannot be written as JSON: {error}") from error
     if len(encoded) > MAX_METADATA:
         raise InvalidInput(f"metadata is over {MAX_METADATA} bytes of JSON: keep it small")
     if frame.OPENING.encode() in encoded:

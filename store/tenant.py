@@ -148,7 +148,7 @@ def _origin(config: Path) -> str | None:
     bare = re.sub(r"^[a-z+]+://", "", url[1].strip('"'), flags=re.IGNORECASE)
     bare = re.split(r"[?#]", bare)[0]
     # a password may hold an @ or a /: what could be one goes, up to the last @
-    bare = re.sub(r"^(?:[^@/:]*:(?!\d+/).*@|[^/]*@)", "", bare)
+    bare = re.sub(r"^(?:[^@/:]*:.*@|[^/]*@)", "", bare)
     bare = re.sub(r"^([^/:]+):(?:\d+/)?", r"\1/", bare)
     name = "/".join(_plain(part) for part in bare.removesuffix("/").removesuffix(".git").split("/"))
     name = name.strip("/")

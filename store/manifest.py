@@ -1,0 +1,167 @@
+"""
+Manifest: which snapshots belong together, were checked, and are served.
+
+Publishing writes `manifests/<n>.json` and then replaces `HEAD`, which names it and its hash.
+Readers start here and nowhere else. A few older manifests are kept, so that a reader whose newest
+snapshot is damaged has something checked to fall back to.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from store.errors import NoManifest, SnapshotDamaged, SnapshotError
+from store.snapshot import SnapshotRef, replace_file
+from store.tenant import Tenant
+
+KEEP = 3  # manifests, the current one included
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    """What one audit said of a candidate."""
+
+    name: str
+    passed: bool
+    detail: str
+    projection: str = "memories"
+    metadata: Mapping[str, Any] = {}
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A published set of snapshots. `at` is microseconds UTC, `watermark` that of the memories."""
+
+    number: int
+    at: int
+    watermark: int
+    embedder: str
+    projections: Mapping[str, SnapshotRef]
+    checks: tuple[CheckResult, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return sum(ref.bytes for ref in self.projections.values())
+
+    @property
+    def digests(self) -> dict[str, str]:
+        return {name: ref.digest for name, ref in sorted(self.projections.items())}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why the newest build was not published."""
+
+    at: int
+    watermark: int
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def reasons(self) -> list[str]:
+        return [f"{check.name}: {check.detail}" for check in self.checks if not check.passed]
+
+
+class _Head(msgspec.Struct, frozen=True):
+    number: int
+    sha256: str
+
+
+def current(tenant: Tenant) -> Manifest:
+    """Return the manifest that HEAD names.
+
+    Raise NoManifest before the first build, SnapshotDamaged where HEAD or its manifest is broken.
+    """
+    head = _head(tenant)
+    manifest, digest = _load(tenant, head.number)
+    if digest != head.sha256:
+        raise SnapshotDamaged(
+            f"{_path(tenant, head.number)} does not match HEAD: `mnemolog build` mends it"
+        )
+    return manifest
+
+
+def kept(tenant: Tenant) -> Iterator[Manifest]:
+    """Yield every manifest that can be read, newest first; not one that HEAD says was another."""
+    try:
+        head = _head(tenant)
+    except SnapshotError:
+        head = None
+    for number in _numbers(tenant):
+        try:
+            manifest, digest = _load(tenant, number)
+        except SnapshotDamaged:
+            continue
+        if head is None or head.number != number or head.sha256 == digest:
+            yield manifest
+
+
+def publish(tenant: Tenant, candidate: Manifest) -> Manifest:
+    """Make a checked candidate the current manifest under the next number; return it."""
+    number = max(_numbers(tenant), default=0) + 1
+    manifest = msgspec.structs.replace(candidate, number=number)
+    data = msgspec.json.encode(manifest)
+    replace_file(_path(tenant, number), data)
+    replace_file(tenant.head, msgspec.json.encode(_Head(number, sha256(data).hexdigest())))
+    tenant.refused.unlink(missing_ok=True)
+    return manifest
+
+
+def refuse(tenant: Tenant, refusal: Refusal) -> None:
+    """Keep the reason beside the last good manifest, for `status` and `doctor`."""
+    replace_file(tenant.refused, msgspec.json.encode(refusal))
+
+
+def last_refusal(tenant: Tenant) -> Refusal | None:
+    try:
+        return msgspec.json.decode(tenant.refused.read_bytes(), type=Refusal)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+
+
+def expire(tenant: Tenant) -> list[str]:
+    """Drop all but the newest `KEEP` manifests and every snapshot none of them names.
+
+    Return the paths of the snapshots dropped. On Windows a mapped file cannot be deleted: it is
+    left for the next time. Call it only while holding the tenant's build lock.
+    """
+    for number in _numbers(tenant)[KEEP:]:
+        _path(tenant, number).unlink(missing_ok=True)
+    wanted = {ref.path for manifest in kept(tenant) for ref in manifest.projections.values()}
+    dropped = []
+    for folder in sorted(tenant.snapshots.glob("*/*")):
+        path = folder.relative_to(tenant.snapshots).as_posix()
+        if path not in wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+            dropped.append(path)
+    return dropped
+
+
+def _head(tenant: Tenant) -> _Head:
+    try:
+        return msgspec.json.decode(tenant.head.read_bytes(), type=_Head)
+    except FileNotFoundError:
+        raise NoManifest(f"nothing was built for {tenant.name} yet: run `mnemolog build`") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+        raise SnapshotDamaged(f"{tenant.head}: {error}: `mnemolog build` mends it") from error
+
+
+def _path(tenant: Tenant, number: int) -> Path:
+    return tenant.manifests / f"{number:08d}.json"
+
+
+def _numbers(tenant: Tenant) -> list[int]:
+    """Return the numbers of the manifests there are, newest first."""
+    if not tenant.manifests.is_dir():
+        return []
+    stems = (path.stem for path in tenant.manifests.glob("*.json"))
+    return sorted((int(stem) for stem in stems if stem.isdigit()), reverse=True)
+
+
+def _load(tenant: Tenant, number: int) -> tuple[Manifest, str]:
+    path = _path(tenant, number)
+    try:
+        data = path.read_bytes()
+        return msgspec.json.decode(data, type=Manifest), sha256(data).hexdigest()
+    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+        raise SnapshotDamaged(f"{path}: {error}: `mnemolog build` mends it") from error

@@ -1,0 +1,22 @@
+"""One derived table per module: its schema, its pure build, its reader."""
+
+from store.embedding import Embedder
+from store.projection import Projection
+from store.projections import vectors
+from store.projections.entities import ENTITIES_PROJECTION
+from store.projections.goals import GOALS_PROJECTION
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.postings import POSTINGS_PROJECTION
+from store.projections.usage import USAGE_PROJECTION
+
+
+def all_of(embedder: Embedder) -> tuple[Projection, ...]:
+    """Return every projection, each after the ones it needs."""
+    return (
+        MEMORIES_PROJECTION,
+        POSTINGS_PROJECTION,
+        vectors.projection(embedder),
+        ENTITIES_PROJECTION,
+        GOALS_PROJECTION,
+        USAGE_PROJECTION,
+    )

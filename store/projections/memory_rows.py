@@ -1,0 +1,141 @@
+"""
+MemoryRows: the memories table as recall reads it, columns mapped, texts fetched only when returned.
+
+A row's number is the document number of every other projection.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.projection import Tables
+from store.projections.memories import ACTIVE, EDGES, IDS, MEMORIES, Memory, id_hash, memories
+from store.projections.postings import view
+
+Mask = npt.NDArray[np.bool_]
+NEVER = np.iinfo(np.int64).max  # stands for "does not expire"
+
+
+@dataclass(frozen=True)
+class MemoryRows:
+    """The rows of one snapshot. Row numbers outside of it are the caller's mistake."""
+
+    table: pa.Table
+    hashes: npt.NDArray[np.uint64]
+    by_hash: npt.NDArray[np.int32]
+    edges: pa.Table
+
+    @classmethod
+    def open(cls, tables: Tables) -> "MemoryRows":
+        ids = tables["ids"]
+        return cls(tables["memories"], view(ids, "hash"), view(ids, "document"), tables["edges"])
+
+    @classmethod
+    def empty(cls) -> "MemoryRows":
+        """Return the rows of a memory from which nothing was built yet."""
+        return cls.open(
+            {
+                "memories": MEMORIES.empty_table(),
+                "ids": IDS.empty_table(),
+                "edges": EDGES.empty_table(),
+            }
+        )
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def row(self, id_: str) -> int | None:
+        """Return the row of an id, or None."""
+        start = int(np.searchsorted(self.hashes, np.uint64(id_hash(id_))))
+        for place in range(start, len(self.hashes)):
+            if int(self.hashes[place]) != id_hash(id_):
+                return None
+            row = int(self.by_hash[place])
+            if self.table.column("id")[row].as_py() == id_:
+                return row
+        return None
+
+    def find(self, id_: str) -> Memory | None:
+        row = self.row(id_)
+        return None if row is None else self.take([row])[0]
+
+    def holder(self, project: str | None, key: str) -> str | None:
+        return self._holders.get((project, key))
+
+    def take(self, rows: Sequence[int]) -> list[Memory]:
+        """Return the memories of some rows, in the order asked."""
+        chosen = self.table.take(pa.array(rows, pa.int64()))
+        return list(memories(chosen))
+
+    def text_hash(self, row: int) -> bytes:
+        found: bytes = self.table.column("text_hash")[row].as_py()
+        return found
+
+    @cached_property
+    def created_at(self) -> npt.NDArray[np.int64]:
+        return view(self.table, "created_at")
+
+    @cached_property
+    def expires_at(self) -> npt.NDArray[np.int64]:
+        column = self.table.column("expires_at")
+        filled: npt.NDArray[np.int64] = pc.fill_null(column, NEVER).to_numpy()
+        return filled
+
+    def equal(self, name: str, wanted: Sequence[str]) -> Mask:
+        """Return where a dictionary column holds one of the values, [rows]."""
+        codes, values = self._codes(name)
+        return np.isin(codes, [code for code, value in enumerate(values) if value in wanted])
+
+    def missing(self, name: str) -> Mask:
+        """Return where a dictionary column is null, [rows]."""
+        return self._codes(name)[0] < 0
+
+    def tagged(self, tags: Sequence[str]) -> Mask:
+        """Return which rows carry every tag, [rows]."""
+        mask = np.ones(len(self), np.bool_)
+        column = self.table.column("tags").combine_chunks()
+        parents = pc.list_parent_indices(column).to_numpy()
+        values = pc.list_flatten(column)
+        for tag in tags:
+            has = np.zeros(len(self), np.bool_)
+            has[parents[pc.equal(values, tag).to_numpy(zero_copy_only=False)]] = True
+            mask &= has
+        return mask
+
+    def _codes(self, name: str) -> tuple[npt.NDArray[Any], list[str]]:
+        """Return a dictionary column's codes (-1 for null) and the values they stand for."""
+        return self._dictionaries[name]
+
+    @cached_property
+    def _dictionaries(self) -> dict[str, tuple[npt.NDArray[Any], list[str]]]:
+        return {
+            field.name: _codes(self.table.column(field.name))
+            for field in self.table.schema
+            if pa.types.is_dictionary(field.type)
+        }
+
+    @cached_property
+    def _holders(self) -> dict[tuple[str | None, str], str]:
+        keyed = self.table.filter(pc.is_valid(self.table.column("key")))
+        columns = (keyed.column(name).to_pylist() for name in ("project", "key", "id", "state"))
+        return {
+            (project, key): id_
+            for project, key, id_, state in zip(*columns, strict=True)
+            if state == ACTIVE
+        }
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], list[str]]:
+    if column.num_chunks == 0:
+        return np.empty(0, np.int32), []
+    array = column.chunk(0)
+    indices = array.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices, -1)
+    return indices.to_numpy(), array.dictionary.to_pylist()

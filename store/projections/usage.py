@@ -1,0 +1,98 @@
+"""
+usage: how often each memory was recalled, when last, and how it was rated.
+
+Folded from the receipts and ratings in the log; memories nobody ever recalled or rated have no row.
+Reading changes nothing here: a recall counts from the next build on.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.events import Rated, Recalled
+from store.projection import Inputs, Previous, Projection, Tables
+from store.projections.postings import view
+
+USAGE = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("id", pa.string()),
+        ("recalled", pa.int64()),
+        ("last_recalled_at", pa.int64()),  # microseconds UTC; 0 for never
+        ("ratings", pa.int64()),
+        ("verdicts", pa.int64()),  # the sum of the ratings, in thousandths: sums stay exact
+    ]
+)
+_COUNTS = ("recalled", "last_recalled_at", "ratings", "verdicts")
+
+
+def build(inputs: Inputs, previous: Previous | None) -> Tables:
+    """Add the receipts and ratings since `previous` to what it counted."""
+    import polars as pl  # jobs only
+
+    since = 0 if previous is None else previous.watermark
+    uses: list[tuple[str, int, int, int, int, int]] = []
+    for event in inputs.read(since):
+        if isinstance(event.body, Recalled):
+            uses.extend((hit.id, event.seq, 1, event.at, 0, 0) for hit in event.body.hits)
+        elif isinstance(event.body, Rated):
+            verdict = round(event.body.verdict * 1_000)
+            uses.append((event.subject, event.seq, 0, 0, 1, verdict))
+    columns = ("id", "used", *_COUNTS)
+    types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
+    frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
+    ids = inputs.tables["memories"]["memories"].select(["id", "seq"])
+    documents = pl.DataFrame(ids).with_row_index("document")
+    # what was used before it was recorded was not this memory: an earlier build saw no row of it
+    frame = frame.join(documents, on="id").filter(pl.col("used") > pl.col("seq"))
+    frame = frame.select("id", *_COUNTS)
+    if previous is not None:
+        before = pl.DataFrame(previous.tables["usage"]).select("id", *_COUNTS)
+        frame = pl.concat([before, frame])
+    usage = (
+        frame.group_by("id", maintain_order=True)
+        .agg(
+            pl.col("recalled").sum(),
+            pl.col("last_recalled_at").max(),
+            pl.col("ratings").sum(),
+            pl.col("verdicts").sum(),
+        )
+        .join(documents.select("document", "id"), on="id")
+        .sort("document")
+        .with_columns(pl.col("document").cast(pl.Int32))
+    )
+    return {"usage": usage.select(USAGE.names).to_arrow().cast(USAGE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was used, by document number; all arrays have one entry for each used memory."""
+
+    documents: npt.NDArray[np.int32]
+    recalled: npt.NDArray[np.int64]
+    last_recalled_at: npt.NDArray[np.int64]
+    ratings: npt.NDArray[np.int64]
+    verdicts: npt.NDArray[np.int64]
+
+    @classmethod
+    def open(cls, tables: Tables) -> "Usage":
+        table = tables["usage"]
+        return cls(*(view(table, name) for name in ("document", *_COUNTS)))
+
+    def of(self, document: int) -> tuple[int, int]:
+        """Return how often a memory was recalled, and when last (0: never)."""
+        place = int(np.searchsorted(self.documents, document))
+        if place == len(self.documents) or int(self.documents[place]) != document:
+            return 0, 0
+        return int(self.recalled[place]), int(self.last_recalled_at[place])
+
+
+USAGE_PROJECTION = Projection(
+    name="usage",
+    version="1",
+    inputs=("log", "memories"),
+    schemas={"usage": USAGE},
+    build=build,
+)

@@ -1,0 +1,189 @@
+"""
+vectors: every text's embedding, keyed by the text's hash and the model's id.
+
+`vectors` is the Lance table the jobs query, one float row for each distinct text, in the order of
+its hash; a text that was embedded before by the same model is never embedded again. `rows` is what
+the server maps: one int8 row for each memory, in the order of memories, with the scale that gives
+the float back. Rows of forgotten memories are zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.embedding import Embedder, Matrix
+from store.errors import EmbedderError
+from store.projection import Inputs, Previous, Projection, Tables
+from store.projections import memories
+from store.projections.postings import view
+
+try:
+    from numkong import cdist as _kernel
+except ImportError:  # no wheel for this platform: numpy is a few times slower and as exact
+    _kernel = None  # type: ignore[assignment]
+
+_BATCH = 1_000  # texts a call of the embedder
+
+Bytes = npt.NDArray[np.int8]
+
+
+def projection(embedder: Embedder) -> Projection:
+    """Return the vectors projection of one model; another model is another version."""
+
+    def build(inputs: Inputs, previous: Previous | None) -> Tables:
+        table = inputs.tables["memories"]["memories"]
+        texts = _distinct_texts(table)
+        known = {} if previous is None else _known(previous.tables["vectors"], embedder.model)
+        hashes = sorted(texts)
+        vectors = _vectors(embedder, hashes, texts, known)
+        return {
+            "vectors": _table(schemas["vectors"], hashes, embedder.model, vectors),
+            "rows": _rows(schemas["rows"], table, hashes, vectors),
+        }
+
+    schemas = _schemas(embedder.dimension)
+    return Projection(
+        name="vectors",
+        version=f"1/{embedder.model}/{embedder.dimension}",
+        inputs=("memories",),
+        schemas=schemas,
+        build=build,
+        lance=frozenset({"vectors"}),
+    )
+
+
+def quantize(vectors: Matrix) -> tuple[Bytes, npt.NDArray[np.float32]]:
+    """Return int8 rows [n, d] and the scale [n] that turns each back; zero rows stay zero."""
+    largest = np.abs(vectors).max(axis=1) if vectors.size else np.zeros(len(vectors), np.float32)
+    scale = (np.where(largest > 0, largest, 1.0) / 127.0).astype(np.float32)
+    return np.rint(vectors / scale[:, None]).astype(np.int8), scale
+
+
+def _schemas(dimension: int) -> dict[str, pa.Schema]:
+    return {
+        "vectors": pa.schema(
+            [
+                ("text_hash", pa.binary(16)),
+                ("model", pa.string()),
+                ("vector", pa.list_(pa.float32(), dimension)),
+            ]
+        ),
+        "rows": pa.schema([("vector", pa.list_(pa.int8(), dimension)), ("scale", pa.float32())]),
+    }
+
+
+def _distinct_texts(table: pa.Table) -> dict[bytes, str]:
+    hashes = table.column("text_hash").to_pylist()
+    states = memories.states(table)
+    return {
+        hash_: one
+        for hash_, one, state in zip(hashes, memories.texts(table), states, strict=True)
+        if state != memories.FORGOTTEN
+    }
+
+
+def _known(table: pa.Table, model: str) -> dict[bytes, npt.NDArray[np.float32]]:
+    """Return the vectors of a Lance table that this model made, by text hash."""
+    matrix = _matrix(table.column("vector"))
+    keys = zip(
+        table.column("text_hash").to_pylist(), table.column("model").to_pylist(), strict=True
+    )
+    return {hash_: matrix[row] for row, (hash_, by) in enumerate(keys) if by == model}
+
+
+def _matrix(column: pa.ChunkedArray) -> Matrix:
+    width = column.type.list_size
+    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, np.float32).reshape(-1, width)
+
+
+def _vectors(
+    embedder: Embedder,
+    hashes: Sequence[bytes],
+    texts: dict[bytes, str],
+    known: dict[bytes, npt.NDArray[np.float32]],
+) -> Matrix:
+    """Return the vector of every hash, [n, d]; only the unknown ones are embedded."""
+    vectors = np.zeros((len(hashes), embedder.dimension), np.float32)
+    missing = [row for row, hash_ in enumerate(hashes) if hash_ not in known]
+    for row, hash_ in enumerate(hashes):
+        if hash_ in known:
+            vectors[row] = known[hash_]
+    for start in range(0, len(missing), _BATCH):
+        rows = missing[start : start + _BATCH]
+        made = embedder.embed([texts[hashes[row]] for row in rows])
+        if made.shape != (len(rows), embedder.dimension):
+            raise EmbedderError(f"{embedder.model} gave {made.shape} for {len(rows)} texts")
+        vectors[rows] = made
+    return vectors
+
+
+def _table(schema: pa.Schema, hashes: Sequence[bytes], model: str, vectors: Matrix) -> pa.Table:
+    columns = [
+        pa.array(hashes, pa.binary(16)),
+        pa.array([model] * len(hashes), pa.string()),
+        pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1]),
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _rows(schema: pa.Schema, table: pa.Table, hashes: Sequence[bytes], vectors: Matrix) -> pa.Table:
+    place = {hash_: row for row, hash_ in enumerate(hashes)}
+    states = memories.states(table)
+    wanted = [
+        place[hash_] if state != memories.FORGOTTEN else -1
+        for hash_, state in zip(table.column("text_hash").to_pylist(), states, strict=True)
+    ]
+    quantized, scale = quantize(vectors)
+    # place -1 is the row of zeros put at the end
+    quantized = np.vstack([quantized, np.zeros((1, vectors.shape[1]), np.int8)])
+    scale = np.append(scale, np.float32(0.0))
+    chosen = np.asarray(wanted, np.int64)
+    columns = [
+        pa.FixedSizeListArray.from_arrays(pa.array(quantized[chosen].ravel()), vectors.shape[1]),
+        pa.array(scale[chosen]),
+    ]
+    return pa.table(columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """The int8 rows as the server maps them."""
+
+    rows: Bytes
+    scale: npt.NDArray[np.float32]
+
+    @classmethod
+    def open(cls, tables: Tables) -> "VectorRows":
+        table = tables["rows"]
+        column = table.column("vector")
+        width = column.type.list_size
+        if not table.num_rows:
+            return cls(np.empty((0, width), np.int8), np.empty(0, np.float32))
+        flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
+        return cls(flat.reshape(-1, width), view(table, "scale"))
+
+    def cosines(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the cosine of a unit query with every row, [rows], to about 0.01."""
+        if not len(self.rows):
+            return np.empty(0, np.float32)
+        quantized, scale = quantize(query[None, :])
+        dots = _int8_dots(quantized, self.rows)
+        cosines: npt.NDArray[np.float32] = dots * (self.scale * scale[0])
+        return cosines
+
+
+def _int8_dots(query: Bytes, rows: Bytes) -> npt.NDArray[np.float32]:
+    """Return the dot products of one int8 row with many, [n]."""
+    if _kernel is not None:
+        return np.asarray(_kernel(query, rows, "dot"), np.float32).ravel()
+    dots = np.empty(len(rows), np.float32)
+    block = np.empty((4_096, rows.shape[1]), np.float32)  # stays in the processor's cache
+    for start in range(0, len(rows), len(block)):
+        part = rows[start : start + len(block)]
+        block[: len(part)] = part
+        np.dot(block[: len(part)], query[0].astype(np.float32), out=dots[start : start + len(part)])
+    return dots

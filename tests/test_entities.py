@@ -1,0 +1,165 @@
+import subprocess
+import sys
+from math import log
+
+import numpy as np
+import pytest
+
+from store.events import Event, Forgotten, Recorded
+from store.mentions import mentions
+from store.projection import Inputs, Previous, Tables, checked_build, digest
+from store.projections import entities
+from store.projections.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
+from store.projections.memories import MEMORIES_PROJECTION
+
+
+def recorded(*texts: str, forgotten: tuple[int, ...] = (), by: str | None = None) -> Inputs:
+    """Return the inputs of a build over memories of these texts, made by the real projection."""
+    bodies = [(f"m{n}", Recorded(content=text, created_by=by)) for n, text in enumerate(texts)]
+    bodies += [(f"m{n}", Forgotten()) for n in forgotten]
+    events = [
+        Event(id=f"m{n}", at=n, body=body, subject=subject, seq=n + 1)
+        for n, (subject, body) in enumerate(bodies)
+    ]
+    of_log = Inputs(len(events), lambda after: iter(events[after:]))
+    tables = checked_build(MEMORIES_PROJECTION, of_log, None)
+    return Inputs(len(events), lambda after: iter(()), {"memories": tables})
+
+
+def built(*texts: str, forgotten: tuple[int, ...] = (), by: str | None = None) -> Tables:
+    return checked_build(ENTITIES_PROJECTION, recorded(*texts, forgotten=forgotten, by=by), None)
+
+
+def index(*texts: str) -> EntityIndex:
+    return EntityIndex.open(built(*texts))
+
+
+def found_in(opened: EntityIndex, text: str) -> list[str]:
+    return [opened.name(entity) for entity in opened.lookup(mentions(text))]
+
+
+def edges(tables: Tables) -> dict[tuple[str, str], float]:
+    name = tables["entities"]["name"].to_pylist()
+    return {
+        (name[row["source"]], name[row["target"]]): row["weight"]
+        for row in tables["edges"].to_pylist()
+    }
+
+
+def test_entities_are_sorted_by_kind_and_name_and_count_their_memories():
+    tables = built("z_z in ./b.py", "b.py, a.py and b.py", "nothing here")
+    rows = tables["entities"].to_pylist()
+    assert [(row["kind"], row["name"], row["documents"]) for row in rows] == [
+        ("file", "a.py", 1),
+        ("file", "b.py", 2),
+        ("symbol", "z_z", 1),
+    ]
+    assert [row["entity"] for row in rows] == [0, 1, 2]
+    assert rows[1]["aliases"] == ["./b.py", "b.py"]
+
+
+def test_offset_and_documents_slice_the_mentions():
+    opened = index("x_x y_y", "y_y", "none", "x_x, y_y")
+    assert [opened.documents(entity).tolist() for entity in range(len(opened))] == [
+        [0, 3],
+        [0, 1, 3],
+    ]
+
+
+def test_edge_weights_of_a_worked_example():
+    # two entities: 1 / 1 for their pair; three: 1 / 2 for each pair
+    assert edges(built("a_a b_b", "a_a b_b c_c", "c_c")) == {
+        ("a_a", "b_b"): 1.5,
+        ("a_a", "c_c"): 0.5,
+        ("b_b", "c_c"): 0.5,
+    }
+
+
+def test_a_memory_gives_each_of_its_entities_a_weight_of_one():
+    weights = edges(built(" ".join(f"name_{n}" for n in range(7))))
+    of_one = [weight for pair, weight in weights.items() if "name_3" in pair]
+    assert sum(of_one) == pytest.approx(1.0)
+
+
+def test_a_forgotten_memory_mentions_nothing_and_keeps_its_number():
+    tables = built("gone_one with_two", "b_b", forgotten=(0,))
+    assert tables["mentions"].to_pylist() == [{"entity": 0, "document": 1}]
+    assert tables["edges"].num_rows == 0
+
+
+def test_a_person_who_wrote_a_memory_is_an_entity_and_a_program_is_not():
+    assert built("plain", by="Jane Doe")["entities"]["name"].to_pylist() == ["jane doe"]
+    assert built("plain", by="claude-code")["entities"].num_rows == 0
+
+
+@pytest.mark.parametrize("texts", [(), ("plain words only",)])
+def test_without_entities_the_tables_are_empty_and_open(texts: tuple[str, ...]):
+    tables = built(*texts)
+    assert {name: table.schema for name, table in tables.items()} == SCHEMAS
+    opened = EntityIndex.open(tables)
+    assert len(opened) == 0
+    assert opened.lookup(mentions("a.py")) == []
+    assert opened.scores([], 3).tolist() == [0, 0, 0]
+
+
+def test_two_builds_have_the_same_digest(monkeypatch: pytest.MonkeyPatch):
+    texts = [" ".join(f"name_{(n * k) % 37}" for k in range(1, 12)) for n in range(200)]
+    inputs = recorded(*texts)
+    once = checked_build(ENTITIES_PROJECTION, inputs, None)
+    monkeypatch.setattr(entities, "PAIRS_AT_ONCE", 100)  # other parts, other order of the sums
+    again = checked_build(ENTITIES_PROJECTION, inputs, Previous(1, once))
+    assert digest(once) == digest(again)
+
+
+def test_a_file_is_found_by_the_ends_of_its_path():
+    opened = index("see src/app/auth/login.py")
+    for written in (
+        "login.py",
+        "auth/login.py",
+        "app/auth/LOGIN.py",
+        "/work/src/app/auth/login.py",
+    ):
+        assert found_in(opened, written) == ["src/app/auth/login.py"]
+
+
+def test_a_symbol_is_found_by_its_last_part_and_as_written():
+    opened = index("store.log.append() and self.max_retries")
+    assert found_in(opened, "`append`") == ["store.log.append"]
+    assert found_in(opened, "`self.max_retries`") == ["max_retries"]
+
+
+def test_a_short_alias_of_too_many_entities_is_dropped():
+    within = [f"pkg{n}/mod.py" for n in range(entities.MAX_SHARED_ALIAS)]
+    assert len(found_in(index(*within), "mod.py")) == len(within)
+    assert found_in(index(*within, "other/mod.py"), "mod.py") == []
+    assert found_in(index(*within, "other/mod.py"), "other/mod.py") == ["other/mod.py"]
+
+
+def test_lookup_keeps_the_order_asked_and_repeats_nothing():
+    opened = index("b_b a_a")
+    assert found_in(opened, "b_b a_a `B_B`") == ["b_b", "a_a"]
+
+
+def test_aliases_are_sorted_as_the_search_needs_them():
+    written = built("Ünder.py z.py émile_x.py Я.py a_b Z_b")["aliases"]["alias"].to_pylist()
+    assert written == sorted(written) and len(written) >= 6
+
+
+def test_rare_entities_weigh_more():
+    opened = index("a_a b_b", "b_b", "plain")
+    scores = opened.scores(opened.lookup(mentions("a_a b_b")) * 2, 3)
+    assert scores.dtype == np.float32
+    assert scores.tolist() == pytest.approx([log(1 + 3 / 1) + log(1 + 3 / 2), log(1 + 3 / 2), 0])
+
+
+def test_neighbours_come_strongest_first():
+    opened = index("a_a b_b", "b_b c_c", "b_b c_c", "b_b d_d")
+    (b,) = opened.lookup(mentions("b_b"))
+    named = [(opened.name(entity), weight) for entity, weight in opened.neighbours(b)]
+    assert named == [("c_c", 2.0), ("a_a", 1.0), ("d_d", 1.0)]
+    assert opened.neighbours(b, limit=1) == opened.neighbours(b)[:1]
+
+
+def test_the_reader_does_not_import_polars():
+    code = "import sys, store.projections.entities; sys.exit('polars' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
