@@ -1,0 +1,281 @@
+"""
+rebuild(): a slice of the log, its projections, a candidate, its audits, a published manifest.
+
+The same steps serve Dagster (one asset each), the CLI and the tests. What is built waits in the
+tenant's `candidate` folder, one reference for each projection, and only a candidate whose parts all
+have one watermark and whose audits all passed is published. A pure function of equal inputs is not
+run again: where a projection's inputs did not change, its published snapshot serves on.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from store import manifest as manifests
+from store import projections, snapshot
+from store.audit import Audited, audit
+from store.embedding import Embedder
+from store.errors import BuildBusy, BuildRefused, NoManifest, SnapshotDamaged
+from store.log import EventLog
+from store.manifest import CheckResult, Manifest, Refusal
+from store.projection import Inputs, Previous, Projection, Tables, checked_build
+from store.snapshot import SnapshotRef
+from store.tenant import Tenant
+
+
+class _Start(msgspec.Struct, frozen=True):
+    watermark: int
+    embedder: str
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One build of one tenant, up to `watermark`; every step takes it.
+
+    A `full` one takes nothing over from what is published.
+    """
+
+    tenant: Tenant
+    log: EventLog
+    embedder: Embedder
+    watermark: int
+    full: bool = False
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        return projections.all_of(self.embedder)
+
+
+Progress = Callable[[str], None]
+
+
+@contextmanager
+def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the tenant's build lock; raise BuildBusy where another build holds it longer."""
+    tenant.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(tenant.build_lock, timeout=wait_s, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise BuildBusy(f"another build of {tenant.name} is running: try again later") from None
+
+
+def start(tenant: Tenant, log: EventLog, embedder: Embedder, *, full: bool = False) -> Build:
+    """Begin a build at the log's head and forget what an earlier one left unpublished."""
+    build = Build(tenant, log, embedder, log.head(), full)
+    for path in tenant.candidate.glob("*.json"):
+        path.unlink()
+    manifests.expire(tenant)  # the snapshots of a build that was refused or killed
+    mark = _Start(build.watermark, embedder.model, full)
+    snapshot.replace_file(tenant.candidate / "start.json", msgspec.json.encode(mark))
+    return build
+
+
+def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
+    """Return the build that `start` began, for a step that runs by itself."""
+    try:
+        data = (tenant.candidate / "start.json").read_bytes()
+    except FileNotFoundError:
+        return start(tenant, log, embedder)
+    mark = msgspec.json.decode(data, type=_Start)
+    return Build(tenant, log, embedder, mark.watermark, mark.full)
+
+
+def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
+    """Build one projection and put it into the candidate; return its reference and its tables."""
+    began = time.perf_counter()
+    refs = candidate_refs(build)
+    inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
+    published = None if build.full else _published(build.tenant)
+    old = published.projections.get(projection.name) if published else None
+    if reused := _reused(build, projection, old, inputs):
+        ref, tables = reused
+    else:
+        tables = checked_build(
+            projection,
+            Inputs(
+                build.watermark,
+                lambda after: build.log.read(after, build.watermark),
+                {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
+            ),
+            _previous(build, projection, old),
+        )
+        seconds = time.perf_counter() - began
+        ref = snapshot.write(
+            build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
+        )
+    _checks_path(build, projection).unlink(missing_ok=True)
+    path = build.tenant.candidate / f"{projection.name}.json"
+    snapshot.replace_file(path, msgspec.json.encode(ref))
+    return ref, tables
+
+
+def check(build: Build, projection: Projection, tables: Tables) -> list[CheckResult]:
+    """Run the audits of one projection; what they said is kept beside the candidate."""
+    of_memories = projection.name == "memories"
+    published = _published(build.tenant) if of_memories else None
+    before = published.projections["memories"] if published else None
+    memories = tables if of_memories else load(build, candidate_refs(build)["memories"])
+    results = audit(
+        projection.name,
+        Audited(
+            log=build.log,
+            watermark=build.watermark,
+            tables=tables,
+            memories=memories["memories"],
+            published=None if before is None else _loaded(build.tenant, before, build.projections),
+            published_watermark=0 if published is None else published.watermark,
+        ),
+    )
+    snapshot.replace_file(_checks_path(build, projection), msgspec.json.encode(results))
+    return results
+
+
+def kept_checks(build: Build) -> list[CheckResult]:
+    """Return what the audits said of the candidate so far, for the step that publishes it."""
+    results: list[CheckResult] = []
+    for projection in build.projections:
+        path = _checks_path(build, projection)
+        if path.exists():
+            results += msgspec.json.decode(path.read_bytes(), type=list[CheckResult])
+    return results
+
+
+def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
+    """Publish the candidate, if it is whole and every check passed; drop what is no longer served.
+
+    Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
+    """
+    refs = candidate_refs(build)
+    complete = [_completeness(build, refs)]
+    results = (*checks, *(one for one in complete if not one.passed))
+    if failed := [result for result in results if not result.passed]:
+        manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
+        reasons = "; ".join(f"{one.name}: {one.detail}" for one in failed)
+        raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
+    candidate = Manifest(
+        number=0,
+        at=now,
+        watermark=build.watermark,
+        embedder=build.embedder.model,
+        projections=refs,
+        checks=tuple(checks),
+    )
+    published = manifests.publish(build.tenant, candidate)
+    manifests.expire(build.tenant)
+    return published
+
+
+def rebuild(
+    tenant: Tenant,
+    log: EventLog,
+    embedder: Embedder,
+    now: int,
+    *,
+    on_progress: Progress = lambda what: None,
+    wait_s: float = 0.0,
+    full: bool = False,
+) -> Manifest:
+    """Build, check and publish everything up to the log's head; return the manifest.
+
+    Raise BuildBusy or BuildRefused; either leaves what is served as it was.
+    """
+    with lock(tenant, wait_s=wait_s):
+        build = start(tenant, log, embedder, full=full)
+        for projection in build.projections:
+            on_progress(projection.name)
+            _, tables = step(build, projection)
+            check(build, projection, tables)
+        on_progress("publish")
+        return publish(build, kept_checks(build), now)
+
+
+def digests(log: EventLog, embedder: Embedder, watermark: int) -> dict[str, Tables]:
+    """Return every projection's tables computed from the log alone, in memory."""
+    made: dict[str, Tables] = {}
+    for projection in projections.all_of(embedder):
+        inputs = Inputs(watermark, lambda after: log.read(after, watermark), made)
+        made[projection.name] = checked_build(projection, inputs, None)
+    return made
+
+
+def candidate_refs(build: Build) -> dict[str, SnapshotRef]:
+    """Return what the candidate holds so far, in build order."""
+    refs = {}
+    for projection in build.projections:
+        path = build.tenant.candidate / f"{projection.name}.json"
+        if path.exists():
+            refs[projection.name] = msgspec.json.decode(path.read_bytes(), type=SnapshotRef)
+    return refs
+
+
+def load(build: Build, ref: SnapshotRef) -> Tables:
+    """Return the tables of a snapshot this build made or took over; it was checked then."""
+    projection = next(one for one in build.projections if one.name == ref.projection)
+    return snapshot.read(build.tenant.snapshots, ref, projection, check=False)
+
+
+def _loaded(tenant: Tenant, ref: SnapshotRef, known: Sequence[Projection]) -> Tables | None:
+    """Return a published snapshot's tables, or None where it is damaged or of another version."""
+    projection = next(one for one in known if one.name == ref.projection)
+    if projection.version != ref.version:
+        return None
+    try:
+        return snapshot.read(tenant.snapshots, ref, projection)
+    except SnapshotDamaged:
+        return None
+
+
+def _published(tenant: Tenant) -> Manifest | None:
+    try:
+        return manifests.current(tenant)
+    except (NoManifest, SnapshotDamaged):
+        return None
+
+
+def _checks_path(build: Build, projection: Projection) -> Path:
+    return build.tenant.candidate / f"{projection.name}.checks.json"
+
+
+def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str:
+    return str(build.watermark) if name == "log" else refs[name].digest
+
+
+def _reused(
+    build: Build, projection: Projection, old: SnapshotRef | None, inputs: Mapping[str, str]
+) -> tuple[SnapshotRef, Tables] | None:
+    """Return the published snapshot where its inputs are what they were and its files are whole."""
+    if old is None or old.version != projection.version or dict(old.inputs) != dict(inputs):
+        return None
+    tables = _loaded(build.tenant, old, build.projections)
+    if tables is None:
+        return None
+    return msgspec.structs.replace(old, watermark=build.watermark, seconds=0.0), tables
+
+
+def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
+    if old is None or old.version != projection.version or old.watermark > build.watermark:
+        return None
+    tables = _loaded(build.tenant, old, build.projections)
+    return None if tables is None else Previous(old.watermark, tables)
+
+
+def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
+    wanted = [projection.name for projection in build.projections]
+    missing = [name for name in wanted if name not in refs]
+    other = [name for name, ref in refs.items() if ref.watermark != build.watermark]
+    unchecked = [one.name for one in build.projections if not _checks_path(build, one).exists()]
+    detail = "every projection is at the same watermark and was checked"
+    if missing or other or unchecked:
+        detail = (
+            f"not built: {', '.join(missing) or 'none'}; at another watermark: "
+            f"{', '.join(other) or 'none'}; not checked: {', '.join(unchecked) or 'none'}: "
+            "build the whole group"
+        )
+    return CheckResult("whole_candidate", not (missing or other or unchecked), detail)
