@@ -1,0 +1,105 @@
+"""
+The jobs' command line: `python -P -m pipelines build` and `... ui`, which `mnemolog` runs.
+
+Exit codes: 0 built; 1 refused or failed, and what is served stays; 75 another build is running.
+"""
+
+import json
+import os
+import sys
+import time
+import traceback
+
+import click
+
+from store import config, tenant
+from store.errors import BuildBusy, BuildRefused, MnemologError
+
+EXIT_FAILED = 1
+EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later
+
+
+@click.group(help=__doc__)
+def cli() -> None:
+    pass
+
+
+@cli.command()
+@click.option("--tenant", "name", default=None, help="The tenant to build; else the set one.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+@click.option("--full", is_flag=True, help="Build from the log alone; take nothing over.")
+@click.option(
+    "--wait", "wait_s", default=60.0, show_default=True, help="Seconds, for another build."
+)
+def build(name: str | None, as_json: bool, full: bool, wait_s: float) -> None:
+    """Build, check and publish a tenant's memory in this process."""
+    began = time.perf_counter()
+    settings = config.load()
+    tenant.existing(settings.home, name or settings.choices.tenant)
+
+    from rich.console import Console  # what follows takes a second to import
+
+    from pipelines import run
+    from pipelines.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console) as progress:
+        manifest = run.build(
+            settings,
+            name or settings.choices.tenant,
+            progress.report,
+            full=full,
+            wait_s=wait_s,
+        )
+    seconds = time.perf_counter() - began
+    rows = manifest.projections["memories"].rows["memories"]
+    console.print(
+        f"manifest {manifest.number}: {rows:,} memories at event {manifest.watermark:,} "
+        f"in {seconds:.1f} s",
+        highlight=False,
+    )
+    if as_json:
+        click.echo(run.as_json(manifest, seconds))
+
+
+@cli.command()
+@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535))
+def ui(port: int) -> None:
+    """Serve Dagster's UI on loopback; its sensor and schedules keep every memory fresh."""
+    from pipelines.ui import serve
+
+    sys.exit(serve(config.load(), port, lambda url: click.echo(f"{url} (Ctrl-C ends it)")))
+
+
+def main() -> None:
+    """Run the command line; every error becomes one line and an exit code."""
+    os.umask(0o077)  # what is built is its owner's alone, whoever started us
+    try:
+        cli(standalone_mode=False, prog_name="mnemolog-jobs")
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BuildBusy as error:
+        _fail("build_busy", f"busy: {error}", EXIT_BUSY)
+    except BuildRefused as error:
+        _fail("build_refused", f"refused, what was served still is:\n{error}")
+    except MnemologError as error:
+        _fail("failed", str(error))
+    except Exception as error:
+        log = config.load().dagster_home / "last-error.txt"
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log.write_text(traceback.format_exc())
+        _fail("internal", f"{type(error).__name__}: {error} (traceback in {log})")
+
+
+def _fail(code: str, message: str, exit_code: int = EXIT_FAILED) -> None:
+    click.echo(message, err=True)
+    if "--json" in sys.argv:
+        click.echo(json.dumps({"error": {"code": code, "message": message}}))
+    sys.exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""
+The assets: the log, one for each projection, and the published manifest downstream of them all.
+
+A projection is audited in the step that builds it. A failing audit is a failed blocking check, so
+Dagster runs nothing downstream of it and the manifest served until then stays; why is kept beside
+it the moment it is seen. Snapshots are files that store.build writes, so there is no IO manager.
+"""
+
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+from pydantic import Field
+
+from pipelines import metadata
+from pipelines.failures import classified
+from pipelines.resources import TENANTS, TenantStore
+from store import build
+from store import manifest as manifests
+from store.audit import AUDITS
+from store.errors import SnapshotError
+from store.manifest import CheckResult, Refusal
+from store.projection import Projection
+from store.snapshot import SnapshotRef
+
+GROUP = "memory"
+_OWNERS = ["team:mnemolog"]
+_HISTORY = 200  # past manifests in the plot of growth
+
+
+class BuildConfig(dg.Config):
+    full: bool = Field(False, description="Build from the log alone; take nothing over.")
+
+
+def assets_of(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
+    """Return the log, the projections in build order, and the manifest."""
+    return [event_log, *map(_projection_asset, projections), _manifest_asset(projections)]
+
+
+@dg.asset(
+    group_name=GROUP,
+    partitions_def=TENANTS,
+    kinds={"sqlite"},
+    owners=_OWNERS,
+    tags={"layer": "truth"},
+    description="The append-only log up to its head: the one truth, and the build's watermark.",
+)
+def event_log(
+    context: dg.AssetExecutionContext, config: BuildConfig, tenant_store: TenantStore
+) -> dg.MaterializeResult[None]:
+    with classified(context.retry_number):
+        began = time.perf_counter()
+        made = tenant_store.start(full=config.full)
+        shown = metadata.of_log(made.log.read(0, made.watermark))
+        context.log.info(f"{made.tenant.name}: building up to event {made.watermark}")
+        return dg.MaterializeResult(
+            metadata=shown
+            | {
+                "watermark": dg.MetadataValue.int(made.watermark),
+                "bytes": dg.MetadataValue.int(made.tenant.log.stat().st_size),
+                "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
+                "path": dg.MetadataValue.path(made.tenant.log),
+            },
+            data_version=dg.DataVersion(str(made.watermark)),
+        )
+
+
+def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
+    """Return the asset that builds one projection and audits it."""
+
+    @dg.asset(
+        name=projection.name,
+        deps=[_asset_name(name) for name in projection.inputs],
+        group_name=GROUP,
+        partitions_def=TENANTS,
+        kinds={"arrow", "lance"} if projection.lance else {"arrow"},
+        owners=_OWNERS,
+        tags={"layer": "projection"},
+        metadata=metadata.columns(projection),
+        code_version=projection.version,
+        check_specs=[
+            dg.AssetCheckSpec(
+                one.name, asset=projection.name, blocking=True, description=one.description
+            )
+            for one in AUDITS
+            if one.projection == projection.name
+        ],
+        description=f"The projection {projection.name}: from {', '.join(projection.inputs)} to "
+        f"{', '.join(projection.schemas)}.",
+    )
+    def one_projection(
+        context: dg.AssetExecutionContext, tenant_store: TenantStore
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+        with classified(context.retry_number):
+            began = time.perf_counter()
+            made = tenant_store.resume()
+            wanted = next(one for one in made.projections if one.name == projection.name)
+            ref, tables = build.step(made, wanted)
+            results = build.check(made, wanted, tables)
+            for failed in (one for one in results if not one.passed):
+                context.log.error(f"{failed.name}: {failed.detail}")
+            if not all(one.passed for one in results):
+                _refuse(made)
+            return dg.MaterializeResult(
+                metadata=metadata.of_projection(
+                    made, ref, tables, time.perf_counter() - began, reused=_is_served(made, ref)
+                ),
+                check_results=[_shown(one) for one in results],
+                data_version=dg.DataVersion(ref.digest),
+            )
+
+    return one_projection
+
+
+def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
+    """Return the asset that publishes a candidate whose checks all passed."""
+
+    @dg.asset(
+        name="published_manifest",
+        deps=[projection.name for projection in projections],
+        group_name=GROUP,
+        partitions_def=TENANTS,
+        kinds={"json"},
+        owners=_OWNERS,
+        tags={"layer": "served"},
+        description="What is served: the snapshots that belong together and passed every check.",
+    )
+    def published_manifest(
+        context: dg.AssetExecutionContext, tenant_store: TenantStore
+    ) -> dg.MaterializeResult[None]:
+        with classified(context.retry_number):
+            made = tenant_store.resume()
+            published = build.publish(made, build.kept_checks(made), time.time_ns() // 1_000)
+            return dg.MaterializeResult(
+                metadata=metadata.of_manifest(
+                    made, published, _past_rows(context), tenant_store.dashboard
+                ),
+                data_version=dg.DataVersion(str(published.number)),
+            )
+
+    return published_manifest
+
+
+def _asset_name(of_input: str) -> str:
+    return "event_log" if of_input == "log" else of_input
+
+
+def _refuse(made: build.Build) -> None:
+    """Keep why for `status`: Dagster will not come to the step that publishes."""
+    refusal = Refusal(time.time_ns() // 1_000, made.watermark, tuple(build.kept_checks(made)))
+    manifests.refuse(made.tenant, refusal)
+
+
+def _shown(result: CheckResult) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=result.name,
+        asset_key=result.projection,
+        passed=result.passed,
+        description=result.detail,
+        metadata=dict(result.metadata),
+    )
+
+
+def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
+    """Whether the step took the served snapshot over, because nothing it depends on changed."""
+    try:
+        served = manifests.current(made.tenant).projections.get(ref.projection)
+    except SnapshotError:
+        return False
+    return served is not None and served.path == ref.path
+
+
+def _past_rows(context: dg.AssetExecutionContext) -> list[tuple[int, int]]:
+    """Return when this tenant's earlier manifests were published and their rows, oldest first."""
+    found = context.instance.fetch_materializations(
+        dg.AssetRecordsFilter(
+            asset_key=context.asset_key, asset_partitions=[context.partition_key]
+        ),
+        limit=_HISTORY,
+    )
+    past = []
+    for record in reversed(found.records):
+        rows = record.asset_materialization and record.asset_materialization.metadata.get(
+            metadata.ROWS
+        )
+        if rows and isinstance(rows.value, int):
+            past.append((round(record.timestamp * 1_000_000), rows.value))
+    return past

@@ -1,0 +1,45 @@
+"""
+The Definitions object: what Dagster loads. Here things are only put together.
+"""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from pipelines.assets import assets_of
+from pipelines.prune import prune_runs
+from pipelines.resources import LOCK_WAIT_S, TenantStore
+from pipelines.schedules import build_memory, log_head, nightly, weekly_prune
+from store import config, projections
+from store.config import Settings
+from store.embedding import embedder
+
+
+def definitions(
+    settings: Settings,
+    *,
+    loggers: Mapping[str, dg.LoggerDefinition] | None = None,
+    lock_wait_s: float = LOCK_WAIT_S,
+) -> dg.Definitions:
+    """Return everything for one home; `loggers` stand in for Dagster's console output."""
+    return dg.Definitions(
+        assets=assets_of(projections.all_of(embedder(settings.choices.embedder))),
+        jobs=[build_memory, prune_runs],
+        schedules=[nightly, weekly_prune],
+        sensors=[log_head],
+        resources={
+            "tenant_store": TenantStore(
+                home=str(settings.home),
+                embedder=settings.choices.embedder,
+                lock_wait_s=lock_wait_s,
+                dashboard=f"http://127.0.0.1:{settings.choices.port}/",
+            ),
+            "memory_home": settings.home,
+        },
+        # one process a tenant: a process for each step costs ten times the work itself
+        executor=dg.in_process_executor,
+        loggers=loggers,
+    )
+
+
+defs = definitions(config.load())

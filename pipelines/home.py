@@ -1,0 +1,82 @@
+"""
+Dagster's home: its folder below ours, its settings, and the environment its processes need.
+
+Nothing is sent anywhere, nothing is written outside, and the folder somebody happens to stand in
+lends no module: Dagster's processes start in its home and never look where they start.
+"""
+
+import os
+from pathlib import Path
+
+from dagster import DagsterInstance
+from dagster._core.instance.ref import InstanceRef
+
+from store import snapshot
+from store.config import Settings
+
+_YAML = """\
+# Written once by mnemolog; change what you like, it is not written again.
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+concurrency:
+  runs:
+    max_concurrent_runs: 2
+    tag_concurrency_limits:
+      - key: dagster/partition
+        limit: 1
+        value:
+          applyLimitPerUniqueValue: true
+retention:
+  schedule:
+    purge_after_days: 30
+  sensor:
+    purge_after_days:
+      skipped: 1
+      success: 7
+      failure: 30
+      started: 30
+"""
+# Output capture takes the terminal's descriptors away while a run lasts; steps here print nothing.
+_NO_CAPTURE = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
+
+
+def prepare(settings: Settings) -> Path:
+    """Make Dagster's home where it is missing; return it."""
+    home = settings.dagster_home.absolute()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (home / "dagster.yaml").exists():
+        snapshot.replace_file(home / "dagster.yaml", _YAML.encode())
+    return home
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return this process's environment with what Dagster's processes need."""
+    home = settings.dagster_home.absolute()
+    return {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        "MNEMOLOG_HOME": str(settings.home.absolute()),
+        "MPLCONFIGDIR": str(home / "matplotlib"),
+        # Dagster takes the first place of sys.path for the working directory and removes it
+        "PYTHONSAFEPATH": "",
+        "PYTHONPATH": os.pathsep.join(
+            str(Path(part).absolute())
+            for part in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            if part
+        ),
+    }
+
+
+def instance(settings: Settings) -> DagsterInstance:
+    """Return Dagster's records in the home, for runs inside this process."""
+    os.environ.update(environment(settings))
+    home = str(prepare(settings))
+    return DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_NO_CAPTURE))

@@ -1,0 +1,130 @@
+"""
+What a person sees beside an asset: counts, bytes, seconds, where it came from, a sample, a plot.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines import plots
+from store import build
+from store.events import Event, isoformat
+from store.manifest import Manifest
+from store.projection import Projection, Tables
+from store.snapshot import SnapshotRef
+
+Metadata = dict[str, dg.MetadataValue]
+
+ROWS = "dagster/row_count"  # Dagster's own names: the UI shows and plots these by itself
+COLUMNS = "dagster/column_schema"
+_SAMPLE = 5
+_DAYS = 60  # bars of the plot of events; older days are summed in the first
+
+
+def of_log(events: Iterable[Event]) -> Metadata:
+    """Return what to show of the events a build looks at."""
+    kinds: Counter[str] = Counter()
+    days: Counter[tuple[str, int]] = Counter()
+    last = 0
+    for event in events:
+        kinds[event.kind] += 1
+        days[event.kind, event.at // 86_400_000_000] += 1
+        last = max(last, event.at)
+    return {
+        ROWS: dg.MetadataValue.int(kinds.total()),
+        "kinds": dg.MetadataValue.json(dict(kinds.most_common())),
+        "newest": dg.MetadataValue.text(isoformat(last) if last else "none"),
+        "plot": _events_by_day(kinds, days),
+    }
+
+
+def of_projection(
+    made: build.Build, ref: SnapshotRef, tables: Tables, seconds: float, *, reused: bool
+) -> Metadata:
+    """Return what to show of one projection of a candidate; its step took `seconds`."""
+    shown: Metadata = {
+        ROWS: dg.MetadataValue.int(next(iter(ref.rows.values()))),
+        "rows": dg.MetadataValue.json(dict(ref.rows)),
+        "bytes": dg.MetadataValue.int(ref.bytes),
+        "seconds": dg.MetadataValue.float(round(seconds, 3)),
+        "watermark": dg.MetadataValue.int(ref.watermark),
+        "digest": dg.MetadataValue.text(ref.digest),
+        "reused": dg.MetadataValue.bool(reused),
+        "inputs": dg.MetadataValue.json(dict(ref.inputs)),
+        "path": dg.MetadataValue.path(made.tenant.snapshots / ref.path),
+    }
+    if ref.projection == "memories":
+        table = tables["memories"]
+        shown["sample"] = dg.MetadataValue.md(_sample(table))
+        shown["plot"] = plots.bars("active memories by kind", _by_kind(table))
+    if ref.projection == "postings":
+        shown["plot"] = plots.ranked(
+            "memories that hold a term, by the term's rank",
+            tables["terms"].column("documents").to_pylist(),
+        )
+    return shown
+
+
+def of_manifest(
+    made: build.Build, manifest: Manifest, before: Sequence[tuple[int, int]], dashboard: str
+) -> Metadata:
+    """Return what to show of a published manifest; `before` has past ones' times and rows."""
+    rows = manifest.projections["memories"].rows["memories"]
+    history = [*before, (manifest.at, rows)]
+    checks = "\n".join(f"- {one.projection}: {one.name}: {one.detail}" for one in manifest.checks)
+    return {
+        ROWS: dg.MetadataValue.int(rows),
+        "manifest": dg.MetadataValue.int(manifest.number),
+        "watermark": dg.MetadataValue.int(manifest.watermark),
+        "bytes": dg.MetadataValue.int(manifest.bytes),
+        "built seconds": dg.MetadataValue.float(
+            round(sum(ref.seconds for ref in manifest.projections.values()), 3)
+        ),
+        "digests": dg.MetadataValue.json(manifest.digests),
+        "checks": dg.MetadataValue.md(checks),
+        "file": dg.MetadataValue.path(made.tenant.manifests / f"{manifest.number:08d}.json"),
+        "served at": dg.MetadataValue.url(dashboard),
+        "plot": plots.line(
+            "memories in each published manifest",
+            [at for at, _ in history],
+            [count for _, count in history],
+        ),
+    }
+
+
+def columns(projection: Projection) -> Mapping[str, dg.TableSchema]:
+    """Return the columns of a projection's tables, the first one where Dagster looks for it."""
+    names = [COLUMNS, *(f"columns of {name}" for name in [*projection.schemas][1:])]
+    return {
+        name: dg.TableSchema([dg.TableColumn(field.name, str(field.type)) for field in schema])
+        for name, schema in zip(names, projection.schemas.values(), strict=True)
+    }
+
+
+def _events_by_day(kinds: Counter[str], days: Counter[tuple[str, int]]) -> dg.MarkdownMetadataValue:
+    if not days:
+        return plots.stacked("events by day", [], {})
+    newest = max(day for _, day in days)
+    oldest = max(min(day for _, day in days), newest - _DAYS + 1)
+    counts = {kind: [0] * (newest - oldest + 1) for kind, _ in kinds.most_common()}
+    for (kind, day), count in days.items():
+        counts[kind][max(day, oldest) - oldest] += count
+    return plots.stacked("events by day", range(oldest, newest + 1), counts)
+
+
+def _by_kind(table: pa.Table) -> dict[str, int]:
+    active = table.filter(pc.equal(table.column("state").cast(pa.string()), "active"))
+    return dict(Counter(active.column("kind").cast(pa.string()).to_pylist()).most_common())
+
+
+def _sample(table: pa.Table) -> str:
+    """Return the newest rows as a Markdown table."""
+    newest = table.slice(max(0, len(table) - _SAMPLE)).select(["id", "kind", "state", "content"])
+    lines = ["| id | kind | state | content |", "|---|---|---|---|"]
+    for row in reversed(newest.to_pylist()):
+        content = " ".join(row["content"].split())[:100].replace("|", "\\|")
+        lines.append(f"| {row['id']} | {row['kind']} | {row['state']} | {content} |")
+    return "\n".join(lines)

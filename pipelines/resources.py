@@ -1,0 +1,58 @@
+"""
+TenantStore: the tenant a run is about, its log open and its build lock held for the whole run.
+
+The lock is held by the resource and not by a step, because a build is one candidate folder that
+all steps write to. Runs execute in one process, so a resource lives exactly as long as its run,
+and the system gives the lock up even where the run is killed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from store import build
+from store.embedding import Embedder, embedder
+from store.errors import InvalidInput
+from store.log import EventLog
+from store.tenant import Tenant, existing
+
+TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
+LOCK_WAIT_S = 60.0
+PARTITION = "dagster/partition"  # the tag of a run that names its tenant
+
+
+class TenantStore(dg.ConfigurableResource["TenantStore"]):
+    """Where the memories lie, and how their texts become vectors."""
+
+    home: str = Field(description="The folder of all tenants.")
+    embedder: str = Field(description="The embedder's name, as in config.toml.")
+    dashboard: str = Field(description="Where the recall server shows what is served.")
+    lock_wait_s: float = Field(description="How long to wait for another build's end.")
+
+    _tenant: Tenant = PrivateAttr()
+    _log: EventLog = PrivateAttr()
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantStore"]:
+        """Hold the run's tenant; raise NotFound, BuildBusy, or a LogError as its log says."""
+        run = context.run
+        if run is None or PARTITION not in run.tags:
+            raise InvalidInput("a build needs a tenant: choose a partition")
+        tenant = existing(Path(self.home), run.tags[PARTITION])
+        with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
+            self._tenant, self._log = tenant, log
+            yield self
+
+    def start(self, *, full: bool) -> build.Build:
+        """Begin a build at the log's head."""
+        return build.start(self._tenant, self._log, self._embedder(), full=full)
+
+    def resume(self) -> build.Build:
+        """Return the build that an earlier step, or an earlier run, began."""
+        return build.resume(self._tenant, self._log, self._embedder())
+
+    def _embedder(self) -> Embedder:
+        return embedder(self.embedder)

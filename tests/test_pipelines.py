@@ -1,0 +1,430 @@
+"""
+What the jobs promise: the same manifest as a plain rebuild, nothing served that failed a check, a
+build wherever a log moved on and nowhere else.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+
+import apsw
+import dagster as dg
+import msgspec
+import pytest
+from dagster import DagsterEventType
+
+import pipelines
+from pipelines import home, plots, progress, run, schedules
+from pipelines.definitions import definitions
+from pipelines.failures import classified
+from pipelines.prune import prune, prune_runs
+from pipelines.resources import PARTITION
+from store import build, commands, events
+from store import manifest as manifests
+from store.config import Settings
+from store.embedding import LexicalEmbedder
+from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
+from store.log import EventLog
+from store.tenant import Tenant, tenant
+
+NOW = 1_790_000_000_000_000
+PROJECTIONS = ["memories", "postings", "vectors", "entities", "goals", "usage"]
+ROOT = Path(pipelines.__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(tmp_path / "home")
+
+
+@pytest.fixture
+def default(settings: Settings) -> Tenant:
+    return remember(settings, "default", "we chose SQLite for the log", "tests run on real files")
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult:
+    """The result of one good build, for tests that only look at it."""
+    settings = Settings(tmp_path_factory.mktemp("built"))
+    remember(settings, "default", "we chose SQLite for the log", "tests run on real files")
+    with dg.DagsterInstance.ephemeral() as instance:
+        return build_in_process(settings, instance)
+
+
+def remember(settings: Settings, name: str, *contents: str) -> Tenant:
+    found = tenant(settings.home, name)
+    with EventLog(found.log, create=True) as log:
+        commands.record_batch(log, [commands.Draft(content=one) for one in contents], NOW)
+    return found
+
+
+def plant_secret(found: Tenant) -> None:
+    """Write a memory with a secret past redaction, as a bug in it would."""
+    body = events.encode(events.Recorded(content="the token is ghp_" + "a1B2c3D4e5F6" * 3))
+    row = ("planted", NOW, "recorded", "planted", None, None, None, "user", body)
+    digest = sha256(msgspec.json.encode(row)).digest()
+    connection = apsw.Connection(str(found.log))
+    connection.execute(
+        "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, digest),
+    )
+    connection.close()
+
+
+def build_in_process(
+    settings: Settings, instance: dg.DagsterInstance, name: str = "default", **options: object
+) -> dg.ExecuteInProcessResult:
+    instance.add_dynamic_partitions("tenants", [name])
+    loggers = {"console": progress.logger(lambda event: None)}
+    job = definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def("build_memory")
+    return job.execute_in_process(
+        run_config={"loggers": {"console": {}}},
+        instance=instance,
+        partition_key=name,
+        raise_on_error=False,
+        **options,
+    )
+
+
+def metadata_of(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
+    (made,) = result.asset_materializations_for_node(asset)
+    return {name: one.value for name, one in made.metadata.items()}
+
+
+def look(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult:
+    context = dg.build_sensor_context(
+        instance=instance, resources={"memory_home": settings.home}, definitions=None
+    )
+    found = schedules.log_head(context)
+    assert isinstance(found, dg.SensorResult)
+    return found
+
+
+def run_keys(found: dg.SensorResult) -> list[str | None]:
+    return [one.run_key for one in found.run_requests or []]
+
+
+def jobs(settings: Settings, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `python -P -m pipelines` as `mnemolog` does."""
+    environment = {**os.environ, "MNEMOLOG_HOME": str(settings.home), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pipelines", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_definitions_load_without_a_warning(settings):
+    dg.Definitions.validate_loadable(definitions(settings))
+
+
+def test_no_module_defers_annotations():
+    # https://github.com/dagster-io/dagster/issues/26837
+    sources = [path.read_text() for path in (ROOT / "pipelines").glob("*.py")]
+    assert not [one for one in sources if "from __future__ import annotations\n" in one]
+
+
+def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, tmp_path):
+    assert build_in_process(settings, instance).success
+    other = Tenant("other", tmp_path / "other")
+    with EventLog(default.log) as log:
+        plain = build.rebuild(other, log, LexicalEmbedder(), NOW)
+    published = manifests.current(default)
+    assert published.digests == plain.digests
+    assert published.checks == plain.checks
+
+
+def test_second_build_takes_over_what_did_not_change(settings, default, instance):
+    build_in_process(settings, instance)
+    result = build_in_process(settings, instance)
+    assert {metadata_of(result, name)["reused"] for name in PROJECTIONS} == {True}
+
+
+def test_full_build_takes_nothing_over(settings, default, instance):
+    build_in_process(settings, instance)
+    first = manifests.current(default)
+    manifest = run.build(settings, "default", lambda event: None, full=True)
+    assert manifest.digests == first.digests
+    assert all(
+        manifest.projections[name].path != first.projections[name].path for name in PROJECTIONS
+    )
+
+
+def test_assets_say_what_was_built_from_what(built):
+    shown = metadata_of(built, "memories")
+    assert shown["rows"] == {"memories": 2, "ids": 2, "edges": 0}
+    assert shown["inputs"] == {"log": "2"}
+    assert shown["bytes"] > 0
+    assert shown["seconds"] > 0
+    assert "we chose SQLite" in shown["sample"]
+    assert metadata_of(built, "goals")["inputs"] == {"memories": shown["digest"]}
+
+
+@pytest.mark.parametrize("asset", ["event_log", "memories", "postings", "published_manifest"])
+def test_assets_show_a_plot(built, asset):
+    assert "](data:image/png;base64,iVBORw0KGgo" in metadata_of(built, asset)["plot"]
+
+
+def test_plots_of_nothing_say_so():
+    assert "data:image/png" in plots.bars("empty", {}).value
+    assert "data:image/png" in plots.line("empty", [], []).value
+
+
+def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
+    drawn: list[list[int]] = []
+    line = plots.line
+    monkeypatch.setattr(
+        plots, "line", lambda title, at, ys: drawn.append(ys) or line(title, at, ys)
+    )
+    build_in_process(settings, instance)
+    remember(settings, "default", "a third memory of something")
+    build_in_process(settings, instance)
+    assert drawn == [[2], [2, 3]]
+
+
+def test_failing_check_leaves_what_is_served(settings, default, instance):
+    build_in_process(settings, instance)
+    before = default.head.read_bytes()
+    plant_secret(default)
+    result = build_in_process(settings, instance)
+    assert not result.success
+    assert default.head.read_bytes() == before
+    made = [event.step_key for event in result.get_asset_materialization_events()]
+    assert made == ["event_log", "memories"]
+
+
+def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instance):
+    plant_secret(default)
+    result = build_in_process(settings, instance)
+    logged = instance.all_logs(result.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
+    failed = [
+        event.dagster_event.asset_check_evaluation_data
+        for event in logged
+        if event.dagster_event and not event.dagster_event.asset_check_evaluation_data.passed
+    ]
+    assert [(one.check_name, one.blocking) for one in failed] == [("no_secrets", True)]
+    refusal = manifests.last_refusal(default)
+    assert refusal is not None
+    assert refusal.reasons == [f"no_secrets: {failed[0].description}"]
+
+
+def test_refused_step_is_not_tried_again(settings, default, instance):
+    plant_secret(default)
+    result = build_in_process(settings, instance)
+    assert not [one for one in result.all_events if one.is_step_up_for_retry]
+
+
+def test_candidate_with_a_part_missing_is_not_published(settings, default, instance):
+    result = build_in_process(
+        settings, instance, asset_selection=[dg.AssetKey("published_manifest")]
+    )
+    assert not result.success
+    assert not default.head.exists()
+    refusal = manifests.last_refusal(default)
+    assert refusal is not None
+    assert "whole_candidate" in refusal.reasons[0]
+
+
+def test_only_a_passing_failure_is_worth_a_retry():
+    with pytest.raises(dg.RetryRequested), classified(0):
+        raise EmbedderError("no answer")
+    with pytest.raises(dg.Failure) as refused, classified(0):
+        raise BuildRefused("no_secrets: 1 secrets")
+    assert refused.value.allow_retries is False
+
+
+def test_step_is_tried_again_when_the_model_did_not_answer(
+    settings, default, instance, monkeypatch
+):
+    step, errors = build.step, [EmbedderError("no answer")]
+
+    def failing_once(made, projection):
+        if projection.name == "vectors" and errors:
+            raise errors.pop()
+        return step(made, projection)
+
+    monkeypatch.setattr(build, "step", failing_once)
+    result = build_in_process(settings, instance)
+    assert result.success
+    assert [one.step_key for one in result.all_events if one.is_step_up_for_retry] == ["vectors"]
+
+
+def test_interrupted_build_stops(settings, default, monkeypatch):
+    def interrupted(made, projection):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.build(settings, "default", lambda event: None)
+    with home.instance(settings) as instance:
+        assert instance.get_runs()[0].is_finished
+
+
+def test_second_build_at_once_is_told_so(settings, default):
+    with build.lock(default), pytest.raises(BuildBusy, match="another build of default"):
+        run.build(settings, "default", lambda event: None, wait_s=0.1)
+    assert not default.head.exists()
+
+
+def test_run_without_a_tenant_says_what_is_missing(settings):
+    with pytest.raises(NotFound, match="nobody"):
+        run.build(settings, "nobody", lambda event: None)
+
+
+def test_sensor_adds_tenants_and_asks_for_their_builds(settings, default, instance):
+    remember(settings, "work", "another tenant's only memory")
+    found = look(settings, instance)
+    assert run_keys(found) == ["default:2", "work:1"]
+    (added,) = found.dynamic_partitions_requests or []
+    assert list(added.partition_keys) == ["default", "work"]
+
+
+def test_sensor_is_still_when_nothing_changed(settings, default, instance):
+    build_in_process(settings, instance)
+    found = look(settings, instance)
+    assert run_keys(found) == []
+    assert not found.dynamic_partitions_requests
+
+
+def test_sensor_asks_once_for_each_mark(settings, default, instance):
+    build_in_process(settings, instance)
+    remember(settings, "default", "a third memory of something")
+    assert run_keys(look(settings, instance)) == run_keys(look(settings, instance)) == ["default:3"]
+
+
+def test_recalls_alone_start_no_build(settings, default, instance):
+    build_in_process(settings, instance)
+    receipt = events.Recalled(
+        query="log", mode="fast", manifest=1, watermark=2, hits=(), dropped={}, took_us=900
+    )
+    with EventLog(default.log) as log:
+        log.append([events.Event("receipt", NOW, receipt, "receipt")])
+    assert run_keys(look(settings, instance)) == []
+
+
+def test_sensor_leaves_a_tenant_alone_while_it_is_built(settings, default, instance):
+    with build.lock(default):
+        assert run_keys(look(settings, instance)) == []
+    assert run_keys(look(settings, instance)) == ["default:2"]
+
+
+def test_damaged_log_hides_no_other_tenant(settings, default, instance):
+    remember(settings, "broken", "soon to be lost").log.write_bytes(b"no database" * 1_000)
+    assert run_keys(look(settings, instance)) == ["default:2"]
+
+
+def test_sensor_reports_a_killed_run(settings, default, instance, monkeypatch):
+    killed = dg.DagsterRun(
+        "build_memory", status=dg.DagsterRunStatus.STARTED, tags={PARTITION: "default"}
+    )
+    instance.add_run(killed)
+    look(settings, instance)
+    assert not instance.get_run_by_id(killed.run_id).is_finished
+    monkeypatch.setattr(schedules, "DEAD_AFTER_S", -1)
+    look(settings, instance)
+    assert instance.get_run_by_id(killed.run_id).is_failure
+
+
+def test_every_tenant_is_built_by_night(settings, default):
+    remember(settings, "work", "another tenant's only memory")
+    with home.instance(settings) as instance:
+        context = dg.build_schedule_context(
+            instance, datetime(2026, 11, 20, 3, 30), {"memory_home": settings.home}
+        )
+        requests = list(schedules.nightly(context))
+        assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
+        assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
+
+
+def test_prune_leaves_the_newest_runs_and_no_files_of_others(settings):
+    with home.instance(settings) as instance:
+        for _ in range(3):
+            prune_runs.execute_in_process(instance=instance)
+        newest = instance.get_run_records(limit=1)[0].dagster_run.run_id
+        assert len(prune(instance, days=0, keep=1)) == 2
+        assert [one.run_id for one in instance.get_runs()] == [newest]
+    runs = settings.dagster_home / "history" / "runs"
+    assert {path.stem for path in runs.glob("*.db")} == {"index", newest}
+
+
+def test_prune_keeps_young_runs_and_each_tenants_last_good_one(settings, default):
+    run.build(settings, "default", lambda event: None)
+    with home.instance(settings) as instance:
+        for _ in range(2):
+            prune_runs.execute_in_process(instance=instance)
+        assert prune(instance, days=7, keep=0) == []
+        prune(instance, days=0, keep=1)
+        left = [one.job_name for one in instance.get_runs()]
+    assert left == ["prune_runs", "build_memory"]
+
+
+def test_nothing_is_sent_anywhere(settings):
+    with home.instance(settings) as instance:
+        assert not instance.telemetry_enabled
+
+
+def test_dagsters_settings_are_written_once(settings):
+    chosen = home.prepare(settings) / "dagster.yaml"
+    chosen.write_text("telemetry: {enabled: false}\n")
+    home.prepare(settings)
+    assert chosen.read_text() == "telemetry: {enabled: false}\n"
+
+
+def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, tmp_path):
+    hostile = tmp_path / "clone"
+    for name in ("store", "serve", "pipelines"):
+        (hostile / name).mkdir(parents=True)
+        (hostile / name / "__init__.py").write_text("raise SystemExit('hostile')\n")
+    before = sorted(hostile.rglob("*"))
+    done = jobs(settings, "build", "--tenant", "default", "--json", cwd=hostile)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["manifest"], said["watermark"], said["rows"]) == (1, 2, 2)
+    assert {name: one["digest"] for name, one in said["projections"].items()} == (
+        manifests.current(default).digests
+    )
+    assert all(one["passed"] for one in said["checks"])
+    assert "manifest 1: 2 memories at event 2 in " in done.stderr
+    assert "DEBUG" not in done.stderr
+    assert sorted(hostile.rglob("*")) == before
+
+
+def test_refused_build_command_names_every_failed_check(settings, default, tmp_path):
+    plant_secret(default)
+    done = jobs(settings, "build", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no_secrets: 1 secrets" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_busy_build_command_says_try_later(settings, default, tmp_path):
+    with build.lock(default):
+        began = time.monotonic()
+        done = jobs(settings, "build", "--wait", "0.5", cwd=tmp_path)
+    assert done.returncode == 75
+    assert "another build of default is running" in done.stderr.splitlines()[-1]
+    assert time.monotonic() - began < 60
+
+
+def test_unknown_tenant_is_one_line(settings, tmp_path):
+    done = jobs(settings, "build", "--tenant", "nobody", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "no tenant 'nobody'" in done.stderr
