@@ -1,0 +1,191 @@
+"""
+Reader: one tenant's manifest held open, the log's tail laid over it, swapped when HEAD moves.
+
+Readers start from a manifest whose every file matches its hash. A damaged index is set aside and
+said so: without `memories` or `postings` an older manifest serves, or the log alone; without the
+others recall goes on with what is left.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from serve.tail import Tail
+from store import manifest as manifests
+from store import projections, snapshot
+from store.embedding import Embedder
+from store.errors import NoManifest, SnapshotDamaged
+from store.log import EventLog
+from store.manifest import Manifest
+from store.projection import Projection, Tables
+from store.projections import postings
+from store.projections.entities import EntityIndex
+from store.projections.memory_rows import MemoryRows
+from store.projections.postings import PostingsIndex
+from store.projections.usage import Usage
+from store.projections.vectors import VectorRows
+from store.tenant import Tenant
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """The snapshots of one manifest, opened; None where one could not be used."""
+
+    manifest: Manifest | None
+    rows: MemoryRows
+    postings: PostingsIndex
+    vectors: VectorRows | None
+    entities: EntityIndex | None
+    usage: Usage | None
+    notices: tuple[str, ...]
+
+    @property
+    def watermark(self) -> int:
+        return self.manifest.watermark if self.manifest else 0
+
+
+@dataclass(frozen=True)
+class View:
+    """One state of the memory to answer from: snapshots, and the tail over them."""
+
+    snapshots: Snapshots
+    tail: Tail
+
+
+class Reader:
+    """The newest servable state of one tenant. Threads may share it."""
+
+    def __init__(self, tenant: Tenant, log: EventLog, embedder: Embedder) -> None:
+        self._tenant, self._log, self._embedder = tenant, log, embedder
+        self._lock = threading.RLock()
+        self._swap_lock = threading.Lock()
+        self._head = _stamp(tenant)
+        self._version: tuple[int, int] | None = None
+        self._view = self._open()
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Give the current state with every event in the log laid over it.
+
+        The tail stands still while the view is held, so hold it for one answer only.
+        """
+        with self._lock:
+            self._catch_up(self._view.tail)
+            yield self._view
+
+    def poll(self) -> bool:
+        """Open a newly published manifest, if there is one; return whether it did.
+
+        Answers go on from the old one meanwhile.
+        """
+        with self._swap_lock:
+            head = _stamp(self._tenant)
+            if head == self._head:
+                return False
+            view = self._open()
+            with self._lock:
+                self._catch_up(view.tail, always=True)
+                self._view = view
+            self._head = head  # only now: what failed to open is tried again
+            return True
+
+    def _open(self) -> View:
+        snapshots = open_snapshots(self._tenant, self._embedder)
+        tail = Tail(snapshots.rows, snapshots.postings, self._embedder)
+        tail.watermark = snapshots.watermark
+        tail.extend(self._log.read(snapshots.watermark))
+        return View(snapshots, tail)
+
+    def _catch_up(self, tail: Tail, *, always: bool = False) -> None:
+        """Lay the events that were appended since over the snapshots."""
+        version = self._log.version()
+        if always or version != self._version:
+            tail.extend(self._log.read(tail.watermark))
+            self._version = version
+
+
+def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:
+    """Return the newest manifest that can be served, with a notice for all that was set aside."""
+    notices: list[str] = []
+    for manifest in _candidates(tenant, notices):
+        try:
+            return _open_manifest(tenant, manifest, embedder, notices)
+        except SnapshotDamaged as error:
+            notices.append(str(error))
+    return Snapshots(
+        manifest=None,
+        rows=MemoryRows.empty(),
+        postings=PostingsIndex.open(postings.index([])),
+        vectors=None,
+        entities=None,
+        usage=None,
+        notices=tuple(notices),
+    )
+
+
+def _candidates(tenant: Tenant, notices: list[str]) -> Iterator[Manifest]:
+    """Yield the current manifest, then the older ones, newest first."""
+    try:
+        newest = manifests.current(tenant)
+    except NoManifest:
+        return
+    except SnapshotDamaged as error:
+        notices.append(str(error))
+        yield from manifests.kept(tenant)
+        return
+    yield newest
+    yield from (one for one in manifests.kept(tenant) if one.number != newest.number)
+
+
+def _open_manifest(
+    tenant: Tenant, manifest: Manifest, embedder: Embedder, notices: list[str]
+) -> Snapshots:
+    known = {one.name: one for one in projections.all_of(embedder)}
+    damaged: list[str] = []
+
+    def tables(name: str) -> Tables:
+        return _tables(tenant, manifest, known[name])
+
+    def optional(name: str) -> Tables | None:
+        try:
+            return tables(name)
+        except SnapshotDamaged as error:
+            damaged.append(str(error))
+            return None
+
+    rows = MemoryRows.open(tables("memories"))
+    index = PostingsIndex.open(tables("postings"))
+    vectors, entities, usage = (optional(name) for name in ("vectors", "entities", "usage"))
+    optional("goals")
+    return Snapshots(
+        manifest=manifest,
+        rows=rows,
+        postings=index,
+        vectors=VectorRows.open(vectors) if vectors else None,
+        entities=EntityIndex.open(entities) if entities else None,
+        usage=Usage.open(usage) if usage else None,
+        notices=(*notices, *damaged),
+    )
+
+
+def _tables(tenant: Tenant, manifest: Manifest, projection: Projection) -> Tables:
+    """Return the tables of one projection, mapped when asked for."""
+    ref = manifest.projections.get(projection.name)
+    if ref is None or ref.version != projection.version:
+        made = "nothing" if ref is None else ref.version
+        raise SnapshotDamaged(
+            f"{projection.name} was built as {made}, this is {projection.version}: "
+            "`mnemolog build` mends it"
+        )
+    return snapshot.read(tenant.snapshots, ref, projection)
+
+
+def _stamp(tenant: Tenant) -> tuple[int, int] | None:
+    """Return what changes when HEAD is replaced; costs microseconds."""
+    try:
+        found = os.stat(tenant.head)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

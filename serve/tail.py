@@ -1,0 +1,132 @@
+"""
+Tail: the events after a snapshot's watermark, laid over it in memory.
+
+Every memory that an event made or changed since is taken out of the snapshot's results (`hidden`)
+and, as it is now, scored here with the same weights: the snapshot's idf and average length. So a
+fresh memory is found at once, a forgotten one is gone at once, and the next build changes neither.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import numpy as np
+import numpy.typing as npt
+
+from store import text
+from store.embedding import Embedder
+from store.errors import EmbedderError
+from store.events import RECEIPTS, Event
+from store.projections.memories import Fold, Memory
+from store.projections.memory_rows import MemoryRows
+from store.projections.postings import K1, B, PostingsIndex
+
+Scores = npt.NDArray[np.float32]
+
+
+class Tail:
+    """What changed since `rows` and `postings` were built. Not thread-safe: its reader locks it.
+
+    Each version of a memory takes a slot; only the newest version's slot is live.
+    """
+
+    def __init__(self, rows: MemoryRows, postings: PostingsIndex, embedder: Embedder) -> None:
+        self.watermark = 0
+        self.changes = 0  # events applied that were no receipts
+        self.memories: list[Memory] = []
+        self.hidden: set[int] = set()
+        self._rows, self._postings, self._embedder = rows, postings, embedder
+        self._fold = Fold(beneath=rows)
+        self._slots: dict[str, int] = {}
+        self._counts: dict[str, dict[int, int]] = {}  # term -> slot -> occurrences
+        self._terms: list[Counter[str]] = []
+        self._lengths: list[int] = []
+        self._vectors = np.zeros((0, embedder.dimension), np.float32)
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Apply events in order."""
+        changed: dict[str, None] = {}
+        for event in events:
+            changed |= dict.fromkeys(self._fold.apply(event))
+            self.changes += event.kind not in RECEIPTS
+            self.watermark = event.seq
+        if changed:
+            self._index([self._fold.rows[id_] for id_ in changed])
+
+    def find(self, id_: str) -> Memory | None:
+        """Return a memory as it is now, wherever it lies."""
+        return self._fold.find(id_)
+
+    def live(self, slot: int) -> bool:
+        return self._slots.get(self.memories[slot].id) == slot
+
+    def idf(self, term: str) -> float:
+        """Return the snapshot's idf; for a word it does not know, what the tail says of it."""
+        known = self._postings.idf(term)
+        if known is not None:
+            return known
+        # a word nobody holds is as rare as can be; an empty memory counts as one of a single note
+        frequency = max(1, len(self._counts.get(term, ())))
+        documents = max(1, self._postings.size + len(self._slots))
+        return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
+
+    def scores(self, query: Sequence[str], *, least_idf: float) -> Scores:
+        """Return the BM25 score of every slot, [slots]; slots that are not live score zero."""
+        scores = np.zeros(len(self), np.float32)
+        average = self._postings.average_length or (
+            sum(self._lengths) / len(self._lengths) if self._lengths else 1.0
+        )
+        for term, repeats in Counter(query).items():
+            found = self._counts.get(term)
+            if not found:
+                continue
+            slots = np.fromiter(found.keys(), np.int64, len(found))
+            counts = np.fromiter(found.values(), np.float64, len(found))
+            lengths = np.asarray(self._lengths)[slots]
+            impacts = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / (average or 1.0)))
+            scores[slots] += (repeats * max(self.idf(term), least_idf) * impacts).astype(np.float32)
+        return scores
+
+    def cosines(self, query: npt.NDArray[np.float32]) -> Scores:
+        """Return the cosine of a unit query with every slot, [slots]."""
+        cosines: Scores = self._vectors[: len(self)] @ query
+        return cosines
+
+    def holds(self, slot: int, term: str) -> bool:
+        return term in self._terms[slot]
+
+    def _index(self, memories: Sequence[Memory]) -> None:
+        for memory in memories:
+            self._retire(memory.id)
+            slot = len(self.memories)
+            self.memories.append(memory)
+            self._slots[memory.id] = slot
+            terms = Counter(text.terms(memory.text))
+            self._terms.append(terms)
+            self._lengths.append(terms.total())
+            for term, count in terms.items():
+                self._counts.setdefault(term, {})[slot] = count
+        self._embed(memories)
+
+    def _retire(self, id_: str) -> None:
+        """Take a memory's older version out of the tail, or hide it in the snapshot."""
+        old = self._slots.pop(id_, None)
+        if old is not None:
+            for term in self._terms[old]:
+                del self._counts[term][old]
+        elif (row := self._rows.row(id_)) is not None:
+            self.hidden.add(row)
+
+    def _embed(self, memories: Sequence[Memory]) -> None:
+        start, end = len(self.memories) - len(memories), len(self.memories)
+        if end > len(self._vectors):
+            grown = np.zeros((max(64, 2 * end), self._embedder.dimension), np.float32)
+            grown[:start] = self._vectors[:start]
+            self._vectors = grown
+        # without a model a fresh memory is found by its words, and by its vector after a build
+        with suppress(EmbedderError):
+            self._vectors[start:end] = self._embedder.embed([memory.text for memory in memories])

@@ -1,0 +1,171 @@
+"""A filter says the same of a column and of a memory in hand, and it comes before any cut."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from serve.filters import Filter
+from serve.reader import Reader, View
+from serve.recall import Mode, Question, recall
+from store.build import rebuild
+from store.commands import Draft, record_batch
+from store.embedding import LexicalEmbedder
+from store.events import (
+    MEMORY_KINDS,
+    TIERS,
+    Archived,
+    Body,
+    Event,
+    Forgotten,
+    Recorded,
+    Restored,
+    Superseded,
+    moment,
+)
+from store.log import EventLog
+from store.projection import Inputs
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory_rows import MemoryRows
+from store.tenant import tenant
+
+NOW = 1_800_000_000_000_000
+HOUR = 3_600_000_000
+PROJECTS = (None, "shop", "bank", "github.com/pallets/flask")
+TAGS = ("api", "db", "ünïcode", "two words")
+TIMES = st.integers(NOW - 4 * HOUR, NOW + HOUR)
+
+DRAFTS = st.builds(
+    Draft,
+    content=st.sampled_from(["alpha rule", "beta rule", "gamma rule"]),
+    kind=st.sampled_from(MEMORY_KINDS),
+    tier=st.sampled_from(TIERS),
+    project=st.sampled_from(PROJECTS),
+    tags=st.lists(st.sampled_from(TAGS), max_size=3).map(tuple),
+    ttl_s=st.none() | st.integers(1, 7_200),
+    created_at=st.none() | TIMES.map(moment),
+)
+FATES = st.lists(
+    st.tuples(
+        st.integers(0, 11),
+        st.sampled_from([Forgotten(), Archived(), Restored(), Superseded(by="m0")]),
+    ),
+    max_size=8,
+)
+FILTERS = st.builds(
+    Filter,
+    now=TIMES,
+    project=st.sampled_from([*PROJECTS, "unknown"]),
+    kinds=st.lists(st.sampled_from(MEMORY_KINDS), max_size=3).map(tuple),
+    tiers=st.lists(st.sampled_from(TIERS), max_size=2).map(tuple),
+    tags=st.lists(st.sampled_from([*TAGS, "unknown"]), max_size=2).map(tuple),
+    since=st.none() | TIMES,
+    until=st.none() | TIMES,
+    active_only=st.booleans(),
+)
+
+
+def rows_of(drafts: list[Draft], fates: list[tuple[int, Body]]) -> MemoryRows:
+    """Return the rows that these drafts and what befell them leave, without a disk."""
+    fields = Recorded.__struct_fields__
+    bodies = [Recorded(**{name: getattr(draft, name) for name in fields}) for draft in drafts]
+    events = [
+        Event(f"m{n}", NOW - 2 * HOUR, body, f"m{n}", draft.project, seq=n + 1)
+        for n, (body, draft) in enumerate(zip(bodies, drafts, strict=True))
+    ]
+    events += [
+        Event(f"e{n}", NOW - HOUR, body, f"m{which}", seq=len(drafts) + n + 1)
+        for n, (which, body) in enumerate(fates)
+    ]
+    inputs = Inputs(len(events), lambda after: iter(events[after:]))
+    return MemoryRows.open(MEMORIES_PROJECTION.build(inputs, None))
+
+
+def agree(rows: MemoryRows, filter_: Filter) -> bool:
+    memories = rows.take(range(len(rows)))
+    return filter_.mask(rows).tolist() == [filter_.accepts(memory) for memory in memories]
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """A snapshot of 500 memories that shout the query's words, and one that says them once."""
+    found = tenant(tmp_path_factory.mktemp("home"))
+    loud = "rotate the signing key in `src/keys.py`"
+    with EventLog(found.log, create=True) as log:
+        crowd = [
+            Draft(
+                content=f"{loud} {n}",
+                kind="fact" if n % 2 else "lesson",
+                project="bank",
+                tags=("old",),
+                created_at=moment(NOW - 3 * HOUR),
+            )
+            for n in range(500)
+        ]
+        wanted = Draft(
+            id="wanted",
+            content=f"{loud}, but never on a friday before the weekly report went out to all",
+            kind="decision",
+            project="shop",
+            tags=("new",),
+            tier="semantic",
+        )
+        record_batch(log, [wanted, *crowd], NOW - HOUR)
+        rebuild(found, log, LexicalEmbedder(), NOW)
+        with Reader(found, log, LexicalEmbedder()).view() as view:
+            return view
+
+
+@given(st.lists(DRAFTS, max_size=12), FATES, FILTERS)
+@settings(deadline=None)
+def test_mask_and_accepts_agree_on_any_memories(
+    drafts: list[Draft], fates: list[tuple[int, Body]], filter_: Filter
+):
+    assert agree(rows_of(drafts, fates), filter_)
+
+
+@given(FILTERS)
+@settings(deadline=None, max_examples=50)
+def test_they_agree_on_a_mapped_snapshot(crowded: View, filter_: Filter):
+    assert agree(crowded.snapshots.rows, filter_)
+
+
+def test_a_forgotten_memory_passes_no_filter():
+    rows = rows_of([Draft(content="alpha rule")], [(0, Forgotten())])
+    for active_only in (True, False):
+        assert not Filter(now=NOW, active_only=active_only).mask(rows).any()
+
+
+def test_a_project_sees_itself_and_what_belongs_to_none():
+    rows = rows_of([Draft(content="alpha rule", project=name) for name in PROJECTS], [])
+    assert Filter(now=NOW, project="shop").mask(rows).tolist() == [True, True, False, False]
+
+
+def test_since_is_inclusive_and_until_is_not():
+    rows = rows_of([Draft(content="alpha rule", created_at=moment(NOW))], [])
+    assert Filter(now=NOW, since=NOW).mask(rows).tolist() == [True]
+    assert Filter(now=NOW, until=NOW).mask(rows).tolist() == [False]
+
+
+@pytest.mark.parametrize("mode", ["auto", "lexical", "vector", "entity"])
+@pytest.mark.parametrize(
+    "only",
+    [
+        {"kinds": ("decision",)},
+        {"project": "shop"},
+        {"tags": ("new",)},
+        {"tiers": ("semantic",)},
+        {"since": NOW - 2 * HOUR},
+    ],
+    ids=lambda only: next(iter(only)),
+)
+def test_a_crowd_that_is_filtered_out_takes_no_place(crowded: View, only: dict, mode: Mode):
+    question = Question("rotate the signing key in src/keys.py", Filter(now=NOW, **only), 1, mode)
+    found = recall(crowded, question, LexicalEmbedder())
+    assert [hit.memory.id for hit in found.hits] == ["wanted"]
+
+
+def test_without_the_filter_the_crowd_would_have_taken_it(crowded: View):
+    question = Question("rotate the signing key", Filter(now=NOW), 50)
+    found = recall(crowded, question, LexicalEmbedder())
+    assert len(found.hits) == 50
+    assert "wanted" not in [hit.memory.id for hit in found.hits]

@@ -1,0 +1,132 @@
+"""The ranking functions, against plain sorts, the papers' arithmetic and second implementations."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serve.ranking.confidence import confidence, coverage
+from serve.ranking.fusion import K, Ranking, reciprocal_rank, weighted_sum
+from serve.ranking.topk import best
+
+SCORES = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9, width=32)  # many ties, and few
+UNITS = st.floats(0, 1)
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> list[Ranking]:
+    """Draw up to four channels over twenty documents, each best first and without repeats."""
+    drawn = []
+    for docs in draw(st.lists(st.lists(st.integers(0, 19), unique=True), max_size=4)):
+        scores = sorted(draw(st.lists(SCORES, min_size=len(docs), max_size=len(docs))))[::-1]
+        drawn.append(ranking(docs, scores, draw(st.sampled_from([0.5, 1.0]))))
+    return drawn
+
+
+def ranking(docs: list[int], scores: list[float] | None = None, weight: float = 1.0) -> Ranking:
+    filled = scores if scores is not None else [float(len(docs) - n) for n in range(len(docs))]
+    return Ranking(np.array(docs, np.int64), np.array(filled, np.float32), weight)
+
+
+@given(st.lists(st.tuples(SCORES, st.booleans()), max_size=80), st.integers(1, 90), SCORES)
+def test_best_is_the_head_of_a_plain_sort(pairs: list[tuple[float, bool]], k: int, above: float):
+    scores = np.array([score for score, _ in pairs], np.float32)
+    mask = np.array([passes for _, passes in pairs], np.bool_)
+    passing = [doc for doc in range(len(pairs)) if mask[doc] and scores[doc] > np.float32(above)]
+    expected = sorted(passing, key=lambda doc: (-scores[doc], -doc))[:k]
+    assert best(scores, mask, k, above=above).tolist() == expected
+
+
+def test_of_equal_scores_the_newer_document_is_kept():
+    scores = np.array([1, 2, 1, 1], np.float32)
+    assert best(scores, np.ones(4, np.bool_), 3).tolist() == [1, 3, 2]
+
+
+def test_what_scores_nothing_is_no_candidate():
+    assert best(np.zeros(3, np.float32), np.ones(3, np.bool_), 3).tolist() == []
+
+
+def test_best_of_nothing_is_nothing():
+    assert best(np.empty(0, np.float32), np.empty(0, np.bool_), 5).tolist() == []
+
+
+def test_two_rankings_that_agree_beat_one_first_place():
+    docs, scores = reciprocal_rank([ranking([7, 3]), ranking([3, 9])])
+    assert docs.tolist() == [3, 7, 9]
+    assert scores.tolist() == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+
+
+def test_a_channel_of_half_the_weight_gives_half_as_much():
+    docs, scores = reciprocal_rank([ranking([1], weight=0.5), ranking([4, 2])])
+    assert docs.tolist() == [4, 2, 1]
+    assert scores.tolist() == pytest.approx([1 / 61, 1 / 62, 0.5 / 61])
+
+
+@given(rankings())
+def test_reciprocal_rank_is_the_sum_the_paper_states(channels: list[Ranking]):
+    expected: dict[int, float] = {}
+    for one in channels:
+        for rank, doc in enumerate(one.docs.tolist(), start=1):
+            expected[doc] = expected.get(doc, 0.0) + one.weight / (K + rank)
+    docs, scores = reciprocal_rank(channels)
+    assert docs.tolist() == sorted(expected, key=lambda doc: (-expected[doc], -doc))
+    assert scores.tolist() == [expected[doc] for doc in docs.tolist()]
+
+
+@given(rankings(), st.randoms())
+def test_fusion_does_not_depend_on_the_order_of_channels(channels: list[Ranking], random):
+    shuffled = random.sample(channels, len(channels))
+    for fuse in (reciprocal_rank, weighted_sum):
+        before, after = (dict(zip(*fuse(some), strict=True)) for some in (channels, shuffled))
+        assert after == pytest.approx(before)
+
+
+def test_weighted_sum_brings_each_channel_to_the_same_scale():
+    channels = [ranking([1, 2, 3], [30.0, 20.0, 10.0]), ranking([3, 2], [0.9, 0.1], weight=0.5)]
+    docs, scores = weighted_sum(channels)
+    assert docs.tolist() == [1, 3, 2]
+    assert scores.tolist() == pytest.approx([1.0, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("scores", [[4.0], [4.0, 4.0, 4.0]])
+def test_a_channel_that_tells_nothing_apart_gives_each_of_its_documents_one(scores: list[float]):
+    docs = list(range(len(scores)))
+    assert weighted_sum([ranking(docs, scores)])[1].tolist() == [1.0] * len(scores)
+
+
+@pytest.mark.parametrize("fuse", [reciprocal_rank, weighted_sum])
+@pytest.mark.parametrize("channels", [[], [ranking([])], [ranking([]), ranking([])]])
+def test_fusing_nothing_gives_two_empty_arrays(fuse, channels: list[Ranking]):
+    docs, scores = fuse(channels)
+    assert docs.shape == scores.shape == (0,)
+
+
+def test_coverage_is_the_share_of_the_words_weight():
+    matched = np.array([[True, False, True], [False, False, True]])
+    assert coverage(matched, np.array([3.0, 1.0])).tolist() == [0.75, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("weights", [[], [0.0, 0.0]])
+def test_a_query_that_weighs_nothing_is_covered_by_nothing(weights: list[float]):
+    matched = np.ones((len(weights), 3), np.bool_)
+    assert coverage(matched, np.array(weights)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_coverage_and_confidence_of_no_candidates_are_empty():
+    assert coverage(np.zeros((2, 0), np.bool_), np.ones(2)).shape == (0,)
+    assert confidence(np.empty(0), np.empty(0)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("covered", "cosine", "sure"),
+    [(0, 0, 0), (1, 0, 1), (0, 1, 1), (0.5, 0.5, 0.75), (0.5, -0.9, 0.5), (0.2, 1.1, 1)],
+)
+def test_confidence_is_a_noisy_or(covered: float, cosine: float, sure: float):
+    assert confidence(np.array([covered]), np.array([cosine]))[0] == pytest.approx(sure)
+
+
+@given(UNITS, UNITS, UNITS)
+def test_more_evidence_never_makes_less_sure(covered: float, cosine: float, more: float):
+    low, high = min(covered, more), max(covered, more)
+    values = confidence(np.array([low, high]), np.array([cosine, cosine]))
+    assert 0.0 <= values[0] <= values[1] <= 1.0
