@@ -1,0 +1,183 @@
+"""
+From a request to an answer and back: what HTTP and the command line share, so both say the same.
+"""
+
+import time
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from serve.filters import Filter
+from serve.reader import Reader
+from serve.recall import Answer, Question, recall
+from store.config import Choices
+from store.embedding import Embedder
+from store.errors import InvalidInput
+from store.events import (
+    Event,
+    MemoryKind,
+    Recalled,
+    Tier,
+    isoformat,
+    micros,
+    new_id,
+)
+from store.events import Hit as ReceiptHit
+from store.projections.memories import Memory
+from store.tenant import checked_project
+
+
+class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `POST /v1/recall` takes; what is left out comes from the settings."""
+
+    query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+    tenant: str | None = None
+    project: str | None = None
+    top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
+    mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
+    kinds: tuple[MemoryKind, ...] = ()
+    tiers: tuple[Tier, ...] = ()
+    tags: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    active_only: bool = True
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
+    explain: bool = False
+    touch: bool = True
+
+
+def answer(
+    reader: Reader, embedder: Embedder, asked: RecallRequest, choices: Choices, now: int
+) -> tuple[dict[str, Any], Event | None]:
+    """Return the answer as it is sent, and the receipt to append after it (None: not touched)."""
+    began = time.perf_counter()
+    since = micros(asked.since) if asked.since else None
+    until = micros(asked.until) if asked.until else None
+    if since is not None and until is not None and since >= until:
+        raise InvalidInput("`since` must lie before `until`")
+    question = Question(
+        text=asked.query,
+        filter=Filter(
+            now=now,
+            project=checked_project(asked.project) if asked.project is not None else None,
+            kinds=asked.kinds,
+            tiers=asked.tiers,
+            tags=asked.tags,
+            since=since,
+            until=until,
+            active_only=asked.active_only,
+        ),
+        top_k=asked.top_k or choices.top_k,
+        mode=asked.mode,
+        fusion=choices.fusion,
+        min_confidence=(
+            choices.min_confidence if asked.min_confidence is None else asked.min_confidence
+        ),
+        explain=asked.explain,
+    )
+    with reader.view() as view:
+        found = recall(view, question, embedder)
+    took_us = round((time.perf_counter() - began) * 1e6)
+    receipt = _receipt(asked, found, took_us, now) if asked.touch else None
+    return _payload(found, took_us), receipt
+
+
+def _payload(found: Answer, took_us: int) -> dict[str, Any]:
+    payload: dict[str, Any] = {
+        "hits": [
+            short(hit.memory)
+            | {"score": hit.score, "confidence": hit.confidence}
+            | ({"why": hit.why} if hit.why is not None else {})
+            for hit in found.hits
+        ],
+        "below_bar": found.below_bar,
+        "degraded": found.degraded,
+        "manifest": found.manifest,
+        "watermark": found.watermark,
+        "took_ms": round(took_us / 1000, 3),
+    }
+    if found.notices:
+        payload["notices"] = list(found.notices)
+    if found.why is not None:
+        payload["why"] = found.why
+    return payload
+
+
+def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int) -> Event:
+    id_ = new_id(now)
+    hits = tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in found.hits)
+    body = Recalled(
+        query=asked.query[:2_000],
+        mode=asked.mode,
+        manifest=found.manifest,
+        watermark=found.watermark,
+        hits=hits,
+        dropped=found.dropped,
+        took_us=took_us,
+    )
+    return Event(id_, now, body, subject=id_, project=asked.project)
+
+
+def short(memory: Memory) -> dict[str, Any]:
+    """Return a memory as a hit shows it; what it does not have is left out."""
+    shown = {
+        "id": memory.id,
+        "text": memory.content,
+        "kind": memory.kind,
+        "project": memory.project,
+        "at": isoformat(memory.created_at),
+        "context": memory.context,
+        "action": memory.action,
+        "result": memory.result,
+        "tags": list(memory.tags),
+        "source": memory.source,
+        "created_by": memory.created_by,
+        "session": memory.session,
+        "trust": memory.trust,
+        "pinned": memory.pinned,
+        "state": memory.state,
+        "superseded_by": memory.superseded_by,
+    }
+    always = ("id", "text", "kind", "project", "at")
+    unsaid = {"state": "active"}
+    return {
+        name: value
+        for name, value in shown.items()
+        if name in always or (value and unsaid.get(name) != value)
+    }
+
+
+def whole(memory: Memory, events: list[Event]) -> dict[str, Any]:
+    """Return all there is of a memory, with the events about it, oldest first."""
+    return short(memory) | {
+        "tags": list(memory.tags),
+        "state": memory.state,
+        "trust": memory.trust,
+        "pinned": memory.pinned,
+        "agent": memory.agent,
+        "tier": memory.tier,
+        "importance": memory.importance,
+        "score": memory.score,
+        "parent_id": memory.parent_id,
+        "source_ids": list(memory.source_ids),
+        "insight_type": memory.insight_type,
+        "superseded_by": memory.superseded_by,
+        "key": memory.key,
+        "value": memory.value,
+        "chain": memory.chain,
+        "status": memory.status,
+        "progress": memory.progress,
+        "updated_at": isoformat(memory.updated_at),
+        "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
+        "metadata": msgspec.json.decode(memory.metadata),
+        "history": [
+            {
+                "seq": event.seq,
+                "at": isoformat(event.at),
+                "event": event.kind,
+                **msgspec.to_builtins(event.body),
+            }
+            for event in events
+        ],
+    }

@@ -1,0 +1,104 @@
+"""The JSON routes: recall, memories, health. Each decodes, calls one function, encodes."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from flask import Blueprint, Response, request
+
+from serve.answers import RecallRequest, answer, short, whole
+from serve.tenants import OpenTenant, OpenTenants
+from store import commands
+from store.commands import Draft
+from store.errors import InvalidInput, NotFound
+from store.log import Appended
+
+Asked = TypeVar("Asked")
+
+
+class NewMemory(Draft, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `POST /v1/memories` takes: a draft, and in whose memory."""
+
+    tenant: str | None = None
+
+
+class NewMemories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `POST /v1/memories/batch` takes: all are recorded or none."""
+
+    memories: Annotated[tuple[Draft, ...], msgspec.Meta(min_length=1, max_length=1_000)]
+    tenant: str | None = None
+
+
+def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
+    """Return the routes over open tenants."""
+    routes = Blueprint("api", __name__)
+    choices = tenants.settings.choices
+
+    def named(name: str | None) -> OpenTenant:
+        return tenants.get(name or choices.tenant)
+
+    @routes.get("/health")
+    def health() -> Response:
+        return _json({"status": "ok", "version": _version()})
+
+    @routes.post("/v1/recall")
+    def recall() -> Response:
+        asked = _asked(RecallRequest)
+        tenant = named(asked.tenant)
+        payload, receipt = answer(tenant.reader, tenants.embedder, asked, choices, clock())
+        if receipt is not None:
+            tenant.receipts.append(receipt)
+        return _json(payload)
+
+    @routes.post("/v1/memories")
+    def record() -> Response:
+        draft = _asked(NewMemory)
+        appended = commands.record(named(draft.tenant).log, draft, clock())
+        status = HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK
+        return _json(_acknowledged(appended), status)
+
+    @routes.post("/v1/memories/batch")
+    def record_batch() -> Response:
+        asked = _asked(NewMemories)
+        done = commands.record_batch(named(asked.tenant).log, asked.memories, clock())
+        return _json({"memories": [_acknowledged(one) for one in done]}, HTTPStatus.CREATED)
+
+    @routes.get("/v1/memories/<id_>")
+    def show(id_: str) -> Response:
+        tenant = named(request.args.get("tenant"))
+        with tenant.reader.view() as view:
+            memory = view.tail.find(id_)
+        if memory is None:
+            raise NotFound(f"no memory {id_!r}")
+        if memory.state == "forgotten":
+            named_only = ("id", "kind", "project", "at", "state")
+            return _json({name: short(memory)[name] for name in named_only} | {"text": ""})
+        return _json(whole(memory, tenant.log.about(id_)))
+
+    return routes
+
+
+def _asked(type_: type[Asked]) -> Asked:
+    try:
+        return msgspec.json.decode(request.get_data(cache=False), type=type_)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the body is not UTF-8: {error}") from error
+    except RecursionError as error:
+        raise InvalidInput("the body is nested too deeply") from error
+
+
+def _version() -> str:
+    try:
+        return version("mnemolog")
+    except PackageNotFoundError:  # run from a checkout that was not installed
+        return "unknown"
+
+
+def _acknowledged(appended: Appended) -> dict[str, Any]:
+    return {"id": appended.event.id, "seq": appended.event.seq, "new": appended.is_new}
+
+
+def _json(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(msgspec.json.encode(value), status, mimetype="application/json")

@@ -1,0 +1,156 @@
+"""
+The server process: one per user, on loopback, with its token and its registry file.
+
+`server.json` in the home says where it listens and under which process id; it is taken away when
+the server ends, and one left by a server that was killed is known by its dead process.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import waitress
+
+from serve.app import MAX_BODY, create_app
+from serve.tenants import OpenTenants, spawn_build
+from store import tenant as tenants
+from store.config import Settings
+from store.errors import ConfigError
+from store.log import EventLog
+from store.snapshot import replace_file
+
+HOST = "127.0.0.1"
+THREADS = 8
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """A running server as its registry file tells it."""
+
+    pid: int
+    port: int
+
+
+def _say(port: int) -> None:
+    print(f"mnemolog listens on http://{HOST}:{port}", flush=True)
+
+
+def run(
+    settings: Settings, *, port: int | None = None, on_ready: Callable[[int], None] = _say
+) -> None:
+    """Serve until interrupted or told to end; what was gathered is written before.
+
+    `on_ready` is given the port once it listens. Raise ConfigError where the port is taken or
+    another server of this home runs.
+    """
+    os.umask(0o077)  # receipts and registry are their owner's alone
+    port = settings.choices.port if port is None else port
+    if (other := running(settings)) is not None:
+        raise ConfigError(
+            f"a server already runs on port {other.port} (process {other.pid}): stop it first"
+        )
+    token = owner_token(settings)
+    _make_default(settings)
+    listening = _listen(port)
+    open_tenants = OpenTenants(settings, spawn_build(settings))
+    open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
+    app = create_app(open_tenants, token)
+    server = waitress.create_server(
+        app,
+        sockets=[listening],
+        threads=THREADS,
+        max_request_body_size=MAX_BODY,
+        ident=None,
+        clear_untrusted_proxy_headers=True,
+    )
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    with _registered(settings, listening.getsockname()[1]):
+        open_tenants.start()
+        signal.signal(signal.SIGTERM, _interrupt)
+        on_ready(listening.getsockname()[1])
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run()
+        server.close()
+        open_tenants.close()
+
+
+def running(settings: Settings) -> Registered | None:
+    """Return the server of this home, if its process lives."""
+    try:
+        found = msgspec.json.decode(settings.server_file.read_bytes(), type=Registered)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+    lives = found.pid != os.getpid() and _lives(found.pid) and _listens(found.port)
+    return found if lives else None
+
+
+def owner_token(settings: Settings) -> str:
+    """Return the owner's token, made on first use, readable by the owner alone."""
+    path = settings.token_file
+    if not path.exists():
+        replace_file(path, secrets.token_urlsafe(32).encode())
+    elif os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
+    token = path.read_text().strip()
+    if not token:  # an empty one would let everybody in
+        raise ConfigError(f"{path} is empty: delete it, and the next start makes a new one")
+    return token
+
+
+def _make_default(settings: Settings) -> None:
+    tenant = tenants.tenant(settings.home, settings.choices.tenant)
+    EventLog(tenant.log, create=True).close()
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if os.name == "posix":  # elsewhere it would let a second server share the port
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"port {port} is taken ({error.strerror}): choose another with --port, or set "
+            "MNEMOLOG_PORT"
+        ) from error
+    listening.listen(128)
+    return listening
+
+
+def _lives(pid: int) -> bool:
+    """Whether there is such a process; on Windows, where asking would end it, always true."""
+    if os.name == "posix":
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+    return True
+
+
+def _listens(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+@contextmanager
+def _registered(settings: Settings, port: int) -> Iterator[None]:
+    path: Path = settings.server_file
+    replace_file(path, msgspec.json.encode(Registered(os.getpid(), port)))
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

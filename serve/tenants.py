@@ -1,0 +1,126 @@
+"""
+The tenants a server holds open, and what happens to them between requests.
+
+A tenant is opened when first asked for. A background thread opens newly published manifests, writes
+the receipts of past answers in one transaction, and starts a build, as a process of its own, when
+nobody asks and the tail has grown long.
+"""
+
+import logging
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from serve import jobs
+from serve.reader import Reader
+from store import tenant as tenants
+from store.config import Settings
+from store.embedding import Embedder, embedder
+from store.errors import LogError
+from store.events import Event
+from store.log import EventLog
+from store.tenant import Tenant
+
+log = logging.getLogger("mnemolog")
+
+TICK_S = 0.25
+IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
+
+
+@dataclass(frozen=True)
+class OpenTenant:
+    """One tenant's log and reader, and the receipts not yet written."""
+
+    tenant: Tenant
+    log: EventLog
+    reader: Reader
+    receipts: list[Event] = field(default_factory=list)
+
+    def write_receipts(self) -> None:
+        """Append what was gathered, in one transaction; a failure keeps it for the next time."""
+        waiting = self.receipts[:]
+        if waiting:
+            self.log.append(waiting)
+            del self.receipts[: len(waiting)]
+
+
+Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
+
+
+class OpenTenants:
+    """Every tenant this process serves. Threads may share it; `close` writes what is left."""
+
+    def __init__(self, settings: Settings, build: Builder | None = None) -> None:
+        self.settings = settings
+        self.embedder: Embedder = embedder(settings.choices.embedder)
+        self._open: dict[str, OpenTenant] = {}
+        self._lock = threading.Lock()
+        self._asked_at = time.monotonic()
+        self._build = build
+        self._building: dict[str, subprocess.Popen[bytes]] = {}
+        self._tried: dict[str, int] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def get(self, name: str) -> OpenTenant:
+        """Return a tenant, opened if need be; raise InvalidName or NotFound."""
+        self._asked_at = time.monotonic()
+        found = self._open.get(name)
+        if found is not None:
+            return found
+        with self._lock:
+            if name not in self._open:
+                tenant = tenants.existing(self.settings.home, name)
+                events = EventLog(tenant.log)
+                self._open[name] = OpenTenant(tenant, events, Reader(tenant, events, self.embedder))
+            return self._open[name]
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+        for one in self._open.values():
+            one.write_receipts()
+            one.log.close()
+
+    def _run(self) -> None:
+        while not self._closing.wait(TICK_S):
+            for one in list(self._open.values()):
+                try:
+                    one.write_receipts()
+                    one.reader.poll()
+                    self._build_if_idle(one)
+                except (LogError, OSError):
+                    # upkeep must never end the server; the next tick tries again
+                    log.exception("upkeep of tenant %s failed", one.tenant.name)
+
+    def _build_if_idle(self, one: OpenTenant) -> None:
+        name, wanted = one.tenant.name, self.settings.choices.build_after
+        running = self._building.get(name)
+        if running is not None and running.poll() is None:
+            return
+        if self._build is None or not wanted or time.monotonic() - self._asked_at < IDLE_S:
+            return
+        with one.reader.view() as view:
+            waiting, mark = view.tail.changes, view.tail.watermark
+        if waiting >= wanted and self._tried.get(name) != mark:  # a refused build is not repeated
+            self._tried[name] = mark
+            self._building[name] = self._build(one.tenant)
+            log.info("building tenant %s: %d changes since the last build", name, waiting)
+
+
+def spawn_build(settings: Settings) -> Builder:
+    """Return what starts `mnemolog build` in a process of its own, its output kept in a file."""
+
+    def build(tenant: Tenant) -> "subprocess.Popen[bytes]":
+        with open(tenant.root / "build.log", "wb") as output:
+            return jobs.start(
+                settings, "build", "--tenant", tenant.name, stdout=output, stderr=output
+            )
+
+    return build

@@ -1,0 +1,54 @@
+"""What the hot path must not load: the libraries of the jobs cost seconds and hundreds of MB."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SLOW = ("dagster", "litellm", "polars", "lancedb", "lance", "torch", "matplotlib", "pandas", "rich")
+
+
+def loaded(statement: str, cwd: Path) -> set[str]:
+    """Return the top-level modules that a fresh interpreter holds after a statement."""
+    report = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-c", f"{statement}\n{report}"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("module", ["serve.app", "serve.server", "serve.recall", "serve.cli"])
+def test_the_server_starts_without_the_libraries_of_the_jobs(module: str, tmp_path: Path):
+    assert loaded(f"import {module}", tmp_path).isdisjoint(SLOW)
+
+
+def test_a_first_recall_loads_them_neither(tmp_path: Path):
+    statement = """
+from pathlib import Path
+from serve.app import create_app
+from serve.tenants import OpenTenants
+from store import tenant
+from store.config import Settings
+from store.log import EventLog
+home = Path('home')
+EventLog(tenant.tenant(home).log, create=True).close()
+client = create_app(OpenTenants(Settings(home)), 'secret').test_client()
+ours = {'Host': '127.0.0.1', 'Authorization': 'Bearer secret'}
+said = {'content': 'the deploy runs at noon'}
+assert client.post('/v1/memories', json=said, headers=ours).status_code == 201
+assert client.post('/v1/recall', json={'query': 'deploy'}, headers=ours).json['hits']
+"""
+    assert loaded(statement, tmp_path).isdisjoint(SLOW)
+
+
+def test_naming_the_jobs_loads_no_scheduler_before_a_job_runs(tmp_path: Path):
+    assert "dagster" not in loaded("import pipelines.__main__", tmp_path)

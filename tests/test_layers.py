@@ -1,0 +1,206 @@
+"""
+Who may import what (DESIGN.md, rules 1 and 2), read from the syntax trees; nothing is imported.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAYERS = ("store", "serve", "pipelines")
+FILES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for layer in LAYERS
+    for path in sorted((ROOT / layer).rglob("*.py"))
+}
+# Each hands the environment on, to a process it starts or to `config.load`; none reads a setting.
+HAND_THE_ENVIRONMENT_ON = {
+    "serve/tenants.py",
+    "serve/cli/processes.py",
+    "serve/cli/session.py",
+    "store/importers/git.py",
+    "pipelines/home.py",
+    "pipelines/ui.py",
+}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One import: in which file, of what, and whether it runs when the file is imported."""
+
+    file: str
+    module: str
+    at_import: bool
+
+    @property
+    def top(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def imports() -> Iterator[Imported]:
+    for file, tree in FILES.items():
+        yield from _imports(file, tree, at_import=True)
+
+
+def _imports(file: str, node: ast.AST, *, at_import: bool) -> Iterator[Imported]:
+    if isinstance(node, ast.Import):
+        yield from (Imported(file, alias.name, at_import) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        # `from store import log` imports store.log: each name may be a module
+        module = node.module or ""
+        yield from (Imported(file, f"{module}.{alias.name}", at_import) for alias in node.names)
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    only_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    for child in ast.iter_child_nodes(node):
+        runs = at_import and not inside and not only_for_types
+        yield from _imports(file, child, at_import=runs)
+
+
+def breaking(is_wrong: Callable[[Imported], bool]) -> list[str]:
+    return [f"{one.file}: {one.module}" for one in imports() if is_wrong(one)]
+
+
+def calls(file: str, text: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) == text
+        for node in ast.walk(FILES[file])
+    )
+
+
+def test_every_layer_was_read():
+    assert {file.partition("/")[0] for file in FILES} == set(LAYERS)
+    assert len(FILES) > 50
+
+
+def test_imports_are_absolute():
+    assert not [
+        file
+        for file, tree in FILES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def test_the_store_imports_no_other_layer():
+    assert not breaking(
+        lambda one: one.file.startswith("store/") and one.top in ("serve", "pipelines")
+    )
+
+
+def test_the_server_never_imports_the_jobs():
+    assert not breaking(lambda one: one.file.startswith("serve/") and one.top == "pipelines")
+
+
+def test_the_jobs_take_only_recall_and_ranking_from_the_server():
+    assert not breaking(
+        lambda one: (
+            one.file.startswith("pipelines/")
+            and one.top == "serve"
+            and not f"{one.module}.".startswith(("serve.recall.", "serve.ranking."))
+        )
+    )
+
+
+def test_ranking_imports_nothing_of_ours_and_does_no_io():
+    allowed = {"collections", "dataclasses", "math", "numpy", "typing", "numkong"}
+    assert not breaking(
+        lambda one: (
+            one.file.startswith("serve/ranking/")
+            and one.top not in allowed
+            and not one.module.startswith("serve.ranking.")
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "owners"),
+    [
+        ("apsw", {"store/log.py"}),
+        ("sqlite3", set()),
+        ("tomllib", {"store/config.py"}),
+        ("litellm", {"pipelines/llm.py", "store/embedding.py"}),
+        (
+            "flask",
+            {
+                "serve/app.py",
+                "serve/api.py",
+                "serve/hooks.py",
+                "serve/dashboard.py",
+                "serve/mcp_endpoint.py",
+            },
+        ),
+        ("waitress", {"serve/server.py"}),
+    ],
+)
+def test_an_outside_thing_has_one_owner(module: str, owners: set[str]):
+    assert not breaking(lambda one: one.top == module and one.file not in owners)
+
+
+@pytest.mark.parametrize("module", ["dagster", "dagster_shared", "matplotlib"])
+def test_only_the_jobs_know_dagster(module: str):
+    assert not breaking(lambda one: one.top == module and not one.file.startswith("pipelines/"))
+
+
+@pytest.mark.parametrize("module", ["polars", "lancedb"])
+def test_the_store_imports_what_is_slow_only_where_it_is_used(module: str):
+    assert not breaking(lambda one: one.top == module and one.at_import)
+    assert not breaking(lambda one: one.top == module and one.file.startswith("serve/"))
+
+
+@pytest.mark.parametrize(
+    "module", ["pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"]
+)
+def test_nothing_is_pickled(module: str):
+    assert not breaking(lambda one: one.top == module)
+
+
+def test_nothing_allows_pickles():
+    assert not [
+        file
+        for file, tree in FILES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
+    ]
+
+
+def test_the_environment_is_read_in_one_place():
+    reading = {
+        file
+        for file in FILES
+        if any(calls(file, name) for name in ("os.environ", "os.environb", "os.getenv"))
+    }
+    assert reading <= HAND_THE_ENVIRONMENT_ON | {"store/config.py"}
+    assert not breaking(lambda one: one.module in ("os.environ", "os.getenv"))
+
+
+def test_no_setting_is_read_around_the_settings():
+    assert not [
+        f"{file}: {ast.unparse(node)}"
+        for file, tree in FILES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call | ast.Subscript)
+        and ast.unparse(node).startswith(("os.environ.get('MNEMOLOG", "os.environ['MNEMOLOG"))
+    ]
+
+
+def test_no_module_is_named_like_a_standard_one():
+    ours = [*FILES, *(f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py"))]
+    assert not [file for file in ours if Path(file).stem in sys.stdlib_module_names]
+
+
+def test_tests_are_no_package():
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_dagster_sees_annotations_as_classes():
+    assert not [
+        file
+        for file, tree in FILES.items()
+        if file.startswith("pipelines/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    ]
