@@ -1,0 +1,101 @@
+"""`mnemolog forget`, `restore`, `pin` and `goal`: what a person decides about memories."""
+
+from collections.abc import Callable
+
+import click
+import msgspec
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from store import commands
+from store.errors import InvalidInput
+from store.events import GOAL_STATUSES, Event, Recorded, Revised
+from store.log import EventLog
+
+Change = Callable[[EventLog, str, int], Event]
+
+_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
+
+
+def _apply(
+    session_: Session, /, ids: tuple[str, ...], as_json: bool, done: str, do: Change
+) -> None:
+    """Change all memories that were named; none where one of them is unknown."""
+    with session.open_log(session_.settings()) as log:
+        wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
+        events = [do(log, id_, session.now()) for id_ in wanted]
+        if as_json:
+            changed = [{"id": event.subject, "seq": event.seq} for event in events]
+            output.emit({"event": events[0].kind, "memories": changed})
+            return
+        for id_ in wanted:
+            first = log.about(id_)[0].body
+            shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
+            output.say(f"{done} {output.short_id(log, id_)}  {shown}")
+
+
+@click.command(epilog=output.example('mnemolog forget 01KA2B3C4D --reason "no longer true"'))
+@_ids
+@click.option("--reason", help="Why; kept in the log.")
+@output.json_option
+@click.pass_obj
+def forget(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
+    """Hide memories for good; `restore` undoes it. The first letters of an ID suffice."""
+    _apply(
+        session_, ids, as_json, "forgot", lambda log, id_, at: commands.forget(log, id_, at, reason)
+    )
+
+
+@click.command(epilog=output.example("mnemolog restore 01KA2B3C4D"))
+@_ids
+@click.option("--reason", help="Why; kept in the log.")
+@output.json_option
+@click.pass_obj
+def restore(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
+    """Make forgotten, archived, superseded or expired memories current again."""
+    _apply(
+        session_,
+        ids,
+        as_json,
+        "restored",
+        lambda log, id_, at: commands.restore(log, id_, at, reason),
+    )
+
+
+@click.command(epilog=output.example("mnemolog pin 01KA2B3C4D", "mnemolog pin --off 01KA2B3C4D"))
+@_ids
+@click.option("--off", is_flag=True, help="Take the pin out.")
+@output.json_option
+@click.pass_obj
+def pin(session_: Session, /, ids: tuple[str, ...], off: bool, as_json: bool) -> None:
+    """Pin memories, so that they never fade."""
+    _apply(
+        session_,
+        ids,
+        as_json,
+        "unpinned" if off else "pinned",
+        lambda log, id_, at: commands.pin(log, id_, at, pinned=not off),
+    )
+
+
+@click.command(epilog=output.example("mnemolog goal 01KA2B3C4D --status done --progress 1"))
+@click.argument("id_", metavar="ID")
+@click.option("--status", type=click.Choice(GOAL_STATUSES), help="Where it stands.")
+@click.option("--progress", type=click.FloatRange(0, 1), help="How much of it is done.")
+@output.json_option
+@click.pass_obj
+def goal(
+    session_: Session, /, id_: str, status: str | None, progress: float | None, as_json: bool
+) -> None:
+    """Say how far a goal is; `record --kind goal` makes one."""
+    if status is None and progress is None:
+        raise click.UsageError("give --status, --progress or both")
+    changes = msgspec.convert({"status": status, "progress": progress}, Revised)
+
+    def change(log: EventLog, id_: str, at: int) -> Event:
+        first = log.about(id_)[0].body
+        if not isinstance(first, Recorded) or first.kind != "goal":
+            raise InvalidInput(f"{id_} is no goal: `mnemolog list --kind goal` shows them")
+        return commands.revise(log, id_, changes, at)
+
+    _apply(session_, (id_,), as_json, "changed", change)

@@ -1,0 +1,122 @@
+"""
+What `why` says: the stages of a recall in words, and the one stage where a memory was lost.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from serve.answers import RecallRequest, answer
+from serve.cli import output
+from serve.reader import Reader
+from store.config import Choices
+from store.embedding import Embedder
+from store.events import isoformat, micros
+from store.log import EventLog
+from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+
+_MOST = 200  # of `top_k`: every candidate there is
+
+
+def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that tell what each stage did, in the order of the stages."""
+    why = payload["why"]
+    for notice in payload.get("notices", ()):
+        yield f"degraded    {notice}"
+    yield f"words       {_numbers(why['words'])}"
+    yield f"entities    {', '.join(map(output.clean, why['entities'])) or 'none'}"
+    yield f"memories    {why['memories']}, {why['passed_filter']} passed the filter"
+    yield f"candidates  {_numbers(why['candidates'])}"
+    yield f"fusion      {why['fusion']}"
+    yield f"dropped     {_numbers(why['dropped'])}"
+    yield f"returned    {len(payload['hits'])}"
+    for rank, one in enumerate(payload["hits"], 1):
+        id_ = output.short_id(log, one["id"])
+        yield f"{rank:3}. {id_}  confidence {one['confidence']:.2f}  score {one['score']:.4f}"
+        yield f"     {hit(one['why'])}"
+        yield f"     {output.one_line(one['text'])}"
+    if why["nearest_below_bar"]:
+        yield f"nearest below the bar of {why['min_confidence']:.2f}"
+    for one in why["nearest_below_bar"]:
+        id_ = output.short_id(log, one["id"])
+        yield f"     {id_}  confidence {one['confidence']:.2f}  {output.one_line(one['text'], 50)}"
+
+
+def hit(why: Mapping[str, Any]) -> str:
+    """Return one hit's evidence as a line."""
+    parts = [
+        f"{name} #{found['rank']} ({found['score']:.2f})" for name, found in why["channels"].items()
+    ]
+    parts += [f"coverage {why['coverage']:.2f}", f"cosine {why['cosine']:.2f}"]
+    if why["words"]:
+        parts.append("words " + ", ".join(map(output.clean, why["words"])))
+    if why["fresh"]:
+        parts.append("not built in yet")
+    return "; ".join(parts)
+
+
+def reason(
+    reader: Reader, embedder: Embedder, asked: RecallRequest, choices: Choices, now: int, id_: str
+) -> str:
+    """Return why a memory came back, or at which stage it was lost."""
+    with reader.view() as view:
+        memory = view.tail.find(id_)
+    assert memory is not None  # the log named it, and the view holds all the log holds
+    if memory.state == FORGOTTEN:
+        return "did not come back: it was forgotten; `mnemolog restore` undoes that"
+    if lost := list(_filtered(memory, asked, now)):
+        return f"did not come back: {'; '.join(lost)}"
+    payload, _ = answer(reader, embedder, asked, choices, now)
+    for rank, one in enumerate(payload["hits"], 1):
+        if one["id"] == id_:
+            return f"came back as number {rank}: {hit(one['why'])}"
+    return "did not come back: " + _lost(reader, embedder, asked, choices, now, memory)
+
+
+def _filtered(memory: Memory, asked: RecallRequest, now: int) -> Iterator[str]:
+    """Yield what the filter has against a memory."""
+    if asked.active_only and memory.state != ACTIVE:
+        by = f" by {memory.superseded_by}" if memory.superseded_by else ""
+        yield f"it is {memory.state}{by}; --include-archived asks for such"
+    if asked.active_only and memory.expires_at is not None and memory.expires_at <= now:
+        yield f"it expired {isoformat(memory.expires_at)}"
+    if asked.project is not None and memory.project not in (None, asked.project):
+        yield f"it belongs to {memory.project}, asked was {asked.project}; try --all-projects"
+    if asked.kinds and memory.kind not in asked.kinds:
+        yield f"it is a {memory.kind}, asked were {', '.join(asked.kinds)}"
+    if missing := [tag for tag in asked.tags if tag not in memory.tags]:
+        yield f"it has no tag {', '.join(missing)}"
+    if asked.since is not None and memory.created_at < micros(asked.since):
+        yield f"it is of {isoformat(memory.created_at)}, before --since"
+    if asked.until is not None and memory.created_at >= micros(asked.until):
+        yield f"it is of {isoformat(memory.created_at)}, not before --until"
+
+
+def _lost(
+    reader: Reader,
+    embedder: Embedder,
+    asked: RecallRequest,
+    choices: Choices,
+    now: int,
+    memory: Memory,
+) -> str:
+    """Return at which stage after the filter a memory was lost."""
+    wide = msgspec.structs.replace(asked, top_k=_MOST, min_confidence=0.0)
+    payload, _ = answer(reader, embedder, wide, choices, now)
+    bar = choices.min_confidence if asked.min_confidence is None else asked.min_confidence
+    for rank, one in enumerate(payload["hits"], 1):
+        if one["id"] != memory.id:
+            continue
+        evidence = hit(one["why"])
+        if one["confidence"] < bar:
+            return f"its confidence {one['confidence']:.2f} is below the bar {bar:.2f}: {evidence}"
+        return f"it was number {rank}, asked were {asked.top_k or choices.top_k}: {evidence}"
+    for one in payload["hits"]:
+        if one["text"] == memory.content:
+            return f"{one['id']} says the same and came back in its place"
+    return "no channel found it: it shares too few words and is not like the query"
+
+
+def _numbers(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{output.clean(name)} {value}" for name, value in values.items()) or "none"

@@ -1,0 +1,43 @@
+"""
+Times as people type and read them: 30d, 2026-11-20, "3 d ago".
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from store.errors import InvalidInput
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_SPAN = re.compile(r"(\d{1,9})([smhdw])")
+
+
+def seconds(text: str) -> int:
+    """Return the seconds of "90s", "15m", "6h", "30d", "2w"; raise InvalidInput otherwise."""
+    found = _SPAN.fullmatch(text.strip().lower())
+    if found is None:
+        raise InvalidInput(f"{text!r} is no span of time: write 90s, 15m, 6h, 30d or 2w")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def moment(text: str, now: int) -> datetime:
+    """Return a moment given as an ISO date or as a span before `now` (microseconds UTC).
+
+    A date or time without a zone is taken as UTC. Raise InvalidInput for anything else.
+    """
+    try:
+        if _SPAN.fullmatch(text.strip().lower()):
+            return datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=seconds(text))
+        found = datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"{text!r} is no date: write 2026-11-20, or 7d for a week ago"
+        ) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def ago(passed: int) -> str:
+    """Return seconds that passed as people say it: "3 h ago"."""
+    for unit in "wdhm":
+        if passed >= 2 * _SECONDS[unit]:
+            return f"{passed // _SECONDS[unit]} {unit} ago"
+    return f"{passed} s ago"

@@ -1,0 +1,131 @@
+"""
+What the terminal shows: JSON for programs, short lines and tables for people.
+
+Recalled text comes from anywhere, so before it reaches a terminal it loses every control character:
+an escape sequence in a memory must not move the cursor or set the title.
+"""
+
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from store.log import EventLog
+
+LINES = 4  # of a memory's text
+PIPED_WIDTH = 200
+_ID_LENGTHS = (10, 12, 14, 16, 18, 20, 22, 24)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """Add `--json`."""
+    add = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else.")
+    return add(command)
+
+
+def example(*lines: str) -> str:
+    """Return the end of a command's help; click keeps the lines after \\b as they are."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
+def emit(value: object) -> None:
+    """Print a value as one line of JSON; bytes, so that no terminal's encoding spoils it."""
+    click.echo(msgspec.json.encode(value))
+
+
+def say(line: str = "") -> None:
+    """Print a line for people."""
+    click.echo(encodable(line))
+
+
+def note(line: str) -> None:
+    """Print a line beside the result: a warning, a next step."""
+    click.echo(encodable(line), err=True)
+
+
+def encodable(text: str) -> str:
+    """Return text with a ? for every byte that was none; arguments may hold such."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def clean(text: str) -> str:
+    """Return text without control and invisible formatting characters; line ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character
+        for character in text.expandtabs(4)
+        if character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+    )
+
+
+def one_line(text: str, width: int = 70) -> str:
+    """Return the beginning of a text as one line."""
+    return textwrap.shorten(clean(text), width, placeholder=" …") or clean(text)[:width]
+
+
+def block(text: str, indent: str = "    ", lines: int = LINES) -> list[str]:
+    """Return the first lines of a text, wrapped to the terminal and indented."""
+    width = min(100, shutil.get_terminal_size().columns) - 1
+    wrapped: list[str] = []
+    for paragraph in clean(text).splitlines():
+        wrapped += textwrap.wrap(paragraph, width, initial_indent=indent, subsequent_indent=indent)
+    if len(wrapped) > lines:
+        wrapped[lines - 1 :] = [wrapped[lines - 1][: width - 2] + " …"]
+    return wrapped
+
+
+def short_id(log: EventLog, id_: str) -> str:
+    """Return the beginning of a memory's id that is enough to name it."""
+    for length in _ID_LENGTHS:
+        if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
+            return id_[:length]
+    return id_
+
+
+def size(count: int) -> str:
+    """Return bytes as people read them."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of at least one row; the last column gives way on a narrow terminal."""
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # Text, because a memory's [brackets] are no markup
+    cells = [[Text(clean(cell)) for cell in row] for row in rows]
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        shown.add_column(name, no_wrap=True)
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    console = Console(width=width, highlight=False, emoji=False)
+    fixed = list(zip(*(row[:-1] for row in cells), strict=True))
+    widths = [
+        max(cell_len(name), *(cell.cell_len for cell in column))
+        for name, column in zip(columns[:-1], fixed, strict=True)
+    ]
+    for row in cells:
+        left = console.width - sum(widths) - 2 * len(columns)
+        row[-1].truncate(max(10, left), overflow="ellipsis")
+        shown.add_row(*row)
+    console.print(shown)
+
+
+def stdin_text() -> str:
+    """Return all of standard input as UTF-8."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")

@@ -1,0 +1,88 @@
+"""
+`mnemolog build`, `ui` and `serve`: what runs as a process of its own, or becomes one.
+
+The jobs run on our terminal, and we end with their exit code.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import click
+
+from serve import jobs
+from serve.cli import output, session
+from serve.cli.session import Session
+from store.config import Settings
+
+
+def build(settings: Settings, *words: str, quiet: bool = False) -> int:
+    """Build the chosen tenant; return the exit code. `quiet` keeps standard output free."""
+    tenant = session.chosen(settings)
+    return _jobs(settings, "build", "--tenant", tenant.name, *words, quiet=quiet)
+
+
+def _jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
+    sys.stdout.flush()
+    child = jobs.start(settings, *words, stdout=sys.stderr.fileno() if quiet else None)
+    signal.signal(signal.SIGTERM, lambda number, frame: child.terminate())
+    return _wait(child)
+
+
+def _wait(child: "subprocess.Popen[bytes]") -> int:
+    """Return the child's exit code, as the shell counts where a signal ended it."""
+    while True:
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:  # the terminal told the child too, and it tidies up
+            continue
+        return code if code >= 0 else 128 - code
+
+
+@click.command("build", epilog=output.example("mnemolog build"))
+@click.option("--full", is_flag=True, help="From the log alone; take nothing over.")
+@output.json_option
+@click.pass_context
+def build_command(context: click.Context, full: bool, as_json: bool) -> None:
+    """Build, check and publish the memory, so that recall is fast and complete."""
+    words = [word for word, wanted in (("--full", full), ("--json", as_json)) if wanted]
+    context.exit(build(context.obj.settings(), *words))
+
+
+@click.command(epilog=output.example("mnemolog ui --port 3000"))
+@click.option("--port", type=click.IntRange(1, 65535), help="Where it listens.")
+@output.json_option
+@click.pass_context
+def ui(context: click.Context, port: int | None, as_json: bool) -> None:
+    """Serve Dagster's pages: the jobs, their schedules, counts and plots."""
+    settings = context.obj.settings()
+    session.make(settings)
+    words = ["--port", str(port)] if port is not None else []
+    code = _jobs(settings, "ui", *words, quiet=as_json)
+    if as_json:
+        output.emit({"exit_code": code})
+    context.exit(code)
+
+
+@click.command(epilog=output.example("mnemolog serve --port 7437"))
+@click.option("--port", type=click.IntRange(0, 65535), help="Where it listens; 0: anywhere free.")
+@output.json_option
+@click.pass_obj
+def serve(session_: Session, /, port: int | None, as_json: bool) -> None:
+    """Serve recall over HTTP on this machine until interrupted."""
+    import logging
+
+    from serve import server
+
+    settings = session_.settings()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+    def ready(at: int) -> None:
+        url = f"http://{server.HOST}:{at}"
+        if as_json:
+            output.emit({"url": url, "pid": os.getpid()})
+        else:
+            output.say(f"mnemolog listens on {url} (Ctrl-C ends it)")
+
+    server.run(settings, port=port, on_ready=ready)

@@ -1,0 +1,179 @@
+"""`mnemolog recall` and `why`: ask for memories, and ask why these came back."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from serve.cli import moments, output, session
+from serve.cli.session import Session
+from store.config import Settings
+from store.errors import LogError
+from store.events import MEMORY_KINDS
+from store.log import EventLog
+
+if TYPE_CHECKING:
+    from serve.answers import RecallRequest
+    from serve.reader import Reader
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--top-k", type=click.IntRange(1, 200), help="How many at most."),
+    click.option(
+        "--mode",
+        type=click.Choice(["auto", "lexical", "vector", "entity"]),
+        default="auto",
+        show_default=True,
+        help="Which channels look.",
+    ),
+    click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        type=click.Choice(MEMORY_KINDS),
+        metavar="KIND",
+        help="Only of this kind; may be repeated.",
+    ),
+    click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated."),
+    click.option("--project", help="Of this project, or of none; else the directory's project."),
+    click.option("--all-projects", is_flag=True, help="Of whatever project."),
+    click.option("--since", help="Not older: 2026-11-20, or 7d."),
+    click.option("--until", help="Older than this: 2026-11-20, or 7d."),
+    click.option("--min-confidence", type=click.FloatRange(0, 1), help="The bar."),
+    click.option("--include-archived", is_flag=True, help="Also what is no longer current."),
+)
+
+
+def _asking(command: Command) -> Command:
+    """Add what `recall` and `why` both take."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command(epilog=output.example("mnemolog recall why do deploys need two approvals --top-k 3"))
+@click.argument("query", nargs=-1, required=True, metavar="QUERY...")
+@_asking
+@click.option("--no-touch", is_flag=True, help="Leave no receipt: it counts as no use.")
+@click.option("--why", "explain", is_flag=True, help="Say of each why it came back.")
+@output.json_option
+@click.pass_obj
+def recall(
+    session_: Session,
+    /,
+    query: tuple[str, ...],
+    no_touch: bool,
+    explain: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Recall the memories that answer QUERY, the best first."""
+    settings, at = session_.settings(), session.now()
+    request = _request(settings, " ".join(query), at, touch=not no_touch, explain=explain, **asked)
+    with session.open_log(settings) as log:
+        from serve.answers import answer
+
+        reader, embedder = _reader(settings, log)
+        payload, receipt = answer(reader, embedder, request, settings.choices, at)
+        if as_json:
+            output.emit(payload)
+        else:
+            _show(log, payload, request, settings.choices.min_confidence)
+        if receipt is not None:
+            try:
+                log.append([receipt])
+            except LogError as error:  # the answer was given; only its receipt is lost
+                output.note(f"note: no receipt was kept: {error}")
+
+
+@click.command(epilog=output.example('mnemolog why "deploy approvals" 01KA2B3C4D'))
+@click.argument("query")
+@click.argument("id_", metavar="[ID]", required=False)
+@_asking
+@output.json_option
+@click.pass_obj
+def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **asked: Any) -> None:
+    """Show what every stage of a recall did; with ID, why that memory came back or did not."""
+    settings, at = session_.settings(), session.now()
+    request = _request(settings, query, at, touch=False, explain=True, **asked)
+    with session.open_log(settings) as log:
+        from serve.answers import answer
+        from serve.cli import explain
+        from store.commands import resolve
+
+        wanted = resolve(log, id_) if id_ else None
+        reader, embedder = _reader(settings, log)
+        payload, _ = answer(reader, embedder, request, settings.choices, at)
+        if wanted is None:
+            value: dict[str, Any] = payload
+            lines = list(explain.stages(log, payload))
+        else:
+            reason = explain.reason(reader, embedder, request, settings.choices, at, wanted)
+            returned = any(hit["id"] == wanted for hit in payload["hits"])
+            value = {"id": wanted, "returned": returned, "reason": reason, "recall": payload}
+            lines = [f"{output.short_id(log, wanted)} {reason}"]
+        if as_json:
+            output.emit(value)
+        else:
+            for line in lines:
+                output.say(line)
+
+
+def _request(
+    settings: Settings,
+    query: str,
+    at: int,
+    *,
+    project: str | None,
+    all_projects: bool,
+    since: str | None,
+    until: str | None,
+    include_archived: bool,
+    **asked: Any,
+) -> "RecallRequest":
+    """Return the request HTTP would take; raise msgspec.ValidationError or InvalidInput."""
+    from serve.answers import RecallRequest
+
+    asked |= {
+        "query": output.encodable(query),
+        "project": session.project(settings, project, none=all_projects),
+        "since": moments.moment(since, at) if since else None,
+        "until": moments.moment(until, at) if until else None,
+        "active_only": not include_archived,
+    }
+    return msgspec.convert(asked, RecallRequest)
+
+
+def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
+    from serve.reader import Reader
+    from store.embedding import embedder
+
+    model = embedder(settings.choices.embedder)
+    return Reader(session.chosen(settings), log, model), model
+
+
+def _show(
+    log: EventLog, payload: dict[str, Any], request: "RecallRequest", usual_bar: float
+) -> None:
+    from serve.cli import explain
+
+    for notice in payload.get("notices", ()):
+        output.note(f"note: {notice}")
+    for rank, hit in enumerate(payload["hits"], 1):
+        project = f"  {hit['project']}" if hit["project"] else ""
+        sure = f"{hit['confidence']:.0%}"
+        id_ = output.short_id(log, hit["id"])
+        output.say(f"{rank:2}. {hit['kind']}  {hit['at'][:10]}{project}  {sure}  {id_}")
+        for line in output.block(hit["text"]):
+            output.say(line)
+        if "why" in hit:
+            output.say(f"    why: {explain.hit(hit['why'])}")
+    below = payload["below_bar"]
+    bar = usual_bar if request.min_confidence is None else request.min_confidence
+    if not payload["hits"]:
+        scope = f" in {request.project}" if request.project else ""
+        output.say(f"nothing recalled{scope}; {below} below the bar of {bar:.0%}")
+    elif below:
+        output.say(f"{below} below the bar of {bar:.0%}")

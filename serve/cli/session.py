@@ -1,0 +1,78 @@
+"""
+Session: what the group's options say, and what every command opens with it.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from store import config
+from store import tenant as tenants
+from store.config import Settings
+from store.errors import InvalidInput, LogReadOnly
+from store.log import EventLog
+from store.tenant import Tenant, checked_project, project_of
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The options before the command; None where they were not given."""
+
+    home: str | None = None
+    tenant: str | None = None
+
+    def settings(self) -> Settings:
+        """Return the settings as seen from here; raise ConfigError."""
+        given = {"MNEMOLOG_HOME": self.home, "MNEMOLOG_TENANT": self.tenant}
+        said = {name: value for name, value in given.items() if value}
+        return config.load(Path.cwd(), os.environ | said)
+
+
+def now() -> int:
+    """Return microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+def chosen(settings: Settings) -> Tenant:
+    """Return the tenant asked for; raise InvalidName or NotFound."""
+    return tenants.existing(settings.home, settings.choices.tenant)
+
+
+def make(settings: Settings) -> tuple[Tenant, bool]:
+    """Make the home and the tenant's log where they are missing; return whether it did."""
+    tenant = tenants.tenant(settings.home, settings.choices.tenant)
+    is_new = not tenant.exists
+    try:
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogReadOnly(
+            f"{settings.home} cannot be made ({error.strerror}): set MNEMOLOG_HOME elsewhere"
+        ) from error
+    EventLog(tenant.log, create=True).close()
+    return tenant, is_new
+
+
+def open_log(settings: Settings) -> EventLog:
+    """Return the chosen tenant's log; raise NotFound where it was never made."""
+    return EventLog(chosen(settings).log)
+
+
+def open_or_make(settings: Settings) -> EventLog:
+    """Return the log to write to; the default tenant needs no `init` before its first memory."""
+    if settings.choices.tenant == tenants.DEFAULT:
+        make(settings)
+    return open_log(settings)
+
+
+def project(settings: Settings, given: str | None, *, none: bool) -> str | None:
+    """Return the project that is meant: the one given, the settings', or the directory's.
+
+    `none` says that no project is meant. Raise InvalidName for a name we refuse.
+    """
+    if given is not None and none:
+        raise InvalidInput("--project and the option for none exclude each other")
+    if none:
+        return None
+    name = given or settings.choices.project
+    return checked_project(name) if name else project_of(Path.cwd())

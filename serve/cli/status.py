@@ -1,0 +1,95 @@
+"""`mnemolog status`: what there is and how fresh it is, in a moment; nothing is read through."""
+
+from typing import Any
+
+import click
+
+from serve.cli import moments, output, session
+from serve.cli.session import Session
+from store.config import Settings
+from store.events import isoformat
+from store.log import EventLog
+from store.tenant import Tenant
+
+
+@click.command(epilog=output.example("mnemolog status"))
+@output.json_option
+@click.pass_obj
+def status(session_: Session, /, as_json: bool) -> None:
+    """Show the tenant, its log, what is served and whether the server runs.
+
+    Files are looked at but not read: `mnemolog doctor` does that.
+    """
+    settings = session_.settings()
+    tenant = session.chosen(settings)
+    with EventLog(tenant.log) as log:
+        found = _status(settings, tenant, log)
+    if as_json:
+        output.emit(found)
+    else:
+        _show(found)
+
+
+def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
+    from store import health
+    from store import manifest as manifests
+    from store.errors import NoManifest, SnapshotDamaged
+
+    head = log.head()
+    server, answers = health.registered(settings)
+    refusal = manifests.last_refusal(tenant)
+    found: dict[str, Any] = {
+        "tenant": tenant.name,
+        "home": str(settings.home),
+        "events": head,
+        "log_bytes": sum(one.stat().st_size for one in tenant.root.glob("log.sqlite*")),
+        "manifest": None,
+        "tail": head,
+        "embedder": settings.choices.embedder,
+        "server": {"port": server.port, "pid": server.pid} if server and answers else None,
+        "refused": refusal.reasons if refusal else [],
+        "damage": [],
+    }
+    try:
+        manifest = manifests.current(tenant)
+    except NoManifest:
+        return found
+    except SnapshotDamaged as error:
+        return found | {"damage": [str(error)]}
+    return found | {
+        "manifest": {
+            "number": manifest.number,
+            "at": isoformat(manifest.at),
+            "age_s": max(0, session.now() - manifest.at) // 1_000_000,
+            "watermark": manifest.watermark,
+            "memories": manifest.projections["memories"].rows["memories"],
+            "bytes": manifest.bytes,
+            "embedder": manifest.embedder,
+        },
+        "tail": max(0, head - manifest.watermark),
+        "damage": health.lost_files(tenant, manifest),
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    manifest, server = found["manifest"], found["server"]
+    output.say(f"tenant    {found['tenant']} in {found['home']}")
+    output.say(f"log       {found['events']} events, {output.size(found['log_bytes'])}")
+    if manifest:
+        age = moments.ago(manifest["age_s"])
+        output.say(
+            f"manifest  {manifest['number']}, built {age} up to event {manifest['watermark']}: "
+            f"{manifest['memories']} memories, {output.size(manifest['bytes'])}, "
+            f"vectors by {manifest['embedder']}"
+        )
+    else:
+        output.say("manifest  none: `mnemolog build` makes the first")
+    output.say(f"tail      {found['tail']} events since")
+    output.say(f"embedder  {found['embedder']}")
+    output.say(
+        f"server    port {server['port']}, process {server['pid']}" if server else "server    -"
+    )
+    for reason in found["refused"]:
+        output.say(f"refused   {reason}")
+    for path in found["damage"]:
+        output.say(f"damaged   {path}: `mnemolog build` mends it")

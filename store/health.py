@@ -1,0 +1,227 @@
+"""
+checkup(): what is wrong with a home and one of its tenants, and what to do about it.
+
+It looks and changes nothing. Only what needs the memory built again is left to `verify`.
+"""
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from store import manifest as manifests
+from store import projections, snapshot
+from store.config import Settings
+from store.embedding import Embedder, embedder
+from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
+from store.events import RECEIPTS, isoformat
+from store.log import LEAST_SQLITE, EventLog, sqlite_version
+from store.manifest import Manifest
+from store.tenant import Tenant, existing
+
+Severity = Literal["ok", "warn", "error"]
+
+LITTLE_SPACE, NO_SPACE = 1 << 30, 100 << 20  # bytes
+LONG_TAIL = 4  # times `build_after`
+_BUILD = "run `mnemolog build`"
+_SHOWN = 3  # paths named in one finding
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing looked at. `cure` is what to do; empty where all is well."""
+
+    severity: Severity
+    what: str
+    cure: str = ""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """A recall server as its registry file tells it."""
+
+    pid: int
+    port: int
+
+
+def checkup(settings: Settings) -> list[Finding]:
+    """Return a finding for everything looked at, the worst first."""
+    found = [
+        *_permissions(settings.home),
+        _space(settings.home),
+        _sqlite(),
+        _server(settings),
+        *_tenant(settings),
+    ]
+    order = ("error", "warn", "ok")
+    return sorted(found, key=lambda one: order.index(one.severity))
+
+
+def registered(settings: Settings) -> tuple[Server | None, bool]:
+    """Return the server the registry file names, and whether it answers."""
+    try:
+        server = msgspec.json.decode(settings.server_file.read_bytes(), type=Server)
+    except (OSError, msgspec.MsgspecError):
+        return None, False
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.2)
+        return server, probe.connect_ex(("127.0.0.1", server.port)) == 0
+
+
+def lost_files(tenant: Tenant, manifest: Manifest) -> list[str]:
+    """Return the snapshot files that are gone or have another length; none is read."""
+    lost = []
+    for ref in manifest.projections.values():
+        for name, mark in ref.files.items():
+            path = tenant.snapshots / ref.path / name
+            if not path.is_file() or path.stat().st_size != mark.bytes:
+                lost.append(str(path))
+    return lost
+
+
+def _permissions(home: Path) -> Iterator[Finding]:
+    """Say which files others may read: the log and the token must not be, the rest should not."""
+    if os.name != "posix" or not home.is_dir():
+        return
+    open_ones = [path for path in _private(home) if _is_open(path)]
+    secret = [path for path in open_ones if path.name.startswith(("log.sqlite", "token"))]
+    others = [path for path in open_ones if path not in secret]
+    if secret:
+        yield _open_to_others("error", secret, home)
+    if others:
+        yield _open_to_others("warn", others, home)
+    if not open_ones:
+        yield Finding("ok", f"{home} is open to its owner alone")
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except FileNotFoundError:  # SQLite's -wal and -shm come and go
+        return False
+
+
+def _open_to_others(severity: Severity, paths: list[Path], home: Path) -> Finding:
+    named = ", ".join(map(str, paths[:_SHOWN])) + (" ..." if len(paths) > _SHOWN else "")
+    what = f"{len(paths)} files or folders are open to other users: {named}"
+    return Finding(severity, what, f"chmod -R go= {home}")
+
+
+def _private(home: Path) -> Iterator[Path]:
+    """Yield what must be private; Dagster's own records lie behind their folder's mode."""
+    yield home
+    yield from home.iterdir()
+    yield from (home / "tenants").rglob("*")
+
+
+def _space(home: Path) -> Finding:
+    there = next(path for path in (home, *home.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    what = f"{free / 2**30:.1f} GiB free for {home}"
+    if free >= LITTLE_SPACE:
+        return Finding("ok", what)
+    return Finding("error" if free < NO_SPACE else "warn", what, "free some disk space")
+
+
+def _sqlite() -> Finding:
+    version = sqlite_version()
+    if tuple(map(int, version.split("."))) >= LEAST_SQLITE:
+        return Finding("ok", f"SQLite {version}")
+    least = ".".join(map(str, LEAST_SQLITE))
+    what = f"SQLite {version} can lose writes when two processes checkpoint"
+    return Finding("error", what, f"install an apsw that carries {least} or newer")
+
+
+def _server(settings: Settings) -> Finding:
+    server, answers = registered(settings)
+    if server is not None and answers:
+        return Finding("ok", f"the server listens on port {server.port} (process {server.pid})")
+    if settings.server_file.exists():
+        what = f"{settings.server_file} is left of a server that no longer answers"
+        return Finding("warn", what, "run `mnemolog serve`, or delete the file")
+    return Finding("ok", "no server runs")
+
+
+def _tenant(settings: Settings) -> Iterator[Finding]:
+    try:
+        tenant = existing(settings.home, settings.choices.tenant)
+        log = EventLog(tenant.log)
+    except NotFound as error:
+        yield Finding("error", str(error), "run `mnemolog init`")
+        return
+    except MnemologError as error:
+        yield Finding("error", str(error), "mend or restore the log; nothing else can replace it")
+        return
+    with log:
+        yield from _log(log)
+        yield from _served(settings, tenant, log)
+    yield _refusal(tenant)
+
+
+def _log(log: EventLog) -> Iterator[Finding]:
+    problems = log.integrity()
+    for problem in islice(problems, 10):
+        yield Finding("error", f"{log.path}: {problem}", "restore a backup of the log")
+    if not problems:
+        yield Finding("ok", f"{log.head()} events, all as they were written")
+
+
+def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Finding]:
+    try:
+        manifest = manifests.current(tenant)
+    except NoManifest as error:
+        yield Finding("warn", str(error).partition(":")[0], _BUILD)
+        return
+    except SnapshotDamaged as error:
+        yield Finding("error", str(error), _BUILD)
+        return
+    yield from _snapshots(tenant, manifest)
+    yield _tail(settings, manifest, log)
+    try:
+        yield from _versions(manifest, embedder(settings.choices.embedder))
+    except ConfigError as error:
+        yield Finding("error", str(error), "set another `embedder` in config.toml")
+
+
+def _snapshots(tenant: Tenant, manifest: Manifest) -> Iterator[Finding]:
+    damaged = False
+    for ref in manifest.projections.values():
+        try:
+            snapshot.verify(tenant.snapshots, ref)
+        except SnapshotDamaged as error:
+            damaged = True
+            yield Finding("error", str(error), _BUILD)
+    if not damaged:
+        yield Finding("ok", f"manifest {manifest.number}: every file matches its hash")
+
+
+def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:
+    if manifest.watermark > log.head():
+        what = f"the log ends at {log.head()}, but was at {manifest.watermark} when last built"
+        return Finding("error", what, "restore a newer backup of the log")
+    waiting = sum(event.kind not in RECEIPTS for event in log.read(manifest.watermark))
+    what = f"{waiting} changes since the last build"
+    if waiting > LONG_TAIL * (settings.choices.build_after or 500):
+        return Finding("warn", f"{what}: recall grows slow", _BUILD)
+    return Finding("ok", what)
+
+
+def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
+    if manifest.embedder != chosen.model:
+        what = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
+        yield Finding("warn", f"{what}: recall goes without vectors", _BUILD)
+    for projection in projections.all_of(chosen):
+        ref = manifest.projections.get(projection.name)
+        if projection.name != "vectors" and (ref is None or ref.version != projection.version):
+            yield Finding("warn", f"{projection.name} is of another version of mnemolog", _BUILD)
+
+
+def _refusal(tenant: Tenant) -> Finding:
+    refusal = manifests.last_refusal(tenant)
+    if refusal is None:
+        return Finding("ok", "the last build was not refused")
+    what = f"the build of {isoformat(refusal.at)} was refused: {'; '.join(refusal.reasons)}"
+    return Finding("error", what, "mend what the check names, then run `mnemolog build`")

@@ -1,0 +1,173 @@
+"""
+verify(): the live snapshots hold what the log says, row by row.
+
+The log's own integrity first, then every snapshot's files against their hashes, then each
+projection built again in memory, up to the manifest's watermark, and compared with what is served.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+import pyarrow as pa
+
+from store import build, projections, snapshot
+from store import manifest as manifests
+from store.embedding import Embedder
+from store.errors import NoManifest, SnapshotDamaged
+from store.log import EventLog
+from store.manifest import Manifest
+from store.projection import Projection, Tables, digest
+from store.snapshot import SnapshotRef
+from store.tenant import Tenant
+
+_SLICE = 10_000  # rows compared at a time
+_LONGEST = 200  # characters of a value shown
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first place where the live table is not what the log gives; rows count from 0."""
+
+    table: str
+    row: int
+    column: str
+    live: str
+    rebuilt: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What was found of one projection; `difference` where a row could be named."""
+
+    projection: str
+    ok: bool
+    detail: str
+    difference: Difference | None = None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was found of a tenant. `problems` are those of the log and of the manifest."""
+
+    tenant: str
+    manifest: int | None
+    watermark: int
+    problems: tuple[str, ...]
+    projections: tuple[Verdict, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems and all(one.ok for one in self.projections)
+
+
+def verify(
+    tenant: Tenant,
+    log: EventLog,
+    embedder: Embedder,
+    *,
+    on_progress: Callable[[str], None] = lambda what: None,
+) -> Report:
+    """Return what differs between the log and what is served; nothing is changed.
+
+    From a damaged log nothing is built again: its problems are all the report says then.
+    """
+    on_progress("log")
+    problems = log.integrity()
+    manifest: Manifest | None = None
+    try:
+        manifest = manifests.current(tenant)
+    except NoManifest:
+        pass
+    except SnapshotDamaged as error:
+        problems.append(str(error))
+    if manifest is not None and manifest.watermark > (head := log.head()):
+        problems.append(
+            f"the log ends at event {head}, the manifest was built from {manifest.watermark}: "
+            "restore a backup of the log"
+        )
+    verdicts: tuple[Verdict, ...] = ()
+    if manifest is not None and not problems:
+        verdicts = _verdicts(tenant, log, embedder, manifest, on_progress)
+    number, watermark = (manifest.number, manifest.watermark) if manifest else (None, 0)
+    return Report(tenant.name, number, watermark, tuple(problems), verdicts)
+
+
+def _verdicts(
+    tenant: Tenant,
+    log: EventLog,
+    embedder: Embedder,
+    manifest: Manifest,
+    on_progress: Callable[[str], None],
+) -> tuple[Verdict, ...]:
+    on_progress("rebuild")
+    rebuilt = build.digests(log, embedder, manifest.watermark)
+    verdicts = []
+    for projection in projections.all_of(embedder):
+        on_progress(projection.name)
+        ref = manifest.projections.get(projection.name)
+        verdicts.append(_verdict(tenant, projection, ref, rebuilt[projection.name]))
+    return tuple(verdicts)
+
+
+def _verdict(
+    tenant: Tenant, projection: Projection, ref: SnapshotRef | None, rebuilt: Tables
+) -> Verdict:
+    name = projection.name
+    if ref is None or ref.version != projection.version:
+        made = "not built" if ref is None else f"built as version {ref.version}"
+        detail = f"{made}, this is {projection.version}: `mnemolog build` mends it"
+        return Verdict(name, False, detail)
+    try:
+        live = snapshot.read(tenant.snapshots, ref, projection)
+    except SnapshotDamaged as error:
+        return Verdict(name, False, str(error))
+    wanted = digest(rebuilt)
+    if wanted == digest(live) == ref.digest:
+        rows = ", ".join(f"{table.num_rows} {of}" for of, table in rebuilt.items())
+        return Verdict(name, True, f"{rows}, as the log gives them")
+    found = first_difference(live, rebuilt)
+    if found is None:
+        return Verdict(name, False, "the rows are equal, the manifest names another digest")
+    return Verdict(name, False, f"{found.table} differs first at row {found.row}", found)
+
+
+def first_difference(live: Tables, rebuilt: Tables) -> Difference | None:
+    """Return where two builds of one projection part, by table and then by row; None if nowhere."""
+    for name, table in rebuilt.items():
+        found = _in_table(name, live[name], table)
+        if found is not None:
+            return found
+    return None
+
+
+def _in_table(name: str, live: pa.Table, rebuilt: pa.Table) -> Difference | None:
+    if live.schema != rebuilt.schema:
+        return Difference(name, 0, "", _shown(live.column_names), _shown(rebuilt.column_names))
+    rows = min(live.num_rows, rebuilt.num_rows)
+    places = []
+    for number, column in enumerate(rebuilt.column_names):
+        row = _first_row(live.column(column)[:rows], rebuilt.column(column)[:rows])
+        if row is not None:
+            places.append((row, number, column))
+    if places:
+        row, _, column = min(places)
+        pair = (_shown(table.column(column)[row].as_py()) for table in (live, rebuilt))
+        return Difference(name, row, column, *pair)
+    if live.num_rows == rebuilt.num_rows:
+        return None
+    ends = (_shown(table.slice(rows, 1).to_pylist() or "no row") for table in (live, rebuilt))
+    return Difference(name, rows, "", *ends)
+
+
+def _first_row(live: pa.ChunkedArray, rebuilt: pa.ChunkedArray) -> int | None:
+    for start in range(0, len(live), _SLICE):
+        one, other = (column.slice(start, _SLICE) for column in (live, rebuilt))
+        # codes of equal rows may differ where the dictionaries do, so the values decide
+        if one.equals(other):
+            continue
+        for row, pair in enumerate(zip(one.to_pylist(), other.to_pylist(), strict=True), start):
+            if repr(pair[0]) != repr(pair[1]):  # so that NaN equals NaN, and -0.0 is not 0.0
+                return row
+    return None
+
+
+def _shown(value: object) -> str:
+    words = value.hex() if isinstance(value, bytes) else str(value)
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"

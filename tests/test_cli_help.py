@@ -1,0 +1,114 @@
+"""Every command can be learned from its help, and help answers at once."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+
+HERE = Path(__file__).parent.parent
+HEAVY = {"pyarrow", "numpy", "dagster", "polars", "lancedb", "flask", "waitress", "rich", "litellm"}
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+ALL = list(commands(main))
+
+
+def named(path: tuple[str, ...]) -> click.Command:
+    found: click.Command = main
+    for name in path:
+        assert isinstance(found, click.Group)
+        found = found.commands[name]
+    return found
+
+
+def help_of(*path: str) -> str:
+    result = CliRunner().invoke(main, [*path, "--help"])
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_help_with_an_example_of_itself(path):
+    text = help_of(*path)
+    assert named(path).help
+    assert "Example:" in text
+    assert "  mnemolog " + " ".join(path) in text.partition("Example:")[2]
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_option_says_what_it_does(path):
+    options = [one for one in named(path).params if isinstance(one, click.Option)]
+    assert [one.opts for one in options if not one.help] == []
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path != ("import",)], ids=" ".join)
+def test_every_command_speaks_json(path):
+    assert "--json" in [name for one in named(path).params for name in one.opts]
+
+
+def test_the_group_lists_what_there_is_and_how_to_complete_it():
+    text = help_of()
+    for name in (
+        *("init", "record", "import", "export", "build", "recall", "why", "show", "list", "forget"),
+        *("restore", "pin", "goal", "serve", "ui", "status", "verify", "doctor"),
+    ):
+        assert f"\n  {name} " in text
+    assert "_MNEMOLOG_COMPLETE" in text
+
+
+def test_no_command_shows_the_help():
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 0
+    assert "Commands:" in result.stdout
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys\n"
+        "from serve.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = python("-c", script)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "click" in loaded
+    assert loaded & (HEAVY | {"pipelines"}) == set()
+
+
+def test_the_installed_command_is_this_one():
+    scripts = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["mnemolog"] == "serve.cli:main"
+
+
+def test_the_shell_is_told_how_to_complete():
+    done = python("-m", "serve.cli", _MNEMOLOG_COMPLETE="zsh_source")
+    assert "#compdef mnemolog" in done.stdout
+    done = python(
+        "-m",
+        "serve.cli",
+        _MNEMOLOG_COMPLETE="zsh_complete",
+        COMP_WORDS="mnemolog rec",
+        COMP_CWORD="1",
+    )
+    assert {"recall", "record"} <= set(done.stdout.split())
+
+
+def python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(HERE)} | variables
+    command = [sys.executable, "-P", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)

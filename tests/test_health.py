@@ -1,0 +1,184 @@
+"""Each thing that ails a home is found, and named with its cure."""
+
+import os
+import socket
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from store import build, commands, health, manifest, snapshot
+from store.commands import Draft
+from store.config import Choices, Settings
+from store.embedding import LexicalEmbedder
+from store.health import Finding, checkup
+from store.log import EventLog
+from store.manifest import CheckResult, Refusal
+from store.tenant import tenant
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def settings(tmp_path: Path):
+    """A healthy home with one built memory, made by nobody else's leave."""
+    mask = os.umask(0o077)
+    home = tmp_path / "home"
+    home.mkdir()
+    chosen = tenant(home)
+    with EventLog(chosen.log, create=True) as log:
+        commands.record(log, Draft(content="Deploys need two approvals"), now())
+        build.rebuild(chosen, log, LexicalEmbedder(), now())
+    yield Settings(home)
+    os.umask(mask)
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+def ills(settings: Settings) -> list[Finding]:
+    return [one for one in checkup(settings) if one.severity != "ok"]
+
+
+def the_ill(settings: Settings) -> Finding:
+    (found,) = ills(settings)
+    assert found.cure
+    return found
+
+
+def test_a_healthy_home_has_no_ills(settings):
+    assert ills(settings) == []
+    assert checkup(settings)
+
+
+def test_a_home_without_a_tenant_names_init(tmp_path):
+    found = the_ill(Settings(tmp_path / "nowhere"))
+    assert (found.severity, "mnemolog init" in found.cure) == ("error", True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are posix")
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("", "warn"),
+        ("tenants/default/log.sqlite", "error"),
+        ("tenants/default/HEAD", "warn"),
+        ("token", "error"),
+    ],
+)
+def test_what_others_may_read_is_found(settings, name, severity):
+    path = settings.home / name
+    if name == "token":
+        path.touch()
+    path.chmod(0o755 if path.is_dir() else 0o644)
+    found = the_ill(settings)
+    assert (found.severity, str(path) in found.what) == (severity, True)
+
+
+def test_a_damaged_event_is_an_error(settings):
+    with EventLog(tenant(settings.home).log) as log:
+        log._connection.execute("DROP TRIGGER events_keep_update")
+        log._connection.execute("UPDATE events SET body = '{}' WHERE seq = 1")
+    found = ills(settings)
+    assert found[0].severity == "error"
+    assert "event 1" in found[0].what
+
+
+def test_a_log_of_another_program_is_an_error(settings):
+    tenant(settings.home).log.write_bytes(b"something else entirely " * 100)
+    assert the_ill(settings).severity == "error"
+
+
+def test_a_log_of_a_later_version_is_an_error(settings):
+    with EventLog(tenant(settings.home).log) as log:
+        log._connection.execute("PRAGMA user_version = 99")
+    assert "99" in the_ill(settings).what
+
+
+def test_every_damaged_snapshot_is_named(settings):
+    snapshots = tenant(settings.home).snapshots
+    for name in ("memories/*/ids.arrow", "postings/*/terms.arrow"):
+        path = next(snapshots.glob(name))
+        path.write_bytes(path.read_bytes()[:-1])
+    found = ills(settings)
+    assert [one.severity for one in found] == ["error", "error"]
+    assert all("mnemolog build" in one.cure for one in found)
+
+
+def test_a_damaged_head_is_an_error(settings):
+    tenant(settings.home).head.write_bytes(b"\x00")
+    assert the_ill(settings).severity == "error"
+
+
+def test_a_memory_never_built_is_a_warning(tmp_path):
+    (tmp_path / "home").mkdir(mode=0o700)
+    mask = os.umask(0o077)
+    EventLog(tenant(tmp_path / "home").log, create=True).close()
+    os.umask(mask)
+    assert the_ill(Settings(tmp_path / "home")).severity == "warn"
+
+
+def test_a_refused_build_says_why(settings):
+    failed = CheckResult("no_secrets", False, "1 secret in m1")
+    manifest.refuse(tenant(settings.home), Refusal(now(), 2, (failed,)))
+    found = the_ill(settings)
+    assert (found.severity, "1 secret in m1" in found.what) == ("error", True)
+
+
+def test_a_long_tail_is_a_warning(settings):
+    with EventLog(tenant(settings.home).log) as log:
+        for number in range(5):
+            commands.record(log, Draft(content=f"Memory number {number}"), now())
+    short = Settings(settings.home, Choices(build_after=1))
+    assert (the_ill(short).severity, ills(settings)) == ("warn", [])
+
+
+def test_the_registry_of_a_dead_server_is_a_warning(settings):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    snapshot.replace_file(settings.server_file, b'{"pid": 1, "port": %d}' % port)
+    assert "server.json" in the_ill(settings).what
+
+
+def test_a_server_that_answers_is_well(settings):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        data = b'{"pid": 1, "port": %d}' % listening.getsockname()[1]
+        snapshot.replace_file(settings.server_file, data)
+        assert ills(settings) == []
+
+
+def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch):
+    class Other(LexicalEmbedder):
+        model = "other-1"
+
+    monkeypatch.setattr(health, "embedder", lambda name: Other())
+    assert "other-1" in the_ill(settings).what
+
+
+def test_an_embedder_there_is_not_is_an_error(settings):
+    found = the_ill(Settings(settings.home, Choices(embedder="nonsense")))
+    assert found.severity == "error"
+
+
+@pytest.mark.parametrize(("free", "severity"), [(1 << 20, "error"), (500 << 20, "warn")])
+def test_a_full_disk_is_found(settings, monkeypatch, free, severity):
+    monkeypatch.setattr(health.shutil, "disk_usage", lambda path: Usage(1, 1, free))
+    assert the_ill(settings).severity == severity
+
+
+def test_an_old_sqlite_is_an_error(settings, monkeypatch):
+    monkeypatch.setattr(health, "sqlite_version", lambda: "3.51.2")
+    assert "3.51.2" in the_ill(settings).what
+
+
+def test_the_worst_comes_first(settings):
+    tenant(settings.home).head.chmod(0o644)
+    manifest.refuse(tenant(settings.home), Refusal(now(), 2, ()))
+    severities = [one.severity for one in checkup(settings)]
+    assert severities[:2] == ["error", "warn"]
+    assert set(severities[2:]) == {"ok"}

@@ -1,0 +1,144 @@
+"""The live snapshots are what the log gives, and the first row that is not is named."""
+
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+
+from store import build, commands, manifest, snapshot
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.manifest import Manifest
+from store.snapshot import FileMark
+from store.tenant import Tenant, tenant
+from store.verify import first_difference, verify
+
+EMBEDDER = LexicalEmbedder()
+
+
+@pytest.fixture
+def log(tmp_path: Path):
+    with EventLog(tenant(tmp_path).log, create=True) as log:
+        for number in range(5):
+            draft = Draft(id=f"m{number}", content=f"Memory number {number} of a few", kind="fact")
+            commands.record(log, draft, time.time_ns() // 1000)
+        yield log
+
+
+@pytest.fixture
+def built(tmp_path: Path, log: EventLog) -> Tenant:
+    build.rebuild(tenant(tmp_path), log, EMBEDDER, time.time_ns() // 1000)
+    return tenant(tmp_path)
+
+
+def forge(tenant: Tenant, name: str, table_name: str, table: pa.Table) -> None:
+    """Put another table into a snapshot, and its hash into the manifest and HEAD."""
+    live = manifest.current(tenant)
+    ref = live.projections[name]
+    path = tenant.snapshots / ref.path / f"{table_name}.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = path.read_bytes()
+    files = dict(ref.files) | {path.name: FileMark(len(data), sha256(data).hexdigest())}
+    forged = dict(live.projections) | {name: msgspec.structs.replace(ref, files=files)}
+    point_head_at(tenant, msgspec.structs.replace(live, projections=forged))
+
+
+def point_head_at(tenant: Tenant, forged: Manifest) -> None:
+    data = msgspec.json.encode(forged)
+    snapshot.replace_file(tenant.manifests / f"{forged.number:08d}.json", data)
+    head = {"number": forged.number, "sha256": sha256(data).hexdigest()}
+    snapshot.replace_file(tenant.head, msgspec.json.encode(head))
+
+
+def live_table(tenant: Tenant, name: str, table: str) -> pa.Table:
+    path = tenant.snapshots / manifest.current(tenant).projections[name].path / f"{table}.arrow"
+    return pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+
+
+def test_what_was_just_built_is_what_the_log_gives(built, log):
+    report = verify(built, log, EMBEDDER)
+    assert report.ok
+    assert [one.projection for one in report.projections if one.ok] == list(
+        manifest.current(built).projections
+    )
+
+
+def test_events_after_the_build_do_not_matter(built, log):
+    commands.forget(log, "m1", time.time_ns() // 1000)
+    assert verify(built, log, EMBEDDER).ok
+
+
+def test_before_the_first_build_the_log_alone_is_checked(tmp_path, log):
+    report = verify(tenant(tmp_path), log, EMBEDDER)
+    assert report.ok
+    assert (report.manifest, report.projections) == (None, ())
+
+
+def test_a_row_changed_behind_the_hashes_is_named(built, log):
+    table = live_table(built, "memories", "memories")
+    contents = table.column("content").to_pylist()
+    contents[3] = "Something nobody said"
+    place = table.column_names.index("content")
+    forge(built, "memories", "memories", table.set_column(place, "content", pa.array(contents)))
+    report = verify(built, log, EMBEDDER)
+    (wrong,) = [one for one in report.projections if not one.ok]
+    found = wrong.difference
+    assert (wrong.projection, found.table, found.row) == ("memories", "memories", 3)
+    assert (found.column, found.live) == ("content", "Something nobody said")
+    assert found.rebuilt == "Memory number 3 of a few"
+
+
+def test_a_row_left_out_behind_the_hashes_is_named(built, log):
+    table = live_table(built, "memories", "memories")
+    forge(built, "memories", "memories", table.slice(0, 4))
+    (wrong,) = [one for one in verify(built, log, EMBEDDER).projections if not one.ok]
+    assert (wrong.difference.row, wrong.difference.live) == (4, "no row")
+
+
+def test_a_flipped_byte_is_found_by_its_hash(built, log):
+    path = next(built.snapshots.glob("postings/*/postings.arrow"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    (wrong,) = [one for one in verify(built, log, EMBEDDER).projections if not one.ok]
+    assert wrong.projection == "postings"
+    assert "hash" in wrong.detail
+
+
+def test_a_changed_event_is_a_problem_of_the_log(built, log):
+    log._connection.execute("DROP TRIGGER events_keep_update")
+    log._connection.execute("UPDATE events SET body = replace(body, 'few', 'lot') WHERE seq = 2")
+    report = verify(built, log, EMBEDDER)
+    assert not report.ok
+    assert "event 2" in report.problems[0]
+    assert report.projections == ()
+
+
+def test_a_log_shorter_than_what_was_built_is_a_problem(built, log):
+    ahead = msgspec.structs.replace(manifest.current(built), watermark=99)
+    point_head_at(built, ahead)
+    assert "99" in verify(built, log, EMBEDDER).problems[0]
+
+
+def test_a_damaged_head_is_a_problem(built, log):
+    built.head.write_text("{")
+    assert not verify(built, log, EMBEDDER).ok
+
+
+def test_the_first_difference_is_by_row_and_then_by_column():
+    one = {"t": pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})}
+    other = {"t": pa.table({"a": [1, 2, 4], "b": ["x", "q", "z"]})}
+    found = first_difference(one, other)
+    assert (found.row, found.column, found.live, found.rebuilt) == (1, "b", "y", "q")
+    assert first_difference(one, one) is None
+
+
+def test_not_a_number_equals_itself():
+    one = {"t": pa.table({"a": [float("nan"), 1.0]})}
+    assert first_difference(one, {"t": pa.table({"a": [float("nan"), 1.0]})}) is None
