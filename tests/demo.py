@@ -1,0 +1,135 @@
+"""
+The demo behind `make demo`: this repository's own history and three sample sessions, remembered and asked.
+
+Everything is done as a user would do it, through the command line and over HTTP; the memory lies in
+`.demo` and is made anew each time. Ends with exit code 1 if a question finds nothing.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".demo"
+MNEMOLOG = Path(sys.executable).with_name("mnemolog")
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")},
+    "MNEMOLOG_HOME": str(HOME),
+}
+QUESTIONS = (
+    "why do we BEGIN IMMEDIATE?",
+    "which port does the recall server listen on?",
+    "which formatter do we use?",
+    "why is HEAD replaced atomically?",
+    "how are secrets kept out of the log?",
+    "what is the capital of Mongolia?",
+)
+UNANSWERABLE = QUESTIONS[-1]
+
+console = Console(highlight=False)
+
+
+def main() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+    title("1. Import: this repository's history, and three sessions with a coding agent")
+    mnemolog("init")
+    if (ROOT / ".git").exists():
+        mnemolog("import", "git", str(ROOT))
+    else:
+        console.print("no .git here (an archive?): the history is left out")
+    mnemolog("import", "claude-code", str(ROOT / "tests" / "data" / "sessions"))
+    title("2. Build: Dagster makes the snapshots, checks them, publishes a manifest")
+    mnemolog("build")
+    title("3. Ask, over HTTP")
+    with subprocess.Popen(
+        [MNEMOLOG, "serve", "--port", "0"],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        try:
+            url = listening(server)
+            found = [ask(url, question) for question in QUESTIONS]
+        finally:
+            server.terminate()
+    expected = [question != UNANSWERABLE for question in QUESTIONS]
+    if found != expected:
+        sys.exit("the demo did not go as it should: see the answers above")
+    title("What next")
+    console.print(
+        "  In a repository of yours:\n"
+        f"    {MNEMOLOG.relative_to(ROOT)} import git . --build\n"
+        f'    {MNEMOLOG.relative_to(ROOT)} recall "why did we ..."\n'
+        f"    {MNEMOLOG.relative_to(ROOT)} serve        the server that hooks and programs ask\n"
+        f"    {MNEMOLOG.relative_to(ROOT)} ui           what was built, from what, and the checks\n"
+    )
+
+
+def title(text: str) -> None:
+    console.print(f"\n[bold]{escape(text)}[/bold]\n")
+
+
+def mnemolog(*arguments: str) -> None:
+    console.print(f"[dim]$ mnemolog {' '.join(arguments).replace(str(ROOT), '.')}[/dim]")
+    done = subprocess.run([MNEMOLOG, *arguments], env=ENVIRONMENT, cwd=ROOT, check=False)
+    if done.returncode:
+        sys.exit(f"mnemolog {arguments[0]} ended with {done.returncode}")
+
+
+def listening(server: "subprocess.Popen[str]") -> str:
+    """Return the server's address, which its first line tells."""
+    began = time.perf_counter()
+    line = server.stdout.readline() if server.stdout else ""
+    found = re.search(r"http://\S+", line)
+    if found is None:
+        sys.exit("the server did not start: try `mnemolog serve`")
+    url = found[0]
+    console.print(f"[dim]server ready at {url} in {time.perf_counter() - began:.1f} s[/dim]")
+    return url
+
+
+def ask(url: str, question: str) -> bool:
+    """Ask one question, show what came back and why; return whether anything did."""
+    body = json.dumps({"query": question, "top_k": 2, "explain": True}).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "Authorization": f"Bearer {(HOME / 'token').read_text()}",
+    }
+    request = urllib.request.Request(f"{url}/v1/recall", body, headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        answer = json.load(response)
+    console.print(f"\n[bold cyan]{question}[/bold cyan]  [dim]{answer['took_ms']:.1f} ms[/dim]")
+    for hit in answer["hits"]:
+        show(hit)
+    if not answer["hits"]:
+        console.print(f"  nothing to say ({answer['below_bar']} candidates were below the bar)")
+    return bool(answer["hits"])
+
+
+def show(hit: dict) -> None:
+    text = " ".join(hit["text"].split())
+    console.print(
+        Padding(escape(text[:240] + ("..." if len(text) > 240 else "")), (0, 0, 0, 2))
+    )
+    why = hit["why"]
+    channels = ", ".join(f"{name} #{one['rank']}" for name, one in why["channels"].items())
+    words = " ".join(why["words"])
+    console.print(
+        f"  [dim]{hit['kind']} from {hit.get('source')}, {hit['at'][:10]}; confidence "
+        f"{hit['confidence']:.2f}; {channels}; words: {escape(words)}[/dim]"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What the documents claim: the README's session is run, and what it names is there."""
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from serve.cli import main
+from store.config import Choices
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SESSION = re.search(r"<!-- tests/test_docs.py runs this.*?```console\n(.*?)```", README, re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A fresh repository with the one commit that the README's session imports."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "login.py").write_text("now = None\n")
+    message = (
+        "Inject the clock into the login check\n\nThe login test failed at midnight: it compared two "
+        "times taken before and\nafter. Fixes #12\n"
+    )
+    who = ["-c", "user.name=Dev", "-c", "user.email=dev@example.org"]
+    for arguments in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", message]):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    return folder
+
+
+def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "MNEMOLOG_HOME": str(tmp_path / "home"), "COLUMNS": "80"}
+    for command, expected in session():
+        arguments = shlex.split(command)[1:]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "serve.cli", *arguments],
+            cwd=repository,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        printed = done.stdout if "--json" in arguments else done.stdout + done.stderr
+        assert done.returncode == 0, printed + done.stderr
+        assert doctest.OutputChecker().check_output(expected, printed, FLAGS), (command, printed)
+
+
+def session() -> Iterator[tuple[str, str]]:
+    """Yield each command of the README's session and what it is said to print."""
+    assert SESSION is not None
+    for part in re.split(r"^\$ ", SESSION[1], flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        yield command, expected
+
+
+def test_every_command_is_named_in_the_readme() -> None:
+    missing = [name for name in main.commands if f"`{name}`" not in README and name != "init"]
+    assert not [name for name in missing if not re.search(rf"`[^`]*\b{name}\b[^`]*`", README)]
+
+
+def test_every_setting_is_in_the_readme_with_its_default() -> None:
+    for field in msgspec.structs.fields(Choices):
+        default = "found from git" if field.default is None else str(field.default)
+        assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
+
+
+def test_the_changelog_names_the_version() -> None:
+    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
