@@ -26,7 +26,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 bench: setup
-	$(BIN)/python -P tests/bench/run.py
+	$(BIN)/python tests/bench/run.py
 
 clean:
 	rm -rf $(VENV) .demo

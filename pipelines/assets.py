@@ -51,7 +51,7 @@ def event_log(
     with classified(context.retry_number):
         began = time.perf_counter()
         made = tenant_store.start(full=config.full)
-        shown = metadata.of_log(made.log.read(0, made.watermark))
+        shown = metadata.of_log(made.log.counts(made.watermark))
         context.log.info(f"{made.tenant.name}: building up to event {made.watermark}")
         return dg.MaterializeResult(
             metadata=shown
@@ -132,9 +132,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             made = tenant_store.resume()
             published = build.publish(made, build.kept_checks(made), time.time_ns() // 1_000)
             return dg.MaterializeResult(
-                metadata=metadata.of_manifest(
-                    made, published, _past_rows(context), tenant_store.dashboard
-                ),
+                metadata=metadata.of_manifest(made, published, _past_rows(context)),
                 data_version=dg.DataVersion(str(published.number)),
             )
 

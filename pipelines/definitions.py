@@ -32,7 +32,6 @@ def definitions(
                 home=str(settings.home),
                 embedder=settings.choices.embedder,
                 lock_wait_s=lock_wait_s,
-                dashboard=f"http://127.0.0.1:{settings.choices.port}/",
             ),
             "memory_home": settings.home,
         },

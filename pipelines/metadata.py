@@ -3,7 +3,7 @@ What a person sees beside an asset: counts, bytes, seconds, where it came from, 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 import pyarrow as pa
@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from pipelines import plots
 from store import build
-from store.events import Event, isoformat
 from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.snapshot import SnapshotRef
@@ -24,19 +23,14 @@ _SAMPLE = 5
 _DAYS = 60  # bars of the plot of events; older days are summed in the first
 
 
-def of_log(events: Iterable[Event]) -> Metadata:
-    """Return what to show of the events a build looks at."""
+def of_log(days: Mapping[tuple[str, int], int]) -> Metadata:
+    """Return what to show of the events a build looks at, counted by kind and day since 1970."""
     kinds: Counter[str] = Counter()
-    days: Counter[tuple[str, int]] = Counter()
-    last = 0
-    for event in events:
-        kinds[event.kind] += 1
-        days[event.kind, event.at // 86_400_000_000] += 1
-        last = max(last, event.at)
+    for (kind, _), count in days.items():
+        kinds[kind] += count
     return {
         ROWS: dg.MetadataValue.int(kinds.total()),
         "kinds": dg.MetadataValue.json(dict(kinds.most_common())),
-        "newest": dg.MetadataValue.text(isoformat(last) if last else "none"),
         "plot": _events_by_day(kinds, days),
     }
 
@@ -69,7 +63,7 @@ def of_projection(
 
 
 def of_manifest(
-    made: build.Build, manifest: Manifest, before: Sequence[tuple[int, int]], dashboard: str
+    made: build.Build, manifest: Manifest, before: Sequence[tuple[int, int]]
 ) -> Metadata:
     """Return what to show of a published manifest; `before` has past ones' times and rows."""
     rows = manifest.projections["memories"].rows["memories"]
@@ -86,7 +80,6 @@ def of_manifest(
         "digests": dg.MetadataValue.json(manifest.digests),
         "checks": dg.MetadataValue.md(checks),
         "file": dg.MetadataValue.path(made.tenant.manifests / f"{manifest.number:08d}.json"),
-        "served at": dg.MetadataValue.url(dashboard),
         "plot": plots.line(
             "memories in each published manifest",
             [at for at, _ in history],
@@ -104,7 +97,9 @@ def columns(projection: Projection) -> Mapping[str, dg.TableSchema]:
     }
 
 
-def _events_by_day(kinds: Counter[str], days: Counter[tuple[str, int]]) -> dg.MarkdownMetadataValue:
+def _events_by_day(
+    kinds: Counter[str], days: Mapping[tuple[str, int], int]
+) -> dg.MarkdownMetadataValue:
     if not days:
         return plots.stacked("events by day", [], {})
     newest = max(day for _, day in days)

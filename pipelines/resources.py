@@ -29,7 +29,6 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
 
     home: str = Field(description="The folder of all tenants.")
     embedder: str = Field(description="The embedder's name, as in config.toml.")
-    dashboard: str = Field(description="Where the recall server shows what is served.")
     lock_wait_s: float = Field(description="How long to wait for another build's end.")
 
     _tenant: Tenant = PrivateAttr()

@@ -8,9 +8,10 @@ others recall goes on with what is left.
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from serve.tail import Tail
 from store import manifest as manifests
@@ -27,6 +28,8 @@ from store.projections.postings import PostingsIndex
 from store.projections.usage import Usage
 from store.projections.vectors import VectorRows
 from store.tenant import Tenant
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -148,30 +151,26 @@ def _open_manifest(
     def tables(name: str) -> Tables:
         return _tables(tenant, manifest, known[name])
 
-    def optional(name: str) -> Tables | None:
+    def optional(name: str, open_: Callable[[Tables], T]) -> T | None:
         try:
-            return tables(name)
+            return open_(tables(name))
         except SnapshotDamaged as error:
             damaged.append(str(error))
             return None
 
-    rows = MemoryRows.open(tables("memories"))
-    index = PostingsIndex.open(tables("postings"))
-    vectors, entities, usage = (optional(name) for name in ("vectors", "entities", "usage"))
-    optional("goals")
     return Snapshots(
         manifest=manifest,
-        rows=rows,
-        postings=index,
-        vectors=VectorRows.open(vectors) if vectors else None,
-        entities=EntityIndex.open(entities) if entities else None,
-        usage=Usage.open(usage) if usage else None,
+        rows=MemoryRows.open(tables("memories")),
+        postings=PostingsIndex.open(tables("postings")),
+        vectors=optional("vectors", VectorRows.open),
+        entities=optional("entities", EntityIndex.open),
+        usage=optional("usage", Usage.open),
         notices=(*notices, *damaged),
     )
 
 
 def _tables(tenant: Tenant, manifest: Manifest, projection: Projection) -> Tables:
-    """Return the tables of one projection, mapped when asked for."""
+    """Return the tables of one projection, checked and mapped when asked for."""
     ref = manifest.projections.get(projection.name)
     if ref is None or ref.version != projection.version:
         made = "nothing" if ref is None else ref.version

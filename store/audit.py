@@ -161,8 +161,8 @@ def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     documents = audited.tables["mentions"].column("document")
-    highest = pc.max(documents).as_py()
-    ok = highest is None or 0 <= highest < len(audited.memories)
+    least, highest = pc.min_max(documents).as_py().values()
+    ok = highest is None or 0 <= least <= highest < len(audited.memories)
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 

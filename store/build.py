@@ -227,9 +227,10 @@ def _loaded(tenant: Tenant, ref: SnapshotRef, known: Sequence[Projection]) -> Ta
     if projection.version != ref.version:
         return None
     try:
-        return snapshot.read(tenant.snapshots, ref, projection)
+        snapshot.verify(tenant.snapshots, ref)
     except SnapshotDamaged:
         return None
+    return snapshot.read(tenant.snapshots, ref, projection, check=False)
 
 
 def _published(tenant: Tenant) -> Manifest | None:

@@ -71,15 +71,18 @@ def registered(settings: Settings) -> tuple[Server | None, bool]:
         return server, probe.connect_ex(("127.0.0.1", server.port)) == 0
 
 
-def lost_files(tenant: Tenant, manifest: Manifest) -> list[str]:
-    """Return the snapshot files that are gone or have another length; none is read."""
-    lost = []
+def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
+    """Return, for each projection whose files are not what was written, what is wrong and the cure.
+
+    Every file is hashed: a flipped bit shows in no other way.
+    """
+    found = []
     for ref in manifest.projections.values():
-        for name, mark in ref.files.items():
-            path = tenant.snapshots / ref.path / name
-            if not path.is_file() or path.stat().st_size != mark.bytes:
-                lost.append(str(path))
-    return lost
+        try:
+            snapshot.verify(tenant.snapshots, ref)
+        except SnapshotDamaged as error:
+            found.append(str(error))
+    return found
 
 
 def _permissions(home: Path) -> Iterator[Finding]:
@@ -187,14 +190,10 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
 
 
 def _snapshots(tenant: Tenant, manifest: Manifest) -> Iterator[Finding]:
-    damaged = False
-    for ref in manifest.projections.values():
-        try:
-            snapshot.verify(tenant.snapshots, ref)
-        except SnapshotDamaged as error:
-            damaged = True
-            yield Finding("error", str(error), _BUILD)
-    if not damaged:
+    found = damage(tenant, manifest)
+    for one in found:
+        yield Finding("error", one, _BUILD)
+    if not found:
         yield Finding("ok", f"manifest {manifest.number}: every file matches its hash")
 
 

@@ -155,6 +155,14 @@ class EventLog:
         )
         return [row[0] for row in found]
 
+    def counts(self, until: int) -> dict[tuple[str, int], int]:
+        """Return how many events up to a seq there are of each kind on each day since 1970 UTC."""
+        found = self._fetch(
+            "SELECT kind, at / 86400000000, count(*) FROM events WHERE seq <= ? GROUP BY 1, 2",
+            (until,),
+        )
+        return {(kind, day): count for kind, day, count in found}
+
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
         return int(self._fetch("SELECT coalesce(max(seq), 0) FROM events")[0][0])

@@ -97,28 +97,31 @@ def write(
 
 
 def read(root: Path, ref: SnapshotRef, projection: Projection, *, check: bool = True) -> Tables:
-    """Return a snapshot's tables, each opened when first asked for, Arrow ones mapped.
+    """Return a snapshot's tables, each checked and opened when first asked for, Arrow ones mapped.
 
-    Raise SnapshotDamaged naming the file, here or on opening.
+    Asking for a table raises SnapshotDamaged, naming the file, where it is not what was written.
     """
-    if check:
-        verify(root, ref)
-    return _Stored(root / ref.path, projection)
+    return _Stored(root / ref.path, projection, ref.files if check else {})
 
 
 class _Stored(Mapping[str, pa.Table]):
     """The tables of a snapshot; a Lance one nobody asks for costs no import of lancedb."""
 
-    def __init__(self, folder: Path, projection: Projection) -> None:
-        self._folder, self._projection = folder, projection
+    def __init__(
+        self, folder: Path, projection: Projection, files: Mapping[str, FileMark]
+    ) -> None:
+        self._folder, self._projection, self._files = folder, projection, files
         self._opened: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._opened:
             if name not in self._projection.schemas:
                 raise KeyError(name)
-            read_table = read_lance if name in self._projection.lance else read_arrow
-            self._opened[name] = read_table(self._folder, name)
+            is_lance = name in self._projection.lance
+            start = f"{name}.lance/" if is_lance else f"{name}.arrow"
+            own = {path: mark for path, mark in self._files.items() if path.startswith(start)}
+            _check(self._folder, own)
+            self._opened[name] = (read_lance if is_lance else read_arrow)(self._folder, name)
         return self._opened[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -149,10 +152,14 @@ def read_lance(folder: Path, name: str) -> pa.Table:
 
 def verify(root: Path, ref: SnapshotRef) -> None:
     """Check every file's length and hash; raise SnapshotDamaged at the first that differs."""
+    _check(root / ref.path, ref.files)
+
+
+def _check(folder: Path, files: Mapping[str, FileMark]) -> None:
     with ThreadPoolExecutor(max_workers=2) as pool:  # hashing releases the interpreter's lock
-        problems = list(pool.map(lambda item: _problem(root / ref.path, *item), ref.files.items()))
+        problems = list(pool.map(lambda item: _problem(folder, *item), files.items()))
     if found := [problem for problem in problems if problem]:
-        raise SnapshotDamaged(f"{ref.projection} snapshot: {found[0]}: `mnemolog build` mends it")
+        raise SnapshotDamaged(f"{found[0]}: `mnemolog build` mends it")
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -160,11 +167,14 @@ def replace_file(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 

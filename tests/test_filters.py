@@ -140,6 +140,14 @@ def test_a_project_sees_itself_and_what_belongs_to_none():
     assert Filter(now=NOW, project="shop").mask(rows).tolist() == [True, True, False, False]
 
 
+def test_a_memory_is_over_at_the_moment_its_ttl_ends():
+    rows = rows_of([Draft(content="alpha rule", ttl_s=3_600)], [])
+    ends = NOW - HOUR
+    for moment_, passes in ((ends - 1, True), (ends, False)):
+        assert Filter(now=moment_).mask(rows).tolist() == [passes]
+        assert Filter(now=moment_).accepts(rows.take([0])[0]) == passes
+
+
 def test_since_is_inclusive_and_until_is_not():
     rows = rows_of([Draft(content="alpha rule", created_at=moment(NOW))], [])
     assert Filter(now=NOW, since=NOW).mask(rows).tolist() == [True]

@@ -19,8 +19,7 @@ FILES = {
 }
 # Each hands the environment on, to a process it starts or to `config.load`; none reads a setting.
 HAND_THE_ENVIRONMENT_ON = {
-    "serve/tenants.py",
-    "serve/cli/processes.py",
+    "serve/jobs.py",
     "serve/cli/session.py",
     "store/importers/git.py",
     "pipelines/home.py",

@@ -411,7 +411,7 @@ def test_refused_build_command_names_every_failed_check(settings, default, tmp_p
     assert done.returncode == 1
     assert "no_secrets: 1 secrets" in done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    assert json.loads(done.stdout)["error"]["code"] == "build_refused"
 
 
 def test_busy_build_command_says_try_later(settings, default, tmp_path):

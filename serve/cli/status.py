@@ -67,7 +67,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "embedder": manifest.embedder,
         },
         "tail": max(0, head - manifest.watermark),
-        "damage": health.lost_files(tenant, manifest),
+        "damage": health.damage(tenant, manifest),
     }
 
 
@@ -91,5 +91,5 @@ def _show(found: dict[str, Any]) -> None:
     )
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
-    for path in found["damage"]:
-        output.say(f"damaged   {path}: `mnemolog build` mends it")
+    for one in found["damage"]:
+        output.say(f"damaged   {one}")

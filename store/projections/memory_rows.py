@@ -89,12 +89,16 @@ class MemoryRows:
 
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
         """Return where a dictionary column holds one of the values, [rows]."""
-        codes, values = self._codes(name)
-        return np.isin(codes, [code for code, value in enumerate(values) if value in wanted])
+        codes, values = self._dictionaries[name]
+        # one place more than there are values: null has code -1 and finds it
+        is_wanted = np.zeros(len(values) + 1, np.bool_)
+        is_wanted[[code for code, value in enumerate(values) if value in wanted]] = True
+        mask: Mask = is_wanted[codes]
+        return mask
 
     def missing(self, name: str) -> Mask:
         """Return where a dictionary column is null, [rows]."""
-        return self._codes(name)[0] < 0
+        return self._dictionaries[name][0] < 0
 
     def tagged(self, tags: Sequence[str]) -> Mask:
         """Return which rows carry every tag, [rows]."""
@@ -108,12 +112,9 @@ class MemoryRows:
             mask &= has
         return mask
 
-    def _codes(self, name: str) -> tuple[npt.NDArray[Any], list[str]]:
-        """Return a dictionary column's codes (-1 for null) and the values they stand for."""
-        return self._dictionaries[name]
-
     @cached_property
     def _dictionaries(self) -> dict[str, tuple[npt.NDArray[Any], list[str]]]:
+        """The dictionary columns: the codes of their rows and the values the codes stand for."""
         return {
             field.name: _codes(self.table.column(field.name))
             for field in self.table.schema
