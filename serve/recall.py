@@ -20,7 +20,7 @@ from serve.reader import View
 from store import text
 from store.embedding import Embedder
 from store.errors import EmbedderError
-from store.mentions import mentions
+from store.mentions import Mention, mentions
 from store.projections.entities import EntityIndex
 from store.projections.memories import Memory
 
@@ -88,7 +88,8 @@ class Answer:
 class _Analysis:
     terms: list[str]  # with repeats
     weights: dict[str, float]  # idf of each different term
-    entities: list[int]
+    mentions: tuple[Mention, ...]
+    entities: list[int]  # those of the mentions that the snapshot knows
     vector: npt.NDArray[np.float32] | None
 
 
@@ -139,10 +140,12 @@ def _analyse(view: View, question: Question, embedder: Embedder, notices: list[s
         rarest = sorted(set(terms), key=view.tail.idf, reverse=True)[:MAX_TERMS]
         terms = [term for term in terms if term in set(rarest)]
     index = view.snapshots.entities
+    found = mentions(asked)
     return _Analysis(
         terms=terms,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(terms)},
-        entities=index.lookup(mentions(asked)) if index else [],
+        mentions=found,
+        entities=index.lookup(found) if index else [],
         vector=_embedded(asked, embedder, notices) if _wants(question, "vector") else None,
     )
 
@@ -169,11 +172,8 @@ def _candidates(view: View, question: Question, analysis: _Analysis) -> _Candida
         channels["lexical"] = _ranking(_lexical(view, analysis), mask, window, "lexical")
     if _wants(question, "vector") and analysis.vector is not None:
         channels["vector"] = _ranking(cosines, mask, window, "vector", LEAST_COSINE)
-    if _wants(question, "entity") and analysis.entities and view.snapshots.entities:
-        rows = len(view.snapshots.rows)
-        mentioned = view.snapshots.entities.scores(analysis.entities, rows)
-        padded = np.concatenate([mentioned, np.zeros(len(view.tail), np.float32)])
-        channels["entity"] = _ranking(padded, mask, window, "entity")
+    if _wants(question, "entity") and analysis.mentions:
+        channels["entity"] = _ranking(_mentioning(view, analysis), mask, window, "entity")
     fuse = reciprocal_rank if question.fusion == "rrf" else weighted_sum
     docs, scores = fuse(list(channels.values()))
     return _Candidates(channels, docs, scores, cosines, mask)
@@ -208,6 +208,12 @@ def _cosines(view: View, analysis: _Analysis) -> Scores:
     vectors = view.snapshots.vectors
     snapshot = vectors.cosines(analysis.vector) if vectors else np.zeros(rows, np.float32)
     return np.concatenate([snapshot, view.tail.cosines(analysis.vector)])
+
+
+def _mentioning(view: View, analysis: _Analysis) -> Scores:
+    index, rows = view.snapshots.entities, len(view.snapshots.rows)
+    snapshot = index.scores(analysis.entities, rows) if index else np.zeros(rows, np.float32)
+    return np.concatenate([snapshot, view.tail.mentioning(analysis.mentions)])
 
 
 def _ranking(

@@ -18,6 +18,8 @@ from store import text
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import RECEIPTS, Event
+from store.mentions import Mention, mentions
+from store.projections.entities import short_names
 from store.projections.memories import Fold, Memory
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import K1, B, PostingsIndex
@@ -42,6 +44,7 @@ class Tail:
         self._counts: dict[str, dict[int, int]] = {}  # term -> slot -> occurrences
         self._terms: list[Counter[str]] = []
         self._lengths: list[int] = []
+        self._mentioned: list[frozenset[str]] = []  # by slot
         self._vectors = np.zeros((0, embedder.dimension), np.float32)
 
     def __len__(self) -> int:
@@ -80,13 +83,14 @@ class Tail:
         average = self._postings.average_length or (
             sum(self._lengths) / len(self._lengths) if self._lengths else 1.0
         )
+        every_length = np.asarray(self._lengths, np.float64)
         for term, repeats in Counter(query).items():
             found = self._counts.get(term)
             if not found:
                 continue
             slots = np.fromiter(found.keys(), np.int64, len(found))
             counts = np.fromiter(found.values(), np.float64, len(found))
-            lengths = np.asarray(self._lengths)[slots]
+            lengths = every_length[slots]
             impacts = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / (average or 1.0)))
             scores[slots] += (repeats * max(self.idf(term), least_idf) * impacts).astype(np.float32)
         return scores
@@ -95,6 +99,16 @@ class Tail:
         """Return the cosine of a unit query with every slot, [slots]."""
         cosines: Scores = self._vectors[: len(self)] @ query
         return cosines
+
+    def mentioning(self, asked: Sequence[Mention]) -> Scores:
+        """Return the weight of the asked entities that every slot names, [slots].
+
+        Each weighs what an entity of one memory weighs in the snapshot: the tail is short.
+        """
+        weight = math.log1p(max(1, self._postings.size + len(self._slots)))
+        names = [frozenset((one.name.casefold(), one.alias.casefold())) for one in asked]
+        counts = [sum(not one.isdisjoint(slot) for one in names) for slot in self._mentioned]
+        return np.asarray(counts, np.float32) * np.float32(weight)
 
     def holds(self, slot: int, term: str) -> bool:
         return term in self._terms[slot]
@@ -108,6 +122,8 @@ class Tail:
             terms = Counter(text.terms(memory.text))
             self._terms.append(terms)
             self._lengths.append(terms.total())
+            found = mentions(memory.text)
+            self._mentioned.append(frozenset().union(*(_names(one) for one in found)))
             for term, count in terms.items():
                 self._counts.setdefault(term, {})[slot] = count
         self._embed(memories)
@@ -130,3 +146,9 @@ class Tail:
         # without a model a fresh memory is found by its words, and by its vector after a build
         with suppress(EmbedderError):
             self._vectors[start:end] = self._embedder.embed([memory.text for memory in memories])
+
+
+def _names(mention: Mention) -> frozenset[str]:
+    """Return all that a mentioned entity may be called, in folded case."""
+    name = mention.name.casefold()
+    return frozenset((name, mention.alias.casefold(), *short_names(mention.kind, name)))

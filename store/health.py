@@ -64,7 +64,7 @@ def registered(settings: Settings) -> tuple[Server | None, bool]:
     """Return the server the registry file names, and whether it answers."""
     try:
         server = msgspec.json.decode(settings.server_file.read_bytes(), type=Server)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None, False
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(0.2)

@@ -103,7 +103,8 @@ class EventLog:
     def append(self, events: Sequence[Event]) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
 
-        An id that is there already with the same kind, subject and body is not written again.
+        An id that is there already and says the same (kind, subject, project, body) is not written
+        again.
         Raise InvalidInput for a value no event may hold, IdConflict where an id was used for
         something else, and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
         with the same ids is always safe.
@@ -355,7 +356,8 @@ def _insert(connection: apsw.Connection, event: Event, row: Row) -> Appended:
     )
     # as it reads back: JSON knows no tuple and no NaN
     body = decode(event.kind, encode(event.body))
-    if (there.kind, there.subject, there.body) != (event.kind, event.subject, body):
+    known = (there.kind, there.subject, there.project, there.body)
+    if known != (event.kind, event.subject, event.project, body):
         raise IdConflict(
             f"id {event.id} was used before for something else: send a new id, or none"
         )

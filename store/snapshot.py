@@ -107,9 +107,7 @@ def read(root: Path, ref: SnapshotRef, projection: Projection, *, check: bool = 
 class _Stored(Mapping[str, pa.Table]):
     """The tables of a snapshot; a Lance one nobody asks for costs no import of lancedb."""
 
-    def __init__(
-        self, folder: Path, projection: Projection, files: Mapping[str, FileMark]
-    ) -> None:
+    def __init__(self, folder: Path, projection: Projection, files: Mapping[str, FileMark]) -> None:
         self._folder, self._projection, self._files = folder, projection, files
         self._opened: dict[str, pa.Table] = {}
 

@@ -1,5 +1,6 @@
 """
-The demo behind `make demo`: this repository's own history and three sample sessions, remembered and asked.
+The demo behind `make demo`: this repository's own history and three sample sessions, remembered and
+asked.
 
 Everything is done as a user would do it, through the command line and over HTTP; the memory lies in
 `.demo` and is made anew each time. Ends with exit code 1 if a question finds nothing.
@@ -119,9 +120,7 @@ def ask(url: str, question: str) -> bool:
 
 def show(hit: dict) -> None:
     text = " ".join(hit["text"].split())
-    console.print(
-        Padding(escape(text[:240] + ("..." if len(text) > 240 else "")), (0, 0, 0, 2))
-    )
+    console.print(Padding(escape(text[:240] + ("..." if len(text) > 240 else "")), (0, 0, 0, 2)))
     why = hit["why"]
     channels = ", ".join(f"{name} #{one['rank']}" for name, one in why["channels"].items())
     words = " ".join(why["words"])

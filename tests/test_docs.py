@@ -28,8 +28,8 @@ def repository(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "login.py").write_text("now = None\n")
     message = (
-        "Inject the clock into the login check\n\nThe login test failed at midnight: it compared two "
-        "times taken before and\nafter. Fixes #12\n"
+        "Inject the clock into the login check\n\nThe login test failed at midnight: it compared "
+        "two times taken before and\nafter. Fixes #12\n"
     )
     who = ["-c", "user.name=Dev", "-c", "user.email=dev@example.org"]
     for arguments in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", message]):

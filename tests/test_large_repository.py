@@ -24,8 +24,8 @@ COMMITS = 5_200
 WORTH_ASKING = {
     "why did we drop Redis for sessions?": (
         "Keep sessions in PostgreSQL instead of Redis",
-        "Redis lost every session when the node was evicted, and nobody backed it up. One store less\n"
-        "to run, and a session read costs 0.4 ms more, which no page notices.",
+        "Redis lost every session when the node was evicted, and nobody backed it up. One store\n"
+        "less to run, and a session read costs 0.4 ms more, which no page notices.",
         "app/sessions/store.py",
     ),
     "how was the flaky checkout test fixed?": (
@@ -71,13 +71,24 @@ WORTH_ASKING = {
     ),
     "deadlock between orders and stock": (
         "Lock stock rows in the order of their id",
-        "Two orders with the same two articles took the rows crosswise: SQLSTATE 40P01, a deadlock\n"
-        "every Monday at nine.",
+        "Two orders with the same two articles took the rows crosswise: SQLSTATE 40P01, a\n"
+        "deadlock every Monday at nine.",
         "orders/reserve.py",
     ),
 }
 
-VERBS = ("Add", "Remove", "Rename", "Test", "Document", "Speed up", "Tidy", "Move", "Split", "Cache")
+VERBS = (
+    "Add",
+    "Remove",
+    "Rename",
+    "Test",
+    "Document",
+    "Speed up",
+    "Tidy",
+    "Move",
+    "Split",
+    "Cache",
+)
 THINGS = ("search page", "order export", "address form", "mail queue", "price list", "cart", "menu",
           "login form", "report job", "stock count", "invoice view", "image upload")  # fmt: skip
 REASONS = (
@@ -105,7 +116,9 @@ def stream() -> Iterator[str]:
             why, path = chosen.choice(REASONS), f"app/{thing.replace(' ', '_')}.py"
         message = f"{subject}\n\n{why}\n"
         content = f"revision {number}\n"
-        who = f"Dev {number % 7} <dev{number % 7}@example.org> {1_600_000_000 + number * 9_000} +0000"
+        who = (
+            f"Dev {number % 7} <dev{number % 7}@example.org> {1_600_000_000 + number * 9_000} +0000"
+        )
         yield (
             f"commit refs/heads/main\nauthor {who}\ncommitter {who}\n"
             f"data {len(message.encode())}\n{message}\n"
@@ -148,4 +161,6 @@ def test_noise_makes_no_memory(reader: Reader) -> None:
     with reader.view() as view:
         rows = view.snapshots.rows
         texts = rows.table.column("content").to_pylist()
-    assert not [text for text in texts if text.startswith(("wip", "Bump", "Merge", "lint", "fixup"))]
+    assert not [
+        text for text in texts if text.startswith(("wip", "Bump", "Merge", "lint", "fixup"))
+    ]

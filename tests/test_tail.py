@@ -183,6 +183,15 @@ def test_a_fresh_memory_is_found_at_once(memory: Memory):
     assert memory.ids("falcon tower") == [id_]
 
 
+def test_a_fresh_memory_is_found_by_the_file_it_names(memory: Memory):
+    id_ = memory.add("the retries live in `src/net/backoff.py` now")
+    memory.add("the retries were a bad idea")
+    question = Question("backoff.py", Filter(now=memory.now), 10, "entity")
+    with memory.reader.view() as view:
+        found = [hit.memory.id for hit in recall(view, question, EMBEDDER).hits]
+    assert found == [id_]
+
+
 def test_what_another_process_appends_is_found_at_once(memory: Memory):
     with EventLog(memory.tenant.log) as other:
         commands.record(other, Draft(id="theirs", content="falcons nest on the tower"), NOW)

@@ -171,7 +171,7 @@ def _aliases(entities: "pl.DataFrame") -> "pl.DataFrame":
     columns = (entities[name].to_list() for name in ("entity", "kind", "name", "aliases"))
     for entity, kind, name, written in zip(*columns, strict=True):
         certain.update((alias.casefold(), entity) for alias in (name, *written))
-        short.update((alias, entity) for alias in _short(kind, name.casefold()))
+        short.update((alias, entity) for alias in short_names(kind, name.casefold()))
     shared = Counter(alias for alias, _ in short)
     certain.update(pair for pair in short if shared[pair[0]] <= MAX_SHARED_ALIAS)
     rows = sorted(certain)
@@ -183,7 +183,7 @@ def _aliases(entities: "pl.DataFrame") -> "pl.DataFrame":
     )
 
 
-def _short(kind: str, name: str) -> list[str]:
+def short_names(kind: str, name: str) -> list[str]:
     """Return what else an entity may be called: a path's last parts, a symbol's last part."""
     if kind == "file":
         parts = name.split("/")

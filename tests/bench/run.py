@@ -2,7 +2,8 @@
 `make bench`: what recall, a build and the server cost, beside rank_bm25 in the same run.
 
 Machines are noisy: both sides of a ratio are timed in turn and in CPU time, medians are taken. The
-server's figures are wall time over loopback. Prints one table and writes it to bench-results/bench.md.
+server's figures are wall time over loopback. Prints one table and writes it to
+bench-results/bench.md.
 """
 
 import argparse
@@ -124,9 +125,7 @@ def service(size: int) -> Iterator[Row]:
         yield from served(size, environment, home, queries(corpus, SERVER_QUERIES))
 
 
-def served(
-    size: int, environment: dict[str, str], home: Path, asked: list[str]
-) -> Iterator[Row]:
+def served(size: int, environment: dict[str, str], home: Path, asked: list[str]) -> Iterator[Row]:
     began = time.perf_counter()
     with subprocess.Popen(
         [MNEMOLOG, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True

@@ -1,0 +1,211 @@
+"""What the tests share: a home of their own, a clock that stands still, and a tenant once built."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from store import build, commands
+from store import tenant as tenants
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.events import Body, Revised, encode
+from store.log import EventLog
+from store.manifest import Manifest
+from store.tenant import Tenant
+
+ROOT = Path(__file__).resolve().parents[1]
+NOW = 1_790_000_000_000_000  # microseconds UTC: September 2026
+
+TEXTS = """
+The recall server listens on 127.0.0.1:7437 and refuses any other Host header.
+We chose SQLite in WAL mode for the event log because a single file is easy to back up.
+Never call git push --force on main; use --force-with-lease on your own branch.
+pytest runs with --import-mode=importlib, so tests/ must not have an __init__.py.
+The flaky test in tests/test_sync.py was a race between two threads closing one socket.
+ruff check --fix reorders imports; run it before mypy or the line numbers move.
+Retry uploads with exponential backoff, at most five times, then raise UploadError.
+BM25 with k1=0.9 and b=0.3 beat the defaults on long conversations.
+Anna prefers small commits with a subject of at most fifty characters.
+The Docker image is built from python:3.12-slim; alpine broke the pyarrow wheel.
+Database migrations live in db/migrations and are applied by make migrate.
+A null tenant id in billing/invoice.py caused the 500 on /invoices last Tuesday.
+Use time.monotonic for timeouts: the wall clock jumped back on the CI runner.
+The staging cluster runs in eu-central-1, production in eu-west-1.
+Feature flags are read once at start; changing one needs a restart of the worker.
+Do not mock the database in tests; a real SQLite file in tmp_path is fast enough.
+The parser must accept CRLF because the Windows client sends it.
+Cache keys carry the schema version so that a deploy never reads an old shape.
+numpy.frombuffer returns a read-only array; copy it before sorting in place.
+We dropped Redis: the queue fits into Postgres with SKIP LOCKED.
+Logs are JSON lines; the field is called message, not msg.
+The OAuth callback failed because the redirect URL had a trailing slash.
+Page size is 50 in the API and 20 in the web client, on purpose.
+Upgrading lancedb from 0.29 to 0.30 needs pyarrow 18 or newer.
+Long jobs write a heartbeat every 30 seconds so that the watchdog leaves them alone.
+Ship the dashboard without external fonts: customers run it offline.
+Сервер отвечает медленно, когда индекс строится заново при каждом запросе.
+テストは本物のファイルを使い、モックは使わない。
+The search endpoint must answer within 40 ms at the 95th percentile.
+store/log.py is the only module that may import apsw.
+Rotate the signing key every quarter; the runbook is docs/keys.md.
+asyncio.TaskGroup cancels the siblings when one task fails, gather does not.
+The CSV export writes a BOM because Excel guesses the encoding otherwise.
+""".strip().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's settings, memories and git out of every test."""
+    for name in list(os.environ):
+        if name.startswith(("MNEMOLOG_", "XDG_", "GIT_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def tenant(home: Path) -> Tenant:
+    return tenants.tenant(home)
+
+
+@pytest.fixture
+def log(tenant: Tenant) -> Iterator[EventLog]:
+    """An empty log."""
+    with EventLog(tenant.log, create=True) as made:
+        yield made
+
+
+@pytest.fixture
+def clock() -> Callable[[], int]:
+    """Microseconds UTC, a second later at each call."""
+    return itertools.count(NOW, 1_000_000).__next__
+
+
+@pytest.fixture(scope="session")
+def embedder() -> LexicalEmbedder:
+    return LexicalEmbedder()
+
+
+@dataclass(frozen=True)
+class Built:
+    """A tenant of some forty memories, everything built and published."""
+
+    tenant: Tenant
+    log: EventLog
+    manifest: Manifest
+    embedder: LexicalEmbedder
+
+    def rebuild(self, **options: bool) -> Manifest:
+        return build.rebuild(self.tenant, self.log, self.embedder, NOW, **options)
+
+
+@pytest.fixture
+def built(
+    _template: tuple[Path, Manifest], home: Path, embedder: LexicalEmbedder
+) -> Iterator[Built]:
+    """A copy of its own for each test: change it as you like."""
+    folder, published = _template
+    shutil.copytree(folder, home)
+    one = tenants.tenant(home)
+    with EventLog(one.log) as opened:
+        yield Built(one, opened, published, embedder)
+
+
+@pytest.fixture(scope="session")
+def _template(
+    tmp_path_factory: pytest.TempPathFactory, embedder: LexicalEmbedder
+) -> tuple[Path, Manifest]:
+    home = tmp_path_factory.mktemp("template") / "home"
+    one = tenants.tenant(home)
+    with EventLog(one.log, create=True) as made:
+        remember(made)
+        return home, build.rebuild(one, made, embedder, NOW)
+
+
+def remember(log: EventLog) -> None:
+    """Record some forty memories, and change a few as people do."""
+    drafts = [
+        Draft(id=f"m{number:02}", content=text, tags=("team",) if number % 3 else ())
+        for number, text in enumerate(TEXTS)
+    ]
+    drafts += [
+        Draft(id="g1", kind="goal", content="Answer every recall within 40 ms", progress=0.5),
+        Draft(id="g2", kind="goal", content="Move the queue to Postgres", status="done"),
+        Draft(id="s1", kind="milestone", chain="queue", content="Redis is read no more"),
+        Draft(id="s2", kind="milestone", chain="queue", content="Redis is gone"),
+        Draft(id="k1", key="deploy.region", value="us", content="We deploy to us-east-1"),
+        Draft(id="k2", key="deploy.region", value="eu", content="We deploy to eu-west-1"),
+        Draft(id="p1", project="acme/web", pinned=True, content="The web client talks JSON only"),
+    ]
+    commands.record_batch(log, drafts, NOW)
+    commands.forget(log, "m06", NOW)
+    commands.archive(log, "m19", NOW)
+    commands.supersede(log, "m22", "m28", NOW)
+    commands.revise(log, "m13", Revised(context="asked by the SRE team"), NOW)
+    commands.link(log, "m04", "m15", "support", NOW)
+    commands.rate(log, "m01", 1.0, NOW)
+
+
+@pytest.fixture
+def plant() -> Callable[[EventLog, str, Body], None]:
+    """Write an event past every check and past redaction, with a hash that is right."""
+
+    def write(log: EventLog, id_: str, body: Body, kind: str = "recorded") -> None:
+        row = (id_, NOW, kind, id_, None, None, None, "user", encode(body))
+        columns = "id, at, kind, subject, project, session, agent, trust, body, sha256"
+        with raw(log.path) as connection:
+            connection.execute(
+                f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, sha256(msgspec.json.encode(row)).digest()),
+            )
+
+    return write
+
+
+@pytest.fixture
+def tamper() -> Callable[..., None]:
+    """Change a log behind its back: SQL with the triggers that keep it append-only dropped."""
+
+    def run(path: Path, sql: str, *values: object) -> None:
+        with raw(path) as connection:
+            connection.execute("DROP TRIGGER events_keep_update; DROP TRIGGER events_keep_delete")
+            connection.execute(sql, values)
+
+    return run
+
+
+def raw(path: Path) -> apsw.Connection:
+    return apsw.Connection(str(path))
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Start Python code in a process of its own; it ends with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, *args: object, before: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+        command = [*before, sys.executable, "-c", code, *map(str, args)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,194 @@
+"""Every audit passes on a sound candidate and fails on the violation it is there for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from store import build, commands, frame
+from store.audit import AUDITS, Audited, audit
+from store.commands import Draft
+from store.errors import BuildRefused
+from store.events import Recorded, Revised
+from store.projection import Tables
+
+NOW = 1_790_000_000_000_000
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+
+
+@pytest.fixture
+def audited(built) -> Callable[[str], Audited]:
+    """What the audits of one projection are given for the published tables."""
+    made = build.digests(built.log, built.embedder, built.log.head())
+
+    def of(projection: str) -> Audited:
+        memories = made["memories"]["memories"]
+        head = built.log.head()
+        return Audited(built.log, head, made[projection], memories, made["memories"], head)
+
+    return of
+
+
+def failed(projection: str, audited: Audited) -> list[str]:
+    return [result.name for result in audit(projection, audited) if not result.passed]
+
+
+def with_memories(audited: Audited, table: pa.Table) -> Audited:
+    return replace(audited, memories=table, tables={**audited.tables, "memories": table})
+
+
+def with_column(table: pa.Table, name: str, values: object) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    return table.set_column(
+        place, table.schema.field(name), pa.array(values, table.schema.field(name).type)
+    )
+
+
+def changed(tables: Tables, table: str, column: str, change: Callable) -> Tables:
+    values = tables[table].column(column).to_pylist()
+    return {**tables, table: with_column(tables[table], column, change(values))}
+
+
+def test_every_audit_passes_on_what_was_built(audited):
+    for projection in {one.projection for one in AUDITS}:
+        assert failed(projection, audited(projection)) == []
+
+
+def test_every_audit_has_a_test_that_sees_it_fail():
+    assert {one.name for one in AUDITS} == {
+        "rows_match_log",
+        "no_duplicate_ids",
+        "did_not_shrink",
+        "no_secrets",
+        "no_self_injection",
+        "bm25_parity",
+        "vectors_are_unit",
+        "mentions_in_range",
+    }
+
+
+def test_rows_match_log_misses_a_row(audited):
+    one = audited("memories")
+    short = pa.concat_tables([one.memories.slice(0, 3), one.memories.slice(4)])
+    assert "rows_match_log" in failed("memories", with_memories(one, short))
+
+
+def test_rows_match_log_sees_another_text_and_another_order(audited):
+    one = audited("memories")
+    texts = one.memories.column("content").to_pylist()
+    wrong = with_column(one.memories, "content", [*texts[:5], "another text", *texts[6:]])
+    assert failed("memories", with_memories(one, wrong)) == ["rows_match_log"]
+    turned = one.memories.take(pa.array(range(len(texts))[::-1]))
+    assert failed("memories", with_memories(one, turned)) == ["rows_match_log"]
+
+
+def test_rows_match_log_passes_over_a_revision_of_nobody(built, plant):
+    plant(built.log, "nobody", Revised(content="of what?"), kind="revised")
+    assert built.rebuild().watermark == built.log.head()
+
+
+def test_no_duplicate_ids_sees_a_row_twice(audited):
+    one = audited("memories")
+    twice = pa.concat_tables([one.memories, one.memories.slice(0, 1)])
+    assert "no_duplicate_ids" in failed("memories", with_memories(one, twice))
+
+
+def test_did_not_shrink_sees_fewer_rows_than_are_served(audited):
+    one = audited("memories")
+    longer = {"memories": pa.concat_tables([one.memories, one.memories.slice(0, 1)])}
+    assert failed("memories", replace(one, published=longer)) == ["did_not_shrink"]
+
+
+def test_did_not_shrink_sees_memories_put_away_by_no_event(audited):
+    one = audited("memories")
+    away = with_column(one.memories, "state", ["archived"] * len(one.memories))
+    assert failed("memories", with_memories(one, away)) == ["did_not_shrink"]
+
+
+def test_did_not_shrink_excuses_what_an_event_put_away(built):
+    for number in range(10):
+        commands.forget(built.log, f"m{number:02}", NOW)
+    commands.record(built.log, Draft(content="now in mars", key="deploy.region"), NOW)
+    assert built.rebuild().watermark == built.log.head()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Recorded(content=f"the token is {TOKEN}"),
+        Recorded(content="words", context=f"with {TOKEN}"),
+        Recorded(content="words", tags=(TOKEN,)),
+        Recorded(content="words", metadata={"a": [{"b": TOKEN}]}),
+        Recorded(content="words", metadata={TOKEN: 1}),
+        Recorded(content="words", metadata={"password": "hunter2hunter2"}),
+    ],
+    ids=["content", "context", "tag", "metadata", "metadata key", "named"],
+)
+def test_no_secrets_refuses_a_secret_that_went_past_redaction(built, plant, body: Recorded):
+    plant(built.log, "bad", body)
+    with pytest.raises(BuildRefused, match="no_secrets: 1 secrets") as caught:
+        built.rebuild()
+    assert TOKEN not in str(caught.value) and "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Recorded(content=f"{frame.OPENING} a note"),
+        Recorded(content="words", result=frame.OPENING),
+        Recorded(content="words", tags=(frame.OPENING,)),
+        Recorded(content="words", metadata={"a": frame.OPENING}),
+    ],
+    ids=["content", "result", "tag", "metadata"],
+)
+def test_no_self_injection_refuses_a_block_of_ours(built, plant, body: Recorded):
+    plant(built.log, "bad", body)
+    with pytest.raises(BuildRefused, match="no_self_injection: 1 memories hold our own block"):
+        built.rebuild()
+
+
+def halved(values: list[float]) -> list[float]:
+    return [value / 2 for value in values]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "change"),
+    [
+        ("postings", "impact", halved),
+        ("terms", "idf", halved),
+        ("postings", "document", lambda values: values[::-1]),
+        ("terms", "hash", lambda values: [value ^ 1 for value in values]),
+    ],
+)
+def test_bm25_parity_sees_a_wrong_index(audited, table: str, column: str, change: Callable):
+    one = audited("postings")
+    wrong = replace(one, tables=changed(one.tables, table, column, change))
+    assert failed("postings", wrong) == ["bm25_parity"]
+
+
+def test_vectors_are_unit_sees_a_wrong_length_and_a_missing_row(audited):
+    one = audited("vectors")
+    longer = changed(one.tables, "rows", "scale", lambda values: [2 * value for value in values])
+    short = {**one.tables, "rows": one.tables["rows"].slice(1)}
+    short = {name: table.combine_chunks() for name, table in short.items()}
+    for tables in (longer, short):
+        assert failed("vectors", replace(one, tables=tables)) == ["vectors_are_unit"]
+
+
+@pytest.mark.parametrize("document", [-1, 10_000])
+def test_mentions_in_range_sees_a_memory_there_is_not(audited, document: int):
+    one = audited("entities")
+    wrong = changed(one.tables, "mentions", "document", lambda values: [document, *values[1:]])
+    assert failed("entities", replace(one, tables=wrong)) == ["mentions_in_range"]
+
+
+def test_a_large_memory_is_audited_by_a_sample(log, embedder):
+    words = np.random.default_rng(3).integers(0, 400, (1_200, 6))
+    drafts = [Draft(content=" ".join(f"word{n}" for n in row)) for row in words]
+    commands.record_batch(log, drafts, NOW)
+    made = build.digests(log, embedder, log.head())
+    table = made["memories"]["memories"]
+    result = audit("postings", Audited(log, log.head(), made["postings"], table, None, 0))[0]
+    assert result.passed and result.detail.startswith("500 documents")

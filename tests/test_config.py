@@ -1,0 +1,93 @@
+"""Where a setting comes from, and what a project's own file may not do."""
+
+from pathlib import Path
+
+import pytest
+
+from store import config
+from store.config import Choices, Settings
+from store.errors import ConfigError
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "work" / "deep"
+    folder.mkdir(parents=True)
+    (tmp_path / "work" / ".git").mkdir()
+    return folder
+
+
+def load(home: Path, cwd: Path | None = None, **environ: str) -> Settings:
+    return config.load(cwd, {"MNEMOLOG_HOME": str(home), **environ})
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_without_files_and_variables_there_are_the_defaults(home: Path, project: Path):
+    found = load(home, project)
+    assert (found.choices, found.home, dict(found.origin)) == (Choices(), home, {})
+    assert found.token_file.parent == found.server_file.parent == home
+    assert not home.exists()
+
+
+def test_later_layers_win_key_by_key(home: Path, project: Path):
+    user = write(home / "config.toml", "top_k = 3\nport = 7000\nmin_confidence = 0.5\n")
+    local = write(project.parent / ".mnemolog.toml", "top_k = 4\nmin_confidence = 0.6\n")
+    found = load(home, project, MNEMOLOG_TOP_K="5")
+    assert (found.choices.port, found.choices.min_confidence, found.choices.top_k) == (7000, 0.6, 5)
+    assert dict(found.origin) == {
+        "port": str(user),
+        "min_confidence": str(local),
+        "top_k": "environment",
+    }
+
+
+def test_the_projects_file_is_not_read_outside_its_repository(home: Path, project: Path):
+    write(project.parent / ".mnemolog.toml", "top_k = 4\n")
+    assert load(home).choices.top_k == load(home, home.parent).choices.top_k == Choices().top_k
+
+
+@pytest.mark.parametrize("line", ["tenant = 'other'", "port = 1", "embedder = 'x'", "token = 'x'"])
+def test_a_projects_file_may_not_reach_another_memory(home: Path, project: Path, line: str):
+    path = write(project.parent / ".mnemolog.toml", f"top_k = 3\n{line}\n")
+    with pytest.raises(ConfigError, match=f"may not set {line.split()[0]}") as caught:
+        load(home, project)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("colour = 'red'", "colour"),
+        ("port = 'many'", "port"),
+        ("port = 0", "port"),
+        ("top_k = 201", "top_k"),
+        ("fusion = 'magic'", "fusion"),
+        ("min_confidence = 2.0", "min_confidence"),
+        ("this is not TOML", "line 1"),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_file(home: Path, text: str, named: str):
+    path = write(home / "config.toml", text)
+    with pytest.raises(ConfigError, match=named) as caught:
+        load(home)
+    assert str(path) in str(caught.value)
+
+
+def test_a_wrong_variable_is_named(home: Path):
+    with pytest.raises(ConfigError, match=r"environment.*port"):
+        load(home, MNEMOLOG_PORT="many")
+
+
+def test_a_users_file_that_is_no_text_is_named(home: Path):
+    write(home / "config.toml", "").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"config\.toml is not TOML"):
+        load(home)
+
+
+def test_the_home_may_start_with_a_tilde(tmp_path: Path):
+    assert config.load(None, {"MNEMOLOG_HOME": "~/memory"}).home == tmp_path / "memory"

@@ -1,0 +1,56 @@
+"""The lexical embedder: unit vectors, the same everywhere, near for words that share letters."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.embedding import MAX_CHARACTERS, LexicalEmbedder, embedder
+from store.errors import ConfigError
+
+
+def vector(text: str) -> np.ndarray:
+    return LexicalEmbedder().embed([text])[0]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=40), max_size=5))
+def test_every_text_gives_a_unit_vector_or_zeros(texts: list[str]):
+    vectors = LexicalEmbedder().embed(texts)
+    assert vectors.shape == (len(texts), 256) and vectors.dtype == np.float32
+    for length in np.linalg.norm(vectors, axis=1):
+        assert length == 0 or length == pytest.approx(1, abs=1e-5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=40), min_size=1, max_size=4))
+def test_a_vector_does_not_depend_on_its_neighbours(texts: list[str]):
+    together = LexicalEmbedder().embed(texts)
+    np.testing.assert_array_equal(together, np.stack([vector(text) for text in texts]))
+
+
+def test_texts_without_a_term_are_zeros():
+    assert not vector("what is the").any() and not vector("").any()
+
+
+def test_words_that_share_letters_lie_closer_than_words_that_do_not():
+    query = vector("authentication")
+    assert query @ vector("authenticated") > query @ vector("authority") > query @ vector("banana")
+
+
+def test_a_vector_is_the_same_in_another_process(child):
+    code = (
+        "from store.embedding import LexicalEmbedder as E\nprint(E().embed(['deploy it'])[0].sum())"
+    )
+    assert child(code).communicate()[0].strip() == str(vector("deploy it").sum())
+
+
+def test_only_the_beginning_of_a_long_text_is_read():
+    start = "deploy the server " * (MAX_CHARACTERS // 18 + 1)
+    np.testing.assert_array_equal(vector(start), vector(start + " and banana bread"))
+
+
+def test_an_embedder_there_is_not_names_those_there_are():
+    assert embedder("lexical").model == LexicalEmbedder.model
+    with pytest.raises(ConfigError, match="use one of lexical"):
+        embedder("psychic")

@@ -1,0 +1,124 @@
+"""Events go to JSON and back unchanged, and their ids and times mean the same everywhere."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store import events
+from store.events import (
+    KINDS,
+    RECEIPTS,
+    Event,
+    Hit,
+    Linked,
+    Pinned,
+    Rated,
+    Recalled,
+    Recorded,
+    Revised,
+    Superseded,
+    Unknown,
+    decode,
+    derived_id,
+    encode,
+    isoformat,
+    micros,
+    moment,
+    new_id,
+)
+
+NOW = 1_790_000_000_000_000
+HIT = Hit(id="a", score=1.5, confidence=0.5)
+BODIES = [
+    Recorded(
+        content="ünï 日本 \x07", tags=("a",), key="a.b", metadata={"n": [1, None, {"x": 2.5}]}
+    ),
+    Recorded(content="x", created_at=datetime(2020, 1, 2, 3, 4, 5, 678, UTC), ttl_s=60),
+    Revised(tags=(), metadata={}),
+    Superseded(by="b", reason="newer"),
+    events.Archived(),
+    events.Forgotten(reason="wrong"),
+    events.Restored(),
+    Pinned(pinned=False),
+    Linked(target="b", relation="conflict"),
+    Rated(verdict=-0.5),
+    Recalled(
+        query="q", mode="", manifest=3, watermark=9, hits=(HIT,), dropped={"ttl": 1}, took_us=5
+    ),
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: type(body).__name__)
+def test_a_body_comes_back_as_it_went(body: events.Body):
+    event = Event("e", NOW, body, "m")
+    assert decode(event.kind, encode(body)) == body
+
+
+def test_every_kind_has_an_example_above():
+    assert {type(body) for body in BODIES} == set(KINDS.values())
+    assert set(KINDS) > RECEIPTS
+
+
+def test_defaults_are_left_out_of_the_json():
+    assert encode(Recorded(content="x")) == '{"content":"x"}'
+
+
+def test_a_kind_nobody_knows_is_unknown_and_keeps_its_name():
+    body = decode("dreamt", '{"of": "sheep"}')
+    assert body == Unknown(kind="dreamt")
+    assert Event("e", NOW, body, "m").kind == "dreamt"
+
+
+def test_a_field_of_a_later_version_is_passed_over():
+    assert decode("pinned", '{"pinned": false, "colour": "red"}') == Pinned(pinned=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("recorded", "{}"),
+        ("recorded", '{"content": 5}'),
+        ("recorded", '{"content": "x", "importance": 1.5}'),
+        ("recorded", '{"content": "x", "key": "nodot"}'),
+        ("recorded", '{"content": "x", "parent_id": "../x"}'),
+        ("rated", '{"verdict": 2}'),
+        ("recorded", "not JSON"),
+    ],
+)
+def test_what_is_not_of_its_kind_is_refused(kind: str, body: str):
+    with pytest.raises(msgspec.MsgspecError):
+        decode(kind, body)
+
+
+def test_ids_sort_by_time():
+    ids = [new_id(NOW + step * 1_000) for step in range(5)]
+    assert ids == sorted(ids) and len(set(ids)) == 5
+
+
+def test_a_moment_before_1970_gives_an_id_all_the_same():
+    assert new_id(-5) < new_id(NOW) and derived_id(-5, "a") == derived_id(-5, "a")
+
+
+def test_a_derived_id_stands_for_its_parts():
+    assert derived_id(NOW, "git", "abc") == derived_id(NOW, "git", "abc")
+    different = {derived_id(NOW, "a", "bc"), derived_id(NOW, "ab", "c"), derived_id(NOW, "abc")}
+    assert len(different) == 3
+
+
+@given(st.integers(micros(datetime.min), micros(datetime.max)))
+def test_every_moment_is_exact_to_the_microsecond(at: int):
+    assert micros(moment(at)) == at
+
+
+@given(st.datetimes(), st.integers(-14, 14))
+def test_a_zone_changes_the_clock_and_not_the_moment(naive: datetime, hours: int):
+    zone = timezone(timedelta(hours=hours))
+    assert micros(naive.replace(tzinfo=zone)) == micros(naive) - hours * 3_600_000_000
+
+
+def test_times_are_shown_in_utc_to_the_second():
+    assert isoformat(1_795_180_136_999_999) == "2026-11-20T13:08:56Z"
+    assert isoformat(micros(datetime(1, 1, 1))) == "0001-01-01T00:00:00Z"

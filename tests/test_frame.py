@@ -1,0 +1,32 @@
+"""Our own injected block is known again and taken out, however often it was pasted."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.frame import CLOSING, OPENING, contains, strip
+
+BLOCK = f"{OPENING}\n- a note\n{CLOSING}"
+PIECES = st.sampled_from([OPENING, CLOSING, OPENING[:9], OPENING[9:], " ", "words", "\n", BLOCK])
+
+
+def test_a_text_without_a_block_is_the_same_object():
+    text = "  words and spaces  "
+    assert strip(text) is text and not contains(text)
+
+
+def test_what_stands_around_a_block_stays():
+    assert strip(f"before {BLOCK} between {BLOCK} after") == "before  between  after"
+
+
+def test_a_block_that_was_cut_off_is_taken_to_the_end():
+    assert strip(f"before {OPENING}\n- a note, cut o") == "before"
+
+
+def test_a_block_hidden_in_a_block_is_not_put_together_by_stripping():
+    assert strip(OPENING[:10] + BLOCK + OPENING[10:] + " hidden") == ""
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_nothing_of_ours_is_left(text: str):
+    assert not contains(strip(text))
+    assert strip(strip(text)) == strip(text)

@@ -1,0 +1,299 @@
+"""What the event log promises: order, all or none, no loss, no secrets, nothing ever changed."""
+
+import os
+import random
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import Popen
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.errors import IdConflict, InvalidInput, LogCorrupt, MnemologError
+from store.events import Event, Forgotten, Pinned, Recalled, Recorded, Unknown
+from store.log import EventLog
+from store.projection import Inputs
+from store.projections.memories import build
+
+NOW = 1_790_000_000_000_000
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+
+Child = Callable[..., "Popen[str]"]
+
+APPENDS = """
+import sys
+from pathlib import Path
+from store.events import Event, Recorded
+from store.log import EventLog
+
+path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+with EventLog(path, create=True) as log:
+    for number in range(count):
+        id_ = f"{name}-{number}"
+        log.append([Event(id_, 1, Recorded(content="words"), id_)])
+        print(id_, flush=True)
+    sys.stdin.read()
+"""
+
+
+def memory(id_: str, content: str = "some words") -> Event:
+    return Event(id_, NOW, Recorded(content=content), id_)
+
+
+def ids(log: EventLog) -> list[str]:
+    return [event.id for event in log.read()]
+
+
+def bytes_on_disk(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_events_come_back_in_order_numbered_from_one(log: EventLog):
+    log.append([memory("b"), memory("a")])
+    log.append([memory("c")])
+    assert [(event.seq, event.id) for event in log.read()] == [(1, "b"), (2, "a"), (3, "c")]
+
+
+def test_an_event_comes_back_as_it_went_in(log: EventLog):
+    event = Event("e", NOW, Pinned(pinned=False), "m", "acme/web", "s1", "codex", "tool")
+    appended = log.append([event])[0]
+    assert list(log.read()) == [appended.event] == [event.numbered(1)]
+
+
+def test_read_gives_what_lies_between_two_numbers(log: EventLog):
+    log.append([memory(str(number)) for number in range(1, 10)])
+    assert [event.seq for event in log.read(3, 6)] == [4, 5, 6]
+    assert list(log.read(9)) == []
+
+
+@pytest.mark.parametrize("sql", ["UPDATE events SET body = '{}'", "DELETE FROM events"])
+def test_a_row_cannot_be_changed_or_deleted(log: EventLog, sql: str):
+    log.append([memory("a")])
+    with pytest.raises(apsw.ConstraintError, match="append-only"):
+        apsw.Connection(str(log.path)).execute(sql)
+    assert ids(log) == ["a"]
+
+
+def test_the_same_id_again_is_the_same_event(log: EventLog):
+    first = log.append([memory("a")])[0]
+    again = log.append([memory("a")])[0]
+    assert (first.is_new, again.is_new) == (True, False)
+    assert again.event == first.event and log.head() == 1
+
+
+@pytest.mark.parametrize("value", [(1, 2), float("nan"), TOKEN], ids=["tuple", "nan", "secret"])
+def test_a_retry_is_known_by_what_was_kept_of_it(log: EventLog, value: object):
+    event = Event("a", NOW, Recorded(content="words", metadata={"x": value}), "a")
+    log.append([event])
+    assert not log.append([event])[0].is_new
+
+
+def test_an_id_used_for_something_else_writes_nothing_of_the_batch(log: EventLog):
+    log.append([memory("a")])
+    with pytest.raises(IdConflict, match="id a was used before"):
+        log.append([memory("b"), memory("a", "other words"), memory("c")])
+    assert ids(log) == ["a"]
+    log.append([memory("d")])
+    assert log.head() == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [Recorded(content="half \ud800"), Recorded(content="words", parent_id=TOKEN)],
+    ids=["surrogate", "secret as an id"],
+)
+def test_what_no_event_may_hold_is_refused_and_nothing_is_written(log: EventLog, body: Recorded):
+    with pytest.raises(InvalidInput, match="event a cannot be recorded"):
+        log.append([memory("b"), Event("a", NOW, body, "a")])
+    assert log.head() == 0
+
+
+def test_an_empty_batch_is_no_event(log: EventLog):
+    assert log.append([]) == [] and log.head() == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(batches=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8))
+def test_numbers_stay_unbroken_whatever_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]
+):
+    path = tmp_path_factory.mktemp("log") / "log.sqlite"
+    expected: dict[str, str] = {}
+    with EventLog(path, create=True) as log:
+        for turn, batch in enumerate(batches):
+            new = {str(number): str(turn // 2) for number in batch}
+            try:
+                log.append([memory(id_, "words " + text) for id_, text in new.items()])
+            except IdConflict:
+                continue
+            expected = new | expected
+        assert sorted(ids(log)) == sorted(expected)
+        assert [event.seq for event in log.read()] == [*range(1, len(expected) + 1)]
+
+
+def test_four_processes_append_at_once_and_lose_nothing(tmp_path: Path, child: Child):
+    path = tmp_path / "new" / "log.sqlite"  # the first of them makes it
+    writers = [child(APPENDS, path, name, 200) for name in "abcd"]
+    for writer in writers:
+        output, _ = writer.communicate("")
+        assert writer.returncode == 0, output
+    with EventLog(path) as log:
+        events = list(log.read())
+        assert {event.id for event in events} == {f"{n}-{i}" for n in "abcd" for i in range(200)}
+        assert [event.seq for event in events] == [*range(1, 801)]
+        assert log.integrity() == []
+
+
+def test_a_reader_sees_whole_batches_while_another_process_writes(log: EventLog, child: Child):
+    writer = child(APPENDS, log.path, "w", 150)
+    seen = 0
+    while seen < 150:
+        now = ids(log)
+        assert now == [f"w-{number}" for number in range(len(now))] and len(now) >= seen
+        seen = len(now)
+        assert writer.poll() is None or seen == 150
+    writer.communicate("")
+
+
+def test_threads_share_one_log(log: EventLog):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: log.append([memory(str(number))]), range(100)))
+    assert sorted(map(int, ids(log))) == [*range(100)]
+
+
+def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Child):
+    path = tmp_path / "log.sqlite"
+    writer = child(APPENDS, path, "a", 10_000)
+    acknowledged = [writer.stdout.readline().strip() for _ in range(60)]
+    writer.kill()
+    rest = writer.communicate()[0].split()
+    with EventLog(path) as log:
+        assert ids(log)[: 60 + len(rest)] == [*acknowledged, *rest]
+        assert log.integrity() == []
+
+
+def test_a_commit_is_synced_before_it_is_acknowledged(log: EventLog):
+    # kill -9 cannot show it, only a power loss: FULL is 2, and the log is in WAL mode
+    assert log._connection.pragma("synchronous") == 2
+    assert log._connection.pragma("journal_mode") == "wal"
+
+
+def test_no_secret_is_on_the_disk_even_after_kill_9(tmp_path: Path, child: Child):
+    code = f"""
+import sys, time
+from pathlib import Path
+from store.events import Event, Recalled, Recorded
+from store.log import EventLog
+
+log = EventLog(Path(sys.argv[1]), create=True)
+token = "ghp_" + "a1B2c3D4e5F6" * 3
+body = Recorded(content="it is " + token, context=token, tags=("x", token), source=token,
+                metadata={{"a": [token], token: 1, "password": "hunter2hunter2"}})
+log.append([Event("a", {NOW}, body, "a", project=token, session=token, agent=token)])
+asked = Recalled(query="use " + token, mode="", manifest=None, watermark=0, hits=(), dropped={{}},
+                 took_us=1)
+log.append([Event("b", {NOW}, asked, "b")])
+print("done", flush=True)
+time.sleep(60)
+"""
+    writer = child(code, tmp_path / "log.sqlite")
+    assert writer.stdout.readline() == "done\n"
+    writer.kill()
+    writer.wait()
+    assert {"log.sqlite", "log.sqlite-wal"} <= {path.name for path in tmp_path.iterdir()}
+    found = bytes_on_disk(tmp_path)
+    assert b"it is [redacted:github" in found
+    assert b"a1B2c3D4e5F6" not in found and b"hunter2" not in found
+
+
+def test_files_are_private_from_the_first_byte(tmp_path: Path, child: Child):
+    mask = os.umask(0)
+    try:
+        with EventLog(tmp_path / "new" / "log.sqlite", create=True) as log:
+            log.append([memory("a")])
+            modes = {
+                path.name: stat.S_IMODE(path.stat().st_mode) for path in log.path.parent.iterdir()
+            }
+    finally:
+        os.umask(mask)
+    assert set(modes) == {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm"}
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+
+
+def test_version_changes_with_own_and_foreign_appends_only(log: EventLog):
+    start = log.version()
+    assert list(log.read()) == [] and log.version() == start
+    log.append([memory("own")])
+    own = log.version()
+    with EventLog(log.path) as other:
+        other.append([memory("foreign")])
+    assert len({start, own, log.version()}) == 3
+
+
+def test_about_gives_the_events_of_one_memory(log: EventLog):
+    log.append([memory("a"), memory("b"), Event("x", NOW, Forgotten(), "a")])
+    assert [event.id for event in log.about("a")] == ["a", "x"]
+    assert log.about("nobody") == []
+
+
+def test_known_and_matching_look_ids_up(log: EventLog):
+    log.append([memory("ab1"), memory("ab2"), Event("ab3", NOW, Forgotten(), "ab1")])
+    assert log.known(["ab1", "ab3", "zz"]) == {"ab1", "ab3"}
+    assert log.matching("ab") == ["ab1", "ab2"]  # ab3 is no memory
+    assert log.matching("%") == []
+
+
+def test_receipts_are_no_change(log: EventLog):
+    receipt = Recalled(
+        query="q", mode="", manifest=None, watermark=0, hits=(), dropped={}, took_us=1
+    )
+    assert log.last_change() == 0
+    log.append([memory("a"), Event("r", NOW, receipt, "r")])
+    assert (log.last_change(), log.head()) == (1, 2)
+
+
+def test_a_kind_of_a_later_version_is_read_and_changes_no_memory(log: EventLog, plant):
+    log.append([memory("a")])
+    plant(log, "z", Unknown(kind="dreamt"), kind="dreamt")
+    events = list(log.read())
+    assert events[1].body == Unknown(kind="dreamt")
+    both = build(Inputs(2, lambda after: iter(events)), None)
+    assert both == build(Inputs(1, lambda after: iter(events[:1])), None)
+
+
+def test_a_changed_body_is_found(log: EventLog, tamper):
+    log.append([memory("a"), memory("b", "we deploy on Fridays"), memory("c")])
+    tamper(log.path, "UPDATE events SET body = replace(body, 'Fridays', 'Mondays') WHERE seq = 2")
+    assert log.integrity() == ["event 2 does not match its hash: restore a backup"]
+    with pytest.raises(LogCorrupt, match="event 2"):
+        list(log.read())
+
+
+def test_a_deleted_event_is_found(log: EventLog, tamper):
+    log.append([memory("a"), memory("b"), memory("c")])
+    tamper(log.path, "DELETE FROM events WHERE seq = 2")
+    assert log.integrity() == ["events 2 to 2 are missing"]
+
+
+def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):
+    path, rng = tmp_path / "log.sqlite", random.Random(7)
+    with EventLog(path, create=True) as log:
+        log.append([memory(str(number), f"words {number} " * 40) for number in range(30)])
+        before = list(log.read())
+    good = path.read_bytes()
+    for _ in range(150):
+        bad, place = bytearray(good), rng.randrange(len(good))
+        bad[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(bad)
+        try:
+            with EventLog(path) as log:
+                assert log.integrity() or list(log.read()) == before, f"byte {place}"
+        except MnemologError:
+            pass  # it does not even open: found
+        for extra in tmp_path.glob("log.sqlite-*"):
+            extra.unlink()

@@ -1,0 +1,291 @@
+"""What the log says when the disk, another process or another program stands in the way."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import apsw
+import pytest
+
+from store import log as logs
+from store.errors import (
+    LogBusy,
+    LogCorrupt,
+    LogError,
+    LogForeign,
+    LogVersion,
+    MnemologError,
+    NotFound,
+)
+from store.events import Event, Recorded
+from store.log import EventLog
+
+NOW = 1_790_000_000_000_000
+
+Child = Callable[..., "Popen[str]"]
+
+
+def memory(id_: str) -> Event:
+    return Event(id_, NOW, Recorded(content="some words"), id_)
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that other users can reach; tmp_path lies in one that only we can enter."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def after_mounting(command: str) -> tuple[str, ...]:
+    """Return what to put before a command so that it sees a mount of its own; skip where barred."""
+    before = ("unshare", "-m", "sh", "-c", command, "sh")
+    quiet = subprocess.DEVNULL
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*before, "true"], stderr=quiet).returncode
+    ):
+        pytest.skip("a disk cannot be mounted here: needs Linux and root")
+    return before
+
+
+HOLD = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+def test_a_writer_gives_up_on_a_held_log_and_reads_go_on(
+    log: EventLog, child: Child, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logs, "BUSY_TIMEOUT_MS", 100)
+    log.append([memory("a")])
+    holder = child(HOLD, log.path)
+    assert holder.stdout.readline() == "held\n"
+    with EventLog(log.path) as impatient:
+        began = time.monotonic()
+        with pytest.raises(LogBusy, match="try again") as caught:
+            impatient.append([memory("b")])
+        assert time.monotonic() - began < 2 and str(log.path) in str(caught.value)
+        assert [event.id for event in impatient.read()] == ["a"]
+        holder.communicate("\n")
+        assert impatient.append([memory("b")])[0].event.seq == 2
+
+
+def test_a_writer_waits_for_a_log_that_is_held_for_a_moment(log: EventLog, child: Child):
+    holder = child(HOLD, log.path)
+    assert holder.stdout.readline() == "held\n"
+    holder.stdin.write("\n")
+    holder.stdin.flush()
+    assert log.append([memory("a")])[0].is_new
+
+
+FILL = """
+import json, os, sys
+from pathlib import Path
+from store.errors import LogError
+from store.events import Event, Recorded
+from store.log import EventLog
+
+folder = Path(sys.argv[1])
+said = {}
+with EventLog(folder / "log.sqlite", create=True) as log:
+    events = [Event(f"e{n}", 1, Recorded(content="words " * 2000), f"e{n}") for n in range(20)]
+    log.append(events[:2])
+    with (folder / "filler").open("wb", buffering=0) as filler:
+        try:
+            while filler.write(bytes(4096)) == 4096:
+                pass
+        except OSError:
+            pass
+    try:
+        for _ in range(3):
+            log.append(events)
+    except LogError as error:
+        said["error"], said["text"] = type(error).__name__, str(error)
+    said["while full"] = [event.id for event in log.read()]
+    (folder / "filler").unlink()
+    said["retried"] = [one.is_new for one in log.append(events)]
+    said["again"] = [one.is_new for one in log.append(events)]
+    said["ids"] = [event.id for event in log.read()]
+    said["integrity"] = log.integrity()
+print(json.dumps(said))
+"""
+
+
+def test_a_full_disk_writes_nothing_and_a_retry_writes_it_once(tmp_path: Path, child: Child):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = f'mount -t tmpfs -o size=1m tmpfs "{disk}" && exec "$@"'
+    process = child(FILL, disk, before=after_mounting(mounted))
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    said = json.loads(output)
+    assert said["error"] == "LogFull" and str(disk) in said["text"] and "retry" in said["text"]
+    assert said["while full"] == ["e0", "e1"]
+    assert said["retried"] == [False] * 2 + [True] * 18 and not any(said["again"])
+    assert said["ids"] == [f"e{number}" for number in range(20)] and said["integrity"] == []
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from store.errors import LogError
+from store.events import Event, Recorded
+from store.log import EventLog
+
+log = EventLog(Path(sys.argv[1]), create=True)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+events = [Event(f"e{n}", 1, Recorded(content="words " * 2000), f"e{n}") for n in range(20)]
+try:
+    log.append(events)
+except LogError as error:
+    print(error)
+assert log.head() == 0
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert all(one.is_new for one in log.append(events)) and log.integrity() == []
+"""
+
+
+def test_a_file_size_limit_writes_nothing_and_a_retry_succeeds(tmp_path: Path, child: Child):
+    pytest.importorskip("resource")
+    process = child(LIMITED, tmp_path / "log.sqlite")
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    assert str(tmp_path) in output and "check the disk" in output
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from store.errors import LogReadOnly
+from store.events import Event, Recorded
+from store.log import EventLog
+
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    with EventLog(Path(sys.argv[1]), create=bool(int(sys.argv[2]))) as log:
+        log.append([Event("b", 1, Recorded(content="words"), "b")])
+except LogReadOnly as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("create", [0, 1])
+@pytest.mark.parametrize(
+    ("folder_mode", "file_mode"), [(0o555, 0o444), (0o555, 0o666), (0o755, 0o400), (0o000, 0o666)]
+)
+def test_a_place_we_may_not_write_is_read_only(
+    public_folder: Path, child: Child, folder_mode: int, file_mode: int, create: int
+):
+    folder = public_folder / "tenant"
+    path = folder / "log.sqlite"
+    with EventLog(path, create=True) as log:
+        log.append([memory("a")])
+    path.chmod(file_mode)
+    folder.chmod(folder_mode)
+    process = child(READ_ONLY, path, create)
+    output, _ = process.communicate()
+    folder.chmod(0o755)
+    assert process.returncode == 0 and output.startswith("refused:"), output
+    assert str(path) in output and "check owner and mode" in output
+
+
+def test_a_read_only_disk_is_read_only(tmp_path: Path, child: Child):
+    disk = tmp_path / "disk"
+    with EventLog(disk / "log.sqlite", create=True):
+        pass
+    mounted = f'mount --bind "{disk}" "{disk}" && mount -o remount,bind,ro "{disk}" && exec "$@"'
+    code = READ_ONLY.replace("os.getuid() == 0", "False")
+    for create in (0, 1):
+        process = child(code, disk / "log.sqlite", create, before=after_mounting(mounted))
+        output, _ = process.communicate()
+        assert output.startswith("refused:") and str(disk) in output, output
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path):
+    path = tmp_path / "log.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE songs (title TEXT)")
+    other.close()
+    before = path.read_bytes()
+    for create in (False, True):
+        with pytest.raises(LogForeign, match="MNEMOLOG_HOME") as caught:
+            EventLog(path, create=create)
+        assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_a_text_file_is_left_alone(tmp_path: Path):
+    path = tmp_path / "log.sqlite"
+    path.write_text("# my notes\n" * 100)
+    for create in (False, True):
+        with pytest.raises(LogForeign, match="move it away") as caught:
+            EventLog(path, create=create)
+        assert str(path) in str(caught.value)
+    assert path.read_text() == "# my notes\n" * 100
+
+
+def test_an_empty_file_is_no_log_until_it_is_made_one(tmp_path: Path):
+    path = tmp_path / "log.sqlite"
+    path.touch()
+    with pytest.raises(LogForeign):
+        EventLog(path)
+    with EventLog(path, create=True) as log:
+        assert log.head() == 0
+
+
+def test_a_log_of_a_later_version_asks_for_an_upgrade(log: EventLog):
+    connection = apsw.Connection(str(log.path))
+    connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(LogVersion, match=r"99.*upgrade mnemolog") as caught:
+        EventLog(log.path)
+    assert str(log.path) in str(caught.value)
+
+
+def test_no_log_is_not_found_and_none_is_made(tmp_path: Path):
+    with pytest.raises(NotFound, match="mnemolog init") as caught:
+        EventLog(tmp_path / "none" / "log.sqlite")
+    assert str(tmp_path) in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cut_log_is_corrupt(tmp_path: Path):
+    path = tmp_path / "log.sqlite"
+    with EventLog(path, create=True) as log:
+        log.append([memory(str(number)) for number in range(200)])
+    path.write_bytes(path.read_bytes()[:5_000])
+    with pytest.raises(LogCorrupt, match="restore a backup") as caught:
+        with EventLog(path) as log:
+            list(log.read())
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("taken", ["file", "folder"])
+def test_a_path_that_is_something_else_is_an_error_of_ours(tmp_path: Path, taken: str):
+    path = tmp_path / "home" / "log.sqlite"
+    if taken == "file":
+        (tmp_path / "home").write_text("a file where the folder should be")
+    else:
+        path.mkdir(parents=True)
+    for create in (False, True):
+        with pytest.raises(MnemologError) as caught:
+            EventLog(path, create=create)
+        assert isinstance(caught.value, LogError | NotFound) and str(path) in str(caught.value)

@@ -1,0 +1,90 @@
+"""The memories table holds what the fold says, and its reader finds it again."""
+
+import pytest
+
+from store.projection import Tables
+from store.projections import memories
+from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, MEMORIES, Memory
+from store.projections.memory_rows import NEVER, MemoryRows
+from store.snapshot import read
+
+
+@pytest.fixture
+def rows(built) -> MemoryRows:
+    return MemoryRows.open(tables(built))
+
+
+def tables(built) -> Tables:
+    ref = built.manifest.projections["memories"]
+    return read(built.tenant.snapshots, ref, memories.MEMORIES_PROJECTION)
+
+
+def test_rows_keep_the_order_in_which_they_were_recorded(built, rows: MemoryRows):
+    recorded = [event.id for event in built.log.read() if event.kind == "recorded"]
+    assert rows.table.column("id").to_pylist() == recorded
+    assert len(rows) == len(recorded)
+
+
+def test_every_id_leads_to_its_row(rows: MemoryRows):
+    for number, memory in enumerate(memories.memories(rows.table)):
+        assert rows.row(memory.id) == number
+        assert rows.find(memory.id) == memory
+    assert rows.row("nobody") is None and rows.find("nobody") is None
+
+
+def test_take_gives_memories_in_the_order_asked(rows: MemoryRows):
+    assert [one.id for one in rows.take([5, 0, 5])] == ["m05", "m00", "m05"]
+    assert rows.take([]) == []
+
+
+def test_states_are_what_the_commands_left(rows: MemoryRows):
+    found = {id_: rows.find(id_).state for id_ in ("m00", "m06", "m19", "k2")}
+    assert found == {"m00": ACTIVE, "m06": FORGOTTEN, "m19": ARCHIVED, "k2": ACTIVE}
+    assert [rows.find(id_).superseded_by for id_ in ("m22", "k1")] == ["m28", "k2"]
+
+
+def test_masks_tell_what_rows_hold(rows: MemoryRows):
+    goals = rows.equal("kind", ["goal", "no such kind"])
+    assert [one.id for one in rows.take(goals.nonzero()[0])] == ["g1", "g2"]
+    assert rows.missing("project").sum() == len(rows) - 1
+    assert rows.tagged([]).all() and not rows.tagged(["team", "nobody"]).any()
+    assert rows.tagged(["team"]).sum() == sum(
+        "team" in memory.tags for memory in memories.memories(rows.table)
+    )
+
+
+def test_the_holder_of_a_key_is_its_newest_memory(rows: MemoryRows):
+    assert rows.holder(None, "deploy.region") == "k2"
+    assert rows.holder("acme/web", "deploy.region") is None
+
+
+def test_what_has_no_ttl_never_expires(rows: MemoryRows):
+    assert (rows.expires_at == NEVER).all()
+
+
+def test_a_link_is_an_edge(built):
+    edge = tables(built)["edges"].to_pylist()
+    assert [(one["source"], one["target"], one["relation"]) for one in edge] == [
+        ("m04", "m15", "support")
+    ]
+
+
+def test_empty_rows_answer_everything():
+    empty = MemoryRows.empty()
+    assert len(empty) == 0 and empty.find("a") is None and empty.take([]) == []
+    assert not empty.equal("kind", ["fact"]).size and not empty.tagged(["a"]).size
+    assert not empty.missing("project").size and not empty.expires_at.size
+
+
+def test_the_indexed_text_is_the_fields_one_a_line_and_tags_last():
+    assert memories.indexed_text("a", None, "b", "", ["x", "y"]) == "a\nb\nx y"
+
+
+def test_the_schema_has_a_column_for_every_field():
+    assert MEMORIES.names == [*Memory.__dataclass_fields__]
+
+
+def test_a_table_and_its_slices_come_back_as_memories(rows: MemoryRows):
+    all_of_them = list(memories.memories(rows.table))
+    assert list(memories.memories(rows.table.slice(3, 4))) == all_of_them[3:7]
+    assert list(memories.texts(rows.table)) == [memory.text for memory in all_of_them]

@@ -1,0 +1,323 @@
+"""A real server process, asked over loopback."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from serve.app import MAX_BODY
+from serve.server import running
+from store.config import Settings
+from store.events import Event
+from store.log import EventLog
+from store.tenant import tenant
+
+ROOT = Path(__file__).parents[1]
+START = (
+    "import sys; from serve.server import run; from store.config import load; "
+    "run(load(), port=int(sys.argv[1]))"
+)
+
+posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")
+
+
+class Server:
+    """A server process of one home; what it says goes to a file of its own beside the home."""
+
+    def __init__(self, home: Path, port: int = 0, **environ: str) -> None:
+        self.home = home
+        self.output = home.with_name(f"output-{uuid4().hex}.txt")
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", START, str(port)],
+                env=os.environ
+                | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": str(ROOT)}
+                | {f"MNEMOLOG_{name.upper()}": value for name, value in environ.items()},
+                stdout=output,
+                stderr=output,
+            )
+
+    def ready(self) -> "Server":
+        """Wait until it says where it listens."""
+        until(lambda: "http://" in self.said() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.said()
+        self.port = int(self.said().split("http://127.0.0.1:")[1].split()[0])
+        self.token = (self.home / "token").read_text()
+        return self
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def ask(self, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        """Return the status and the JSON of one request: a POST where there is a body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        ours = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request("GET" if data is None else "POST", path, data, ours | headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def add(self, content: str, **fields: object) -> str:
+        status, answer = self.ask("/v1/memories", {"content": content, **fields})
+        assert status == 201
+        return answer["id"]
+
+    def recall(self, query: str, **choices: object) -> Any:
+        status, answer = self.ask("/v1/recall", {"query": query, **choices})
+        assert status == 200, answer
+        return answer
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=20)
+
+    def log(self) -> list[Event]:
+        with EventLog(tenant(self.home).log) as log:
+            return list(log.read())
+
+    def receipts(self) -> list[Event]:
+        return [event for event in self.log() if event.kind == "recalled"]
+
+
+Start = Callable[..., Server]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start servers of one home; whatever still runs in the end is killed."""
+    started: list[Server] = []
+
+    def begin(port: int = 0, **environ: str) -> Server:
+        started.append(Server(tmp_path / "home", port, **environ))
+        return started[-1]
+
+    yield begin
+    for server in started:
+        server.process.kill()
+        server.process.wait()
+
+
+def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:
+    """Wait until something holds; fail where it never does."""
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@posix
+def test_what_it_writes_is_the_owners_alone(start: Start):
+    server = start().ready()
+    server.add("the deploy runs at noon")
+    assert mode(server.home) == 0o700
+    for name in ("token", "server.json", "tenants/default/log.sqlite"):
+        assert mode(server.home / name) == 0o600
+    assert mode(server.home / "tenants/default") == 0o700
+    assert len(server.token) >= 32
+
+
+def test_the_token_stays_the_same_from_start_to_start(start: Start):
+    first = start().ready()
+    first.end()
+    assert start().ready().token == first.token
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_registry_tells_where_it_is_and_goes_with_it(start: Start, number: int):
+    server = start().ready()
+    registered = json.loads((server.home / "server.json").read_bytes())
+    assert registered == {"pid": server.process.pid, "port": server.port}
+    assert running(Settings(server.home)).port == server.port
+    assert server.end(number) == 0
+    assert not (server.home / "server.json").exists()
+    assert running(Settings(server.home)) is None
+
+
+def test_a_second_server_of_a_home_is_refused_and_harms_nothing(start: Start):
+    server, second = start().ready(), start()
+    assert second.process.wait(timeout=20) != 0
+    assert f"already runs on port {server.port}" in second.said()
+    assert running(Settings(server.home)).pid == server.process.pid
+    assert server.ask("/health")[0] == 200
+
+
+def test_a_taken_port_is_named_with_the_cure(start: Start):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = start(port)
+        assert server.process.wait(timeout=20) != 0
+    assert f"ConfigError: port {port} is taken" in server.said()
+    assert "MNEMOLOG_PORT" in server.said()
+    assert not (server.home / "server.json").exists()
+
+
+def test_the_registry_of_a_killed_server_stops_no_other(start: Start):
+    killed = start().ready()
+    killed.end(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+    assert start().ready().ask("/health")[0] == 200
+
+
+@posix
+def test_a_port_another_program_took_over_is_not_mistaken_for_a_server(start: Start):
+    killed = start().ready()
+    killed.end(signal.SIGKILL)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", killed.port))
+        other.listen()
+        assert running(Settings(killed.home)) is None
+
+
+@posix
+def test_a_token_others_can_read_is_refused(start: Start):
+    server = start().ready()
+    server.end()
+    (server.home / "token").chmod(0o644)
+    again = start()
+    assert again.process.wait(timeout=20) != 0
+    assert "chmod 600" in again.said()
+
+
+def test_an_empty_token_lets_nobody_in(start: Start):
+    server = start().ready()
+    server.end()
+    (server.home / "token").write_text("\n")
+    again = start()
+    assert again.process.wait(timeout=20) != 0
+    assert "is empty" in again.said()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is all of 127/8 this machine")
+def test_it_listens_on_one_address_alone(start: Start):
+    port = start().ready().port
+    for address in ("127.0.0.2", socket.gethostbyname(socket.gethostname())):
+        if address != "127.0.0.1":
+            with socket.socket() as probe:
+                assert probe.connect_ex((address, port)) != 0
+
+
+def test_the_gate_stands_before_the_real_socket_too(start: Start):
+    server = start().ready()
+    body = {"query": "x"}
+    assert server.ask("/v1/recall", body, Host="evil.example")[0] == 421
+    assert server.ask("/v1/recall", body, Origin="http://evil.example")[0] == 403
+    assert server.ask("/v1/recall", body, Authorization="")[0] == 401
+    assert server.ask("/v1/recall", body, **{"Content-Type": "text/plain"})[0] == 415
+    forwarded = {"Host": "evil.example", "X-Forwarded-Host": "127.0.0.1"}
+    assert server.ask("/v1/recall", body, **forwarded)[0] == 421
+    assert server.log() == []
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [b"POST /v1/recall HTTP/1.0\r\n", b"GET http://evil.example/v1/memories/x HTTP/1.1\r\n"],
+)
+def test_a_request_that_names_no_host_of_ours_is_refused(start: Start, request_line: bytes):
+    server = start().ready()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall(request_line + f"Authorization: Bearer {server.token}\r\n\r\n".encode())
+        status = raw.recv(4_096).split()[1]
+    assert status in (b"400", b"421")
+
+
+def test_a_body_over_the_limit_is_not_even_read(start: Start):
+    server = start().ready()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        head = f"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {MAX_BODY * 2}"
+        raw.sendall(head.encode() + b"\r\n\r\n{")
+        assert raw.recv(4_096).split()[1] == b"413"
+    assert server.ask("/health")[0] == 200
+
+
+def test_a_receipt_is_in_the_log_soon_after_the_answer(start: Start):
+    server = start().ready()
+    id_ = server.add("the deploy runs at noon", project="shop")
+    answer = server.recall("when is the deploy", project="shop")
+    until(server.receipts)
+    (receipt,) = server.receipts()
+    assert receipt.body.query == "when is the deploy"
+    assert [hit.id for hit in receipt.body.hits] == [id_]
+    assert receipt.body.watermark == answer["watermark"] == 1
+    assert receipt.project == "shop"
+
+
+def test_an_answer_that_is_not_to_be_touched_leaves_no_receipt(start: Start):
+    server = start().ready()
+    server.recall("quiet", touch=False)
+    server.recall("loud")
+    until(server.receipts)
+    assert [one.body.query for one in server.receipts()] == ["loud"]
+
+
+@posix
+def test_no_receipt_is_lost_when_it_is_told_to_end(start: Start):
+    server = start().ready()
+    for number in range(20):
+        server.recall(f"question {number}")
+    assert server.end() == 0
+    assert [one.body.query for one in server.receipts()] == [f"question {n}" for n in range(20)]
+
+
+def test_sixteen_clients_are_all_answered(start: Start):
+    server = start(build_after="0").ready()
+
+    def talk(client: int) -> Counter[int]:
+        statuses: Counter[int] = Counter()
+        for number in range(12):
+            body = {"id": f"c{client}-{number}", "content": f"client {client} saw tide {number}"}
+            statuses[server.ask("/v1/memories", body)[0]] += 1
+            query = {"query": f"client {client} tide {number}", "top_k": 50}
+            status, answer = server.ask("/v1/recall", query)
+            statuses[status] += 1
+            assert body["id"] in [hit["id"] for hit in answer["hits"]]
+        return statuses
+
+    with ThreadPoolExecutor(16) as pool:
+        statuses = sum(pool.map(talk, range(16)), Counter())
+    assert statuses == {201: 16 * 12, 200: 16 * 12}
+    until(lambda: len(server.receipts()) == 16 * 12)
+
+
+@pytest.mark.skipif(find_spec("pipelines.__main__") is None, reason="there are no jobs to start")
+def test_a_long_tail_is_built_while_nobody_asks(start: Start):
+    server = start(build_after="3").ready()
+    ids = [server.add(f"note {number} is about tides") for number in range(4)]
+    head = tenant(server.home).head
+    until(head.exists, timeout_s=90)
+    until(lambda: server.recall("tides", touch=False)["manifest"] is not None)
+    answer = server.recall("note about tides")
+    assert {hit["id"] for hit in answer["hits"]} == set(ids)
+    assert (answer["manifest"], answer["degraded"]) == (1, False)
+
+
+def test_a_short_tail_is_left_alone(start: Start):
+    server = start(build_after="3").ready()
+    for number in range(2):
+        server.add(f"note {number} is about tides")
+    time.sleep(6.5)  # longer than it waits before it builds
+    assert not tenant(server.home).head.exists()
+    assert not (tenant(server.home).root / "build.log").exists()
