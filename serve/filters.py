@@ -33,7 +33,7 @@ class Filter:
     def mask(self, rows: MemoryRows) -> Mask:
         """Return which rows pass, [rows]; forgotten ones never do."""
         if self.active_only:
-            mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at > self.now)
+            mask = rows.living(self.now)
         else:
             mask = ~rows.equal("state", ("forgotten",))
         if self.project is not None:

@@ -326,12 +326,13 @@ def _edges(edges: list[Edge]) -> pa.Table:
 def memories(table: pa.Table) -> Iterator[Memory]:
     """Yield the rows of a memories table, or of a slice of it, in order."""
     names = [field.name for field in fields(Memory)]
+    lists = {"tags", "source_ids"}
     for batch in table.select(names).to_batches(max_chunksize=10_000):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            row = dict(zip(names, values, strict=True))
-            row["tags"] = tuple(row["tags"])
-            row["source_ids"] = tuple(row["source_ids"])
-            yield Memory(**row)
+        columns = [
+            [tuple(value) for value in column.to_pylist()] if name in lists else column.to_pylist()
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        yield from map(Memory, *columns)
 
 
 def texts(table: pa.Table) -> Iterator[str]:
@@ -344,7 +345,10 @@ def texts(table: pa.Table) -> Iterator[str]:
 
 def states(table: pa.Table) -> list[str]:
     """Return the state of each row, in order."""
-    found: list[str] = table.column("state").to_pylist()
+    column = table.column("state").combine_chunks()
+    array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    values = np.asarray(array.dictionary.to_pylist(), object)
+    found: list[str] = values[array.indices.to_numpy()].tolist()
     return found
 
 

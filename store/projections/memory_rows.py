@@ -87,6 +87,21 @@ class MemoryRows:
         filled: npt.NDArray[np.int64] = pc.fill_null(column, NEVER).to_numpy()
         return filled
 
+    def living(self, now: int) -> Mask:
+        """Return which rows are active and not expired at a moment, [rows]; yours to change."""
+        if not self._is_expiring:
+            return self._active.copy()
+        mask: Mask = self._active & (self.expires_at > now)
+        return mask
+
+    @cached_property
+    def _active(self) -> Mask:
+        return self.equal("state", (ACTIVE,))
+
+    @cached_property
+    def _is_expiring(self) -> bool:
+        return bool((self._active & (self.expires_at < NEVER)).any())
+
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
         """Return where a dictionary column holds one of the values, [rows]."""
         codes, values = self._dictionaries[name]
