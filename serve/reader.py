@@ -25,6 +25,7 @@ from store.projections import postings
 from store.projections.entities import EntityIndex
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import PostingsIndex
+from store.projections.sessions import Sessions
 from store.projections.usage import Usage
 from store.projections.vectors import VectorRows
 from store.tenant import Tenant
@@ -41,6 +42,7 @@ class Snapshots:
     postings: PostingsIndex
     vectors: VectorRows | None
     entities: EntityIndex | None
+    sessions: Sessions | None
     usage: Usage | None
     notices: tuple[str, ...]
 
@@ -123,6 +125,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:
         postings=PostingsIndex.open(postings.index([])),
         vectors=None,
         entities=None,
+        sessions=None,
         usage=None,
         notices=tuple(notices),
     )
@@ -164,6 +167,7 @@ def _open_manifest(
         postings=PostingsIndex.open(tables("postings")),
         vectors=optional("vectors", VectorRows.open),
         entities=optional("entities", EntityIndex.open),
+        sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         notices=(*notices, *damaged),
     )

@@ -18,7 +18,7 @@ from store import text
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import RECEIPTS, Event
-from store.mentions import Mention, mentions
+from store.mentions import Mention, mentions, speaker_name
 from store.projections.entities import short_names
 from store.projections.memories import Fold, Memory
 from store.projections.memory_rows import MemoryRows
@@ -45,6 +45,8 @@ class Tail:
         self._terms: list[Counter[str]] = []
         self._lengths: list[int] = []
         self._mentioned: list[frozenset[str]] = []  # by slot
+        self.speakers: list[str | None] = []  # by slot: the person who said it
+        self.people: set[str] = set()
         self._vectors = np.zeros((0, embedder.dimension), np.float32)
 
     def __len__(self) -> int:
@@ -119,9 +121,12 @@ class Tail:
             slot = len(self.memories)
             self.memories.append(memory)
             self._slots[memory.id] = slot
-            terms = Counter(text.terms(memory.text))
+            terms = Counter(text.terms(memory.searched_text))
             self._terms.append(terms)
             self._lengths.append(terms.total())
+            speaker = speaker_name(memory.created_by) if memory.created_by else None
+            self.speakers.append(speaker)
+            self.people |= {speaker} if speaker else set()
             found = mentions(memory.text)
             self._mentioned.append(frozenset().union(*(_names(one) for one in found)))
             for term, count in terms.items():

@@ -129,7 +129,7 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     if not len(rows):
         return True, "nothing is indexed"
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    texts = list(memories.texts(audited.memories.take(pa.array(sample))))
+    texts = list(memories.searched_texts(audited.memories.take(pa.array(sample))))
     documents = [text.terms(one) for one in texts]
     reference = BM25Okapi(documents, k1=postings.K1, b=postings.B, epsilon=postings.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts

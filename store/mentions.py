@@ -9,12 +9,13 @@ package or a host, `./` before a path) and keeps the rest.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 from store import mention_commands, mention_phrases, mention_rules
 from store.mention_rules import EntityKind, Found
 
-__all__ = ["MAX_CHARS", "MAX_MENTIONS", "EntityKind", "Mention", "mentions"]
+__all__ = ["MAX_CHARS", "MAX_MENTIONS", "EntityKind", "Mention", "mentions", "speaker_name"]
 
 MAX_CHARS = 65_536  # of a longer text only the beginning is read
 MAX_MENTIONS = 64
@@ -44,7 +45,7 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
     """
     text = text[:MAX_CHARS]
     first: dict[tuple[EntityKind, str], str] = {}
-    if speaker and (name := _speaker(speaker)):
+    if speaker and (name := speaker_name(speaker)):
         first["person", name] = speaker.strip()
     for _, kind, name, alias in sorted(_found(text), key=_start):
         if (kind, name) not in first:
@@ -102,7 +103,9 @@ def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0])
 
 
-def _speaker(written: str) -> str | None:
+@lru_cache(maxsize=4_096)  # few people say most of it
+def speaker_name(written: str) -> str | None:
+    """Return the canonical name of a person or @handle so written; None for a role or a tool."""
     if written.startswith("@"):
         found = mention_rules.classified(written.strip())
         return found[1] if found and found[0] == "person" else None

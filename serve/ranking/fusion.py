@@ -2,12 +2,11 @@
 One ranking out of several whose scores cannot be compared as they are.
 
 By rank: reciprocal rank fusion, Cormack, Clarke and Buettcher, SIGIR 2009,
-https://doi.org/10.1145/1571941.1572114. By score: each channel brought to [0, 1] by its own least
-and greatest candidate, then summed by weight (min-max, as in Lee 1997,
-https://doi.org/10.1145/258525.258587).
+https://doi.org/10.1145/1571941.1572114. By score: evidence in [0, 1], summed by weight (the linear
+combination of Bruch, Gai and Ingber 2023, https://doi.org/10.1145/3596512).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,21 +37,19 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
     return _summed([one.docs for one in rankings], gains)
 
 
-def weighted_sum(rankings: Sequence[Ranking]) -> tuple[Docs, Scores]:
-    """Return every document of any ranking and the weighted sum of its scores brought to [0, 1].
+def weighted_sum(
+    docs: Docs, evidence: Mapping[str, Scores], weights: Mapping[str, float]
+) -> tuple[Docs, Scores, npt.NDArray[np.int64]]:
+    """Return `docs` by the weighted sum of their evidence, the sums, and the order taken, all [n].
 
-    Order as in `reciprocal_rank`. A channel whose candidates all score the same gives each 1.
+    Each kind of evidence is [n] and in [0, 1], so that a poor best of one kind stays poor beside
+    a good one of another. Best first; of equal sums the newer (higher) document first.
     """
-    return _summed([one.docs for one in rankings], [one.weight * _unit(one) for one in rankings])
-
-
-def _unit(ranking: Ranking) -> Scores:
-    if not len(ranking.docs):
-        return np.empty(0)
-    scores = ranking.scores.astype(np.float64)
-    span = scores.max() - scores.min()
-    unit: Scores = (scores - scores.min()) / span if span > 0 else np.ones(len(scores))
-    return unit
+    scores = np.zeros(len(docs))
+    for name in sorted(evidence):  # sums of floats depend on their order
+        scores += weights[name] * evidence[name]
+    order = np.lexsort((-docs, -scores))
+    return docs[order], scores[order], order
 
 
 def _summed(docs: Sequence[Docs], gains: Sequence[Scores]) -> tuple[Docs, Scores]:

@@ -7,6 +7,7 @@ from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.postings import POSTINGS_PROJECTION
+from store.projections.sessions import SESSIONS_PROJECTION
 from store.projections.usage import USAGE_PROJECTION
 
 
@@ -15,6 +16,7 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
     return (
         MEMORIES_PROJECTION,
         POSTINGS_PROJECTION,
+        SESSIONS_PROJECTION,
         vectors.projection(embedder),
         ENTITIES_PROJECTION,
         GOALS_PROJECTION,

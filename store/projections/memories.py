@@ -10,6 +10,8 @@ need not say so. Whether a ttl has run out depends on the clock and is asked at 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -29,6 +31,7 @@ from store.events import (
     Superseded,
     micros,
 )
+from store.mentions import speaker_name
 from store.projection import Inputs, Previous, Projection, Tables
 from store.text import text_hash
 
@@ -78,8 +81,13 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """What is indexed and embedded: the content and what it came with."""
+        """What is embedded, and what makes two memories the same: the content and its company."""
         return indexed_text(self.content, self.context, self.action, self.result, self.tags)
+
+    @property
+    def searched_text(self) -> str:
+        """What is indexed by its words: the text, who said it, and on which day."""
+        return searched_text(self.text, self.created_by, self.created_at)
 
 
 _TYPES: Mapping[str, pa.DataType] = {
@@ -124,6 +132,30 @@ def indexed_text(
 ) -> str:
     """Return the text under which a memory is found: its fields, one a line, tags last."""
     return "\n".join(part for part in (content, context, action, result, " ".join(tags)) if part)
+
+
+def searched_text(text: str, created_by: str | None, created_at: int) -> str:
+    """Return a text with the person who said it before it and the day, in words, after it.
+
+    A role ("user", "assistant") says nothing about one memory and is left out.
+    """
+    speaker = created_by if created_by and speaker_name(created_by) else ""
+    return f"{speaker}\n{text}\n{_day(created_at // _DAY)}".strip()
+
+
+_DAY = 86_400 * 1_000_000  # microseconds
+_MONTHS = """January February March April May June July August September October November
+    December""".split()
+
+
+@lru_cache(maxsize=4_096)
+def _day(number: int) -> str:
+    """Return a day, counted from 1970, as a person writes it: 7 May 2023."""
+    day = datetime.fromordinal(_EPOCH + number)
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +373,14 @@ def texts(table: pa.Table) -> Iterator[str]:
     for batch in table.select(names).to_batches(max_chunksize=10_000):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield indexed_text(*values)
+
+
+def searched_texts(table: pa.Table) -> Iterator[str]:
+    """Yield the text under whose words each row is indexed, in order."""
+    speakers = table.column("created_by").to_pylist()
+    days = table.column("created_at").to_pylist()
+    for text, speaker, at in zip(texts(table), speakers, days, strict=True):
+        yield searched_text(text, speaker, at)
 
 
 def states(table: pa.Table) -> list[str]:

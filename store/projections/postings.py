@@ -53,7 +53,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Tables:
     table = inputs.tables["memories"]["memories"]
     return index(
         text.terms(one) if state != memories.FORGOTTEN else None
-        for one, state in zip(memories.texts(table), memories.states(table), strict=True)
+        for one, state in zip(memories.searched_texts(table), memories.states(table), strict=True)
     )
 
 
@@ -220,7 +220,7 @@ def view(table: pa.Table, name: str) -> npt.NDArray[Any]:
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"1.{text.TOKENIZER_VERSION}",
+    version=f"2.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas={
         "terms": TERMS,

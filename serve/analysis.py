@@ -1,0 +1,106 @@
+"""
+What a question says: its words and their weight, whom and what it names, its vector.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from serve import people
+from serve.filters import Filter
+from serve.reader import View
+from store import text
+from store.embedding import Embedder
+from store.errors import EmbedderError
+from store.mentions import Mention, mentions
+from store.projections.sessions import by_part
+
+Mode = Literal["auto", "lexical", "vector", "entity"]
+
+MAX_QUERY = 2_000  # characters looked at
+MAX_TERMS = 64  # different ones: bounds the work a pasted log can ask for
+# In a memory of a few notes BM25Okapi's idf may be zero or less; there every word must still count.
+LEAST_IDF = 0.1
+_CHANNELS: dict[str, tuple[str, ...]] = {
+    "auto": ("lexical", "vector", "entity"),
+    "lexical": ("lexical",),
+    "vector": ("vector",),
+    "entity": ("entity",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and under which settings."""
+
+    text: str
+    filter: Filter
+    top_k: int
+    mode: Mode = "auto"
+    fusion: Literal["rrf", "weighted"] = "rrf"
+    min_confidence: float = 0.0
+    explain: bool = False
+
+    def wants(self, channel: str) -> bool:
+        return channel in _CHANNELS[self.mode]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A question taken apart; `names` are people's, and their words are no part of its topic."""
+
+    topic: list[str]  # terms, with repeats
+    names: list[str]  # terms of the names
+    weights: dict[str, float]  # idf of each different term of the topic
+    people: frozenset[str]
+    mentions: tuple[Mention, ...]
+    entities: list[int]  # those of the mentions that the snapshot knows
+    vector: npt.NDArray[np.float32] | None
+
+
+def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
+    """Return what the question says, as far as it is looked at; add to `notices` what failed."""
+    asked = question.text[:MAX_QUERY]
+    who, about = people.named(asked, _known_people(view))
+    if not text.terms(about):
+        about = asked  # nothing but names and question words: the names are the topic
+    topic = _rarest(view, text.terms(about))
+    names = list((Counter(text.terms(asked)) - Counter(text.terms(about))).elements())
+    index = view.snapshots.entities
+    found = mentions(asked)
+    return Analysis(
+        topic=topic,
+        names=names,
+        weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},
+        people=who,
+        mentions=found,
+        entities=index.lookup(found) if index else [],
+        vector=_embedded(about, embedder, notices) if question.wants("vector") else None,
+    )
+
+
+def _known_people(view: View) -> dict[str, set[str]]:
+    sessions = view.snapshots.sessions
+    if not view.tail.people:
+        return sessions.people if sessions else {}
+    return by_part((*(sessions.names if sessions else ()), *view.tail.people))
+
+
+def _rarest(view: View, terms: list[str]) -> list[str]:
+    different = set(terms)
+    if len(different) <= MAX_TERMS:
+        return terms
+    rarest = set(sorted(different, key=view.tail.idf, reverse=True)[:MAX_TERMS])
+    return [term for term in terms if term in rarest]
+
+
+def _embedded(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:
+    try:
+        vector: npt.NDArray[np.float32] = embedder.embed([asked])[0]
+    except EmbedderError as error:
+        notices.append(f"no vectors: {error}")
+        return None
+    return vector

@@ -1,0 +1,64 @@
+"""
+What the conversation around a memory lends it: the turns beside it and its whole session.
+
+A short turn is often an answer that repeats no word of its question ("By the lake, last summer"),
+so it takes a share of its neighbours' scores, most of a neighbour before it that asked. Only turns
+that answer another speaker have neighbours (-1 stands for none), so a memory that says all by
+itself is ranked by itself. The neighbours' shares follow passage retrieval with local context
+(Fernandez et al. 2011, https://doi.org/10.1007/s10791-010-9146-4).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Docs = npt.NDArray[np.int64]
+Links = npt.NDArray[np.int32]  # by document: another document's number, or -1
+Mask = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float64]
+
+# A session's share for a memory that nobody answered: its topic still says a little.
+UNANSWERED = 0.2
+
+
+def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask) -> Values:
+    """Return the score at each place, [places]; zero for -1 and for a place not allowed.
+
+    `scores` and `allowed` are [documents].
+    """
+    values = np.zeros(len(places))
+    found = np.flatnonzero(places >= 0)
+    found = found[allowed[places[found]]]
+    values[found] = scores[places[found]]
+    return values
+
+
+def scaled(values: Values, greatest: float) -> Values:
+    """Return values as shares of the greatest, in [0, 1]; zeros where that is not positive."""
+    if greatest <= 0:
+        return np.zeros(len(values))
+    shares: Values = np.clip(values / greatest, 0.0, 1.0)
+    return shares
+
+
+def around(
+    own: Values, before: Values, after: Values, asked: npt.NDArray[np.bool_]
+) -> dict[str, Values]:
+    """Return the shares of the turns before and after, and of a turn before that asked.
+
+    All are [documents]; a share is of the greatest score among the documents and their neighbours.
+    """
+    greatest = max((float(one.max()) for one in (own, before, after) if len(one)), default=0.0)
+    return {
+        "before": scaled(before, greatest),
+        "after": scaled(after, greatest),
+        "question": scaled(np.where(asked, before, 0.0), greatest),
+    }
+
+
+def of_session(scores: Values, is_answered: npt.NDArray[np.bool_]) -> Values:
+    """Return the share each document takes of its session's score, [documents].
+
+    `is_answered` tells the turns of a conversation from notes, which take `UNANSWERED` of it.
+    """
+    greatest = float(scores.max()) if len(scores) else 0.0
+    return scaled(scores, greatest) * np.where(is_answered, 1.0, UNANSWERED)
