@@ -15,8 +15,8 @@ from serve import why
 from serve.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.candidates import Candidates, candidates, holding
 from serve.ranking.confidence import confidence, coverage
-from serve.ranking.smalltalk import is_smalltalk
 from serve.reader import View
+from serve.smalltalk import is_smalltalk
 from store.embedding import Embedder
 from store.projections.memories import Memory
 
@@ -91,7 +91,8 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     for number, term in enumerate(analysis.weights):
         matched[number] = holding(view, term, found.docs) | holding(view, term, found.questions)
     covered = coverage(matched, weights)
-    return confidence(covered, found.cosines.astype(np.float64)), covered
+    sure = confidence(covered, found.cosines.astype(np.float64), matched.sum(axis=0))
+    return sure, covered
 
 
 def _select(

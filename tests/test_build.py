@@ -73,7 +73,9 @@ def test_a_receipt_rebuilds_only_what_reads_the_log(built):
     assert after.digests["memories"] == built.manifest.digests["memories"]
 
 
-@pytest.mark.parametrize("name", ["memories", "postings", "vectors", "entities", "goals", "usage"])
+@pytest.mark.parametrize(
+    "name", ["memories", "postings", "sessions", "vectors", "entities", "goals", "usage"]
+)
 def test_a_damaged_snapshot_is_mended_by_the_next_build(built, name: str):
     ref = built.manifest.projections[name]
     folder = built.tenant.snapshots / ref.path

@@ -29,6 +29,7 @@ ASSETS = {
     "event_log",
     "memories",
     "postings",
+    "sessions",
     "vectors",
     "entities",
     "goals",

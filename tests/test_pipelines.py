@@ -34,7 +34,7 @@ from store.log import EventLog
 from store.tenant import Tenant, tenant
 
 NOW = 1_790_000_000_000_000
-PROJECTIONS = ["memories", "postings", "vectors", "entities", "goals", "usage"]
+PROJECTIONS = ["memories", "postings", "sessions", "vectors", "entities", "goals", "usage"]
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serve.ranking import context
 from serve.ranking.confidence import confidence, coverage
 from serve.ranking.fusion import K, Ranking, reciprocal_rank, weighted_sum
 from serve.ranking.topk import best
@@ -76,29 +77,65 @@ def test_reciprocal_rank_is_the_sum_the_paper_states(channels: list[Ranking]):
 @given(rankings(), st.randoms())
 def test_fusion_does_not_depend_on_the_order_of_channels(channels: list[Ranking], random):
     shuffled = random.sample(channels, len(channels))
-    for fuse in (reciprocal_rank, weighted_sum):
-        before, after = (dict(zip(*fuse(some), strict=True)) for some in (channels, shuffled))
-        assert after == pytest.approx(before)
+    before, after = (
+        dict(zip(*reciprocal_rank(some), strict=True)) for some in (channels, shuffled)
+    )
+    assert after == pytest.approx(before)
 
 
-def test_weighted_sum_brings_each_channel_to_the_same_scale():
-    channels = [ranking([1, 2, 3], [30.0, 20.0, 10.0]), ranking([3, 2], [0.9, 0.1], weight=0.5)]
-    docs, scores = weighted_sum(channels)
-    assert docs.tolist() == [1, 3, 2]
-    assert scores.tolist() == pytest.approx([1.0, 0.5, 0.5])
-
-
-@pytest.mark.parametrize("scores", [[4.0], [4.0, 4.0, 4.0]])
-def test_a_channel_that_tells_nothing_apart_gives_each_of_its_documents_one(scores: list[float]):
-    docs = list(range(len(scores)))
-    assert weighted_sum([ranking(docs, scores)])[1].tolist() == [1.0] * len(scores)
-
-
-@pytest.mark.parametrize("fuse", [reciprocal_rank, weighted_sum])
 @pytest.mark.parametrize("channels", [[], [ranking([])], [ranking([]), ranking([])]])
-def test_fusing_nothing_gives_two_empty_arrays(fuse, channels: list[Ranking]):
-    docs, scores = fuse(channels)
+def test_fusing_nothing_gives_two_empty_arrays(channels: list[Ranking]):
+    docs, scores = reciprocal_rank(channels)
     assert docs.shape == scores.shape == (0,)
+
+
+def test_weighted_sum_adds_the_evidence_by_its_weight():
+    evidence = {"words": np.array([0.25, 1.0, 0.5]), "session": np.array([1.0, 0.0, 1.0])}
+    docs, scores, order = weighted_sum(np.array([3, 5, 9]), evidence, {"words": 1, "session": 0.5})
+    assert docs.tolist() == [9, 5, 3]  # of the two with 1.0 the newer one first
+    assert scores.tolist() == [1.0, 1.0, 0.75]
+    assert order.tolist() == [2, 1, 0]
+
+
+def test_weighted_sum_of_nothing_is_nothing():
+    docs, scores, order = weighted_sum(np.empty(0, np.int64), {"words": np.empty(0)}, {"words": 1})
+    assert docs.shape == scores.shape == order.shape == (0,)
+
+
+def test_a_linked_score_counts_only_where_it_is_allowed():
+    scores = np.array([1, 2, 3, 4], np.float32)
+    links = np.array([3, -1, 1, 0], np.int32)
+    allowed = np.array([False, True, True, True])
+    assert context.gathered(scores, links, allowed).tolist() == [4, 0, 2, 0]
+    assert context.gathered(scores, links[:0], allowed).tolist() == []
+
+
+def test_the_turns_around_lend_their_share_of_the_greatest_score():
+    # the turn before the second scores most (8) and asked: the second is its answer
+    lent = context.around(
+        np.array([4.0, 1.0]), np.array([0.0, 8.0]), np.array([2.0, 0.0]), np.array([False, True])
+    )
+    assert lent["before"].tolist() == [0.0, 1.0]
+    assert lent["after"].tolist() == [0.25, 0.0]
+    assert lent["question"].tolist() == [0.0, 1.0]
+
+
+def test_a_turn_that_did_not_ask_lends_no_question():
+    lent = context.around(np.ones(1), np.ones(1), np.ones(1), np.array([False]))
+    assert lent["question"].tolist() == [0.0]
+
+
+def test_a_session_lends_a_note_a_tenth_of_what_it_lends_a_turn():
+    shares = context.of_session(np.array([6.0, 3.0, 6.0]), np.array([True, True, False]))
+    assert shares.tolist() == pytest.approx([1.0, 0.5, 0.1])
+
+
+def test_without_a_score_nothing_is_lent():
+    none = np.zeros(2)
+    lent = context.around(none, none, none, np.array([True, True]))
+    assert all(not values.any() for values in lent.values())
+    assert not context.of_session(none, np.array([True, True])).any()
+    assert context.of_session(np.empty(0), np.empty(0, np.bool_)).shape == (0,)
 
 
 def test_coverage_is_the_share_of_the_words_weight():
@@ -114,19 +151,33 @@ def test_a_query_that_weighs_nothing_is_covered_by_nothing(weights: list[float])
 
 def test_coverage_and_confidence_of_no_candidates_are_empty():
     assert coverage(np.zeros((2, 0), np.bool_), np.ones(2)).shape == (0,)
-    assert confidence(np.empty(0), np.empty(0)).shape == (0,)
+    assert confidence(np.empty(0), np.empty(0), np.empty(0, np.int64)).shape == (0,)
 
 
 @pytest.mark.parametrize(
-    ("covered", "cosine", "sure"),
-    [(0, 0, 0), (1, 0, 1), (0, 1, 1), (0.5, 0.5, 0.75), (0.5, -0.9, 0.5), (0.2, 1.1, 1)],
+    ("covered", "cosine", "words", "sure"),
+    [
+        (0, 0, 0, 0),
+        (1, 0, 1, 1),  # the whole query: no doubt
+        (1, 0.5, 9, 1),
+        (0.5, 0.5, 1, 0.75 * 0.8),
+        (0.5, 0.5, 0, 0.75 * 0.8),  # found by its letters
+        (0.5, -0.9, 2, 0.5 * 2 / 2.25),
+        (0.2, 1.1, 3, 3 / 3.25),
+    ],
 )
-def test_confidence_is_a_noisy_or(covered: float, cosine: float, sure: float):
-    assert confidence(np.array([covered]), np.array([cosine]))[0] == pytest.approx(sure)
+def test_confidence_is_a_noisy_or_less_a_doubt(
+    covered: float, cosine: float, words: int, sure: float
+):
+    values = confidence(np.array([covered]), np.array([cosine]), np.array([words]))
+    assert values[0] == pytest.approx(sure)
 
 
-@given(UNITS, UNITS, UNITS)
-def test_more_evidence_never_makes_less_sure(covered: float, cosine: float, more: float):
+@given(UNITS, UNITS, UNITS, st.integers(0, 9), st.integers(0, 9))
+def test_more_evidence_never_makes_less_sure(
+    covered: float, cosine: float, more: float, words: int, others: int
+):
     low, high = min(covered, more), max(covered, more)
-    values = confidence(np.array([low, high]), np.array([cosine, cosine]))
+    counts = np.array(sorted([words, others]))
+    values = confidence(np.array([low, high]), np.array([cosine, cosine]), counts)
     assert 0.0 <= values[0] <= values[1] <= 1.0

@@ -41,6 +41,7 @@ from store.projection import Inputs, Tables
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
+from store.projections.sessions import SESSIONS_PROJECTION, Sessions
 from store.tenant import Tenant, tenant
 
 NOW = 1_800_000_000_000_000
@@ -101,9 +102,10 @@ def view_at(log: list[Event], watermark: int) -> View:
     above = Inputs(watermark, inputs.read, {"memories": memories})
     rows = MemoryRows.open(memories)
     index = PostingsIndex.open(chunked(POSTINGS_PROJECTION.build(above, None)))
+    sessions = Sessions.open(chunked(SESSIONS_PROJECTION.build(above, None)))
     tail = Tail(rows, index, EMBEDDER)
     tail.extend(log[watermark:])
-    return View(Snapshots(None, rows, index, None, None, None, ()), tail)
+    return View(Snapshots(None, rows, index, None, None, sessions, None, ()), tail)
 
 
 def chunked(tables: Tables) -> Tables:

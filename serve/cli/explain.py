@@ -10,13 +10,15 @@ import msgspec
 from serve.answers import RecallRequest, answer
 from serve.cli import output
 from serve.reader import Reader
+from serve.smalltalk import is_smalltalk
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros
 from store.log import EventLog
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 
-_MOST = 200  # of `top_k`: every candidate there is
+_MOST = 200  # of `top_k`
+_LENT = ("speaker", "question", "before", "after", "session")  # evidence that is no channel's
 
 
 def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
@@ -25,6 +27,8 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     for notice in payload.get("notices", ()):
         yield f"degraded    {notice}"
     yield f"words       {_numbers(why['words'])}"
+    if why["people"]:
+        yield f"people      {', '.join(map(output.clean, why['people']))}"
     yield f"entities    {', '.join(map(output.clean, why['entities'])) or 'none'}"
     yield f"memories    {why['memories']}, {why['passed_filter']} passed the filter"
     yield f"candidates  {_numbers(why['candidates'])}"
@@ -48,9 +52,13 @@ def hit(why: Mapping[str, Any]) -> str:
     parts = [
         f"{name} #{found['rank']} ({found['score']:.2f})" for name, found in why["channels"].items()
     ]
+    if lent := {name: why["evidence"][name] for name in _LENT if name in why["evidence"]}:
+        parts.append(", ".join(f"{name} {share:.2f}" for name, share in lent.items()))
     parts += [f"coverage {why['coverage']:.2f}", f"cosine {why['cosine']:.2f}"]
     if why["words"]:
         parts.append("words " + ", ".join(map(output.clean, why["words"])))
+    if asked := [word for word in why["question_words"] if word not in why["words"]]:
+        parts.append("words of the question before it " + ", ".join(map(output.clean, asked)))
     if why["fresh"]:
         parts.append("not built in yet")
     return "; ".join(parts)
@@ -115,6 +123,8 @@ def _lost(
     for one in payload["hits"]:
         if one["text"] == memory.content:
             return f"{one['id']} says the same and came back in its place"
+    if is_smalltalk(asked.query) and asked.mode == "auto":
+        return "the query is small talk, which asks for no memory; --mode lexical asks regardless"
     return "no channel found it: it shares too few words and is not like the query"
 
 

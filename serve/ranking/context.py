@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
 
 # A session's share for a memory that nobody answered: its topic still says a little.
-UNANSWERED = 0.2
+UNANSWERED = 0.1
 
 
 def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask) -> Values:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,8 +106,8 @@ def _index(table: pa.Table, sessions: Sequence[Sequence[int]]) -> Tables:
     )
 
 
-def _column(table: pa.Table, name: str) -> list[object]:
-    values: list[object] = table.column(name).to_pylist()
+def _column(table: pa.Table, name: str) -> list[Any]:
+    values: list[Any] = table.column(name).to_pylist()
     return values
 
 
@@ -151,7 +152,7 @@ class Sessions:
     def open(cls, tables: Tables) -> "Sessions":
         turns = tables["turns"]
         return cls(
-            *(view(turns, name) for name in TURNS.names),
+            **{name: view(turns, name) for name in TURNS.names},
             names=tuple(tables["speakers"].column("name").to_pylist()),
             index=PostingsIndex.open(tables),
         )

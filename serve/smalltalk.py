@@ -32,23 +32,23 @@ _COURTESY = _words(
     fine perfect excellent awesome amazing wonderful brilliant lovely super neat sweet wow right
     correct exactly indeed agreed understood noted done well works worked lgtm looks look sounds
     seems better hmm hm mhm uh um oh ah ahh haha lol alright anyway go ahead continue proceed carry
-    keep going stop wait pause cancel abort retry undo again next enough nevermind mind never worries
-    problem job work ready brb afk back soon later moment second sec minute minutes hour today now
-    two five ten one much lot appreciate appreciated love like""",
+    keep going stop wait pause cancel abort retry undo again next enough nevermind mind never
+    worries problem job work ready brb afk back soon later moment second sec minute minutes hour
+    today now two five ten one much lot appreciate appreciated love like""",
     # German, Dutch, Swedish
-    """danke dankeschon vielen dank bitte hallo moin servus tschuss guten gut tag abend ja nein genau
-    klar alles passt prima perfekt stimmt weiter mach weitermachen los richtig toll fertig bedankt
-    dank hoi nee goed tack hej nej bra""",
+    """danke dankeschon vielen dank bitte hallo moin servus tschuss guten gut tag abend ja nein
+    genau klar alles das ist passt prima perfekt stimmt weiter mach weitermachen los richtig toll fertig
+    bedankt dank hoi nee goed tack hej nej bra""",
     # French, Italian
     """merci beaucoup bonjour bonsoir salut oui non daccord accord parfait tres bien ca marche vas-y
-    vas y genial grazie mille ciao si va bene perfetto ottimo continua buongiorno prego""",
+    vas y genial cest grazie mille ciao si va bene perfetto ottimo continua buongiorno prego""",
     # Spanish, Portuguese
-    """gracias muchas hola buenos buenas dias tardes noches vale bueno claro genial perfecto listo
+    """gracias muchas hola buenos buenas dias tardes noches vale bien muy bueno claro genial perfecto listo
     sigue continua adelante adios obrigado obrigada ola oi sim nao certo perfeito otimo valeu muito
     continue tudo bem""",
     # Polish, Turkish
-    """dzieki dziekuje czesc dobrze dalej swietnie tesekkurler tesekkur ederim merhaba evet hayir tamam
-    devam""",
+    """dzieki dziekuje czesc dobrze dalej swietnie tesekkurler tesekkur ederim merhaba evet hayir
+    tamam devam""",
     # Russian, Ukrainian
     """спасибо большое привет здравствуйте да нет хорошо ок ладно понятно отлично супер продолжай
     давай дальше пожалуйста готово пока дякую добре так привіт""",
