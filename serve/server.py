@@ -23,8 +23,8 @@ from serve.tenants import OpenTenants, spawn_build
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import ConfigError
+from store.files import replace_file
 from store.log import EventLog
-from store.snapshot import replace_file
 
 HOST = "127.0.0.1"
 THREADS = 8

@@ -20,7 +20,8 @@ from store.config import Settings
 from store.embedding import Embedder, embedder
 from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
 from store.events import RECEIPTS, isoformat
-from store.log import LEAST_SQLITE, EventLog, sqlite_version
+from store.log import EventLog
+from store.log_file import LEAST_SQLITE, sqlite_version
 from store.manifest import Manifest
 from store.tenant import Tenant, existing
 

@@ -185,7 +185,7 @@ def export(
 
 def _write(path: Path, data: bytes) -> None:
     """Replace a file at once, readable by its owner alone; raise InvalidInput where it cannot."""
-    from store.snapshot import replace_file
+    from store.files import replace_file
 
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput(f"{path} cannot be written: name a file in a folder that exists")
