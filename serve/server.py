@@ -73,11 +73,14 @@ def run(
     with _registered(settings, listening.getsockname()[1]):
         open_tenants.start()
         signal.signal(signal.SIGTERM, _interrupt)
-        on_ready(listening.getsockname()[1])
-        with contextlib.suppress(KeyboardInterrupt):
-            server.run()
-        server.close()
-        open_tenants.close()
+        try:
+            # whoever hears that we are ready may end us at once: it is caught from here on
+            with contextlib.suppress(KeyboardInterrupt):
+                on_ready(listening.getsockname()[1])
+                server.run()
+        finally:
+            server.close()
+            open_tenants.close()
 
 
 def running(settings: Settings) -> Registered | None:

@@ -67,6 +67,8 @@ for _command in (
     changes.restore,
     changes.pin,
     changes.goal,
+    changes.link,
+    changes.supersede,
     processes.serve,
     processes.ui,
     status.status,
