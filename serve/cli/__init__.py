@@ -11,6 +11,7 @@ import click
 
 from serve.cli import (
     changes,
+    evaluate,
     imports,
     memories,
     processes,
@@ -74,5 +75,6 @@ for _command in (
     status.status,
     upkeep.verify,
     upkeep.doctor,
+    evaluate.evaluate,
 ):
     main.add_command(_command)
