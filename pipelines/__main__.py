@@ -14,6 +14,7 @@ import click
 
 from store import config, tenant
 from store.errors import BuildBusy, BuildRefused, MnemologError
+from store.files import make_folder
 
 EXIT_FAILED = 1
 EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later
@@ -89,7 +90,7 @@ def main() -> None:
         _fail("failed", str(error))
     except Exception as error:
         log = config.load().dagster_home / "last-error.txt"
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(log.parent)
         log.write_text(traceback.format_exc())
         _fail("internal", f"{type(error).__name__}: {error} (traceback in {log})")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from dagster import DagsterInstance
 from dagster._core.instance.ref import InstanceRef
 
-from store import snapshot
 from store.config import Settings
+from store.files import make_folder, replace_file
 
 _YAML = """\
 # Written once by mnemolog; change what you like, it is not written again.
@@ -50,9 +50,9 @@ _NO_CAPTURE = {
 def prepare(settings: Settings) -> Path:
     """Make Dagster's home where it is missing; return it."""
     home = settings.dagster_home.absolute()
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(home)
     if not (home / "dagster.yaml").exists():
-        snapshot.replace_file(home / "dagster.yaml", _YAML.encode())
+        replace_file(home / "dagster.yaml", _YAML.encode())
     return home
 
 

@@ -24,7 +24,7 @@ from store.events import (
     new_id,
 )
 from store.events import Hit as ReceiptHit
-from store.projections.memories import Memory
+from store.projections.memories import Edge, Memory
 from store.tenant import checked_project
 
 
@@ -148,8 +148,8 @@ def short(memory: Memory) -> dict[str, Any]:
     }
 
 
-def whole(memory: Memory, events: list[Event]) -> dict[str, Any]:
-    """Return all there is of a memory, with the events about it, oldest first."""
+def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, Any]:
+    """Return all there is of a memory: its edges both ways, the events about it, oldest first."""
     return short(memory) | {
         "tags": list(memory.tags),
         "state": memory.state,
@@ -171,6 +171,10 @@ def whole(memory: Memory, events: list[Event]) -> dict[str, Any]:
         "updated_at": isoformat(memory.updated_at),
         "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
         "metadata": msgspec.json.decode(memory.metadata),
+        "edges": [
+            {"source": edge.source, "relation": edge.relation, "target": edge.target}
+            for edge in edges
+        ],
         "history": [
             {
                 "seq": event.seq,

@@ -69,13 +69,13 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
     def show(id_: str) -> Response:
         tenant = named(request.args.get("tenant"))
         with tenant.reader.view() as view:
-            memory = view.tail.find(id_)
+            memory, edges = view.tail.find(id_), view.tail.edges_of(id_)
         if memory is None:
             raise NotFound(f"no memory {id_!r}")
         if memory.state == "forgotten":
             named_only = ("id", "kind", "project", "at", "state")
             return _json({name: short(memory)[name] for name in named_only} | {"text": ""})
-        return _json(whole(memory, tenant.log.about(id_)))
+        return _json(whole(memory, edges, tenant.log.about(id_)))
 
     return routes
 

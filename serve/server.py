@@ -1,8 +1,7 @@
 """
-The server process: one per user, on loopback, with its token and its registry file.
+The server process: one per user, on loopback, with its token.
 
-`server.json` in the home says where it listens and under which process id; it is taken away when
-the server ends, and one left by a server that was killed is known by its dead process.
+The token is the owner's: made on first use, and refused where others may read it.
 """
 
 import contextlib
@@ -11,11 +10,8 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
-import msgspec
 import waitress
 
 from serve.app import MAX_BODY, create_app
@@ -23,18 +19,11 @@ from serve.tenants import OpenTenants, spawn_build
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import ConfigError
+from store.files import replace_file
 from store.log import EventLog
-from store.snapshot import replace_file
+from store.registry import HOST, register, running
 
-HOST = "127.0.0.1"
 THREADS = 8
-
-
-class Registered(msgspec.Struct, frozen=True):
-    """A running server as its registry file tells it."""
-
-    pid: int
-    port: int
 
 
 def _say(port: int) -> None:
@@ -70,24 +59,17 @@ def run(
         clear_untrusted_proxy_headers=True,
     )
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-    with _registered(settings, listening.getsockname()[1]):
+    with register(settings, listening.getsockname()[1]):
         open_tenants.start()
         signal.signal(signal.SIGTERM, _interrupt)
-        on_ready(listening.getsockname()[1])
-        with contextlib.suppress(KeyboardInterrupt):
-            server.run()
-        server.close()
-        open_tenants.close()
-
-
-def running(settings: Settings) -> Registered | None:
-    """Return the server of this home, if its process lives."""
-    try:
-        found = msgspec.json.decode(settings.server_file.read_bytes(), type=Registered)
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
-        return None
-    lives = found.pid != os.getpid() and _lives(found.pid) and _listens(found.port)
-    return found if lives else None
+        try:
+            # whoever hears that we are ready may end us at once: it is caught from here on
+            with contextlib.suppress(KeyboardInterrupt):
+                on_ready(listening.getsockname()[1])
+                server.run()
+        finally:
+            server.close()
+            open_tenants.close()
 
 
 def owner_token(settings: Settings) -> str:
@@ -122,34 +104,6 @@ def _listen(port: int) -> socket.socket:
         ) from error
     listening.listen(128)
     return listening
-
-
-def _lives(pid: int) -> bool:
-    """Whether there is such a process; on Windows, where asking would end it, always true."""
-    if os.name == "posix":
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-    return True
-
-
-def _listens(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex((HOST, port)) == 0
-
-
-@contextmanager
-def _registered(settings: Settings, port: int) -> Iterator[None]:
-    path: Path = settings.server_file
-    replace_file(path, msgspec.json.encode(Registered(os.getpid(), port)))
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -20,7 +20,7 @@ from store.errors import EmbedderError
 from store.events import RECEIPTS, Event
 from store.mentions import Mention, mentions, speaker_name
 from store.projections.entities import short_names
-from store.projections.memories import Fold, Memory
+from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import K1, B, PostingsIndex
 
@@ -65,6 +65,11 @@ class Tail:
     def find(self, id_: str) -> Memory | None:
         """Return a memory as it is now, wherever it lies."""
         return self._fold.find(id_)
+
+    def edges_of(self, id_: str) -> list[Edge]:
+        """Return the reasoning edges from a memory and to it, oldest first."""
+        fresh = [edge for edge in self._fold.edges if id_ in (edge.source, edge.target)]
+        return [*self._rows.edges_of(id_), *fresh]
 
     def live(self, slot: int) -> bool:
         return self._slots.get(self.memories[slot].id) == slot

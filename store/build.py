@@ -21,6 +21,7 @@ from store import projections, snapshot
 from store.audit import Audited, audit
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, NoManifest, SnapshotDamaged
+from store.files import make_folder, replace_file
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
 from store.projection import Inputs, Previous, Projection, Tables, checked_build
@@ -58,7 +59,7 @@ Progress = Callable[[str], None]
 @contextmanager
 def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the tenant's build lock; raise BuildBusy where another build holds it longer."""
-    tenant.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(tenant.root)
     try:
         with filelock.FileLock(tenant.build_lock, timeout=wait_s, mode=0o600):
             yield
@@ -73,7 +74,7 @@ def start(tenant: Tenant, log: EventLog, embedder: Embedder, *, full: bool = Fal
         path.unlink()
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     mark = _Start(build.watermark, embedder.model, full)
-    snapshot.replace_file(tenant.candidate / "start.json", msgspec.json.encode(mark))
+    replace_file(tenant.candidate / "start.json", msgspec.json.encode(mark))
     return build
 
 
@@ -112,7 +113,7 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
         )
     _checks_path(build, projection).unlink(missing_ok=True)
     path = build.tenant.candidate / f"{projection.name}.json"
-    snapshot.replace_file(path, msgspec.json.encode(ref))
+    replace_file(path, msgspec.json.encode(ref))
     return ref, tables
 
 
@@ -133,7 +134,7 @@ def check(build: Build, projection: Projection, tables: Tables) -> list[CheckRes
             published_watermark=0 if published is None else published.watermark,
         ),
     )
-    snapshot.replace_file(_checks_path(build, projection), msgspec.json.encode(results))
+    replace_file(_checks_path(build, projection), msgspec.json.encode(results))
     return results
 
 

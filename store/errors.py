@@ -22,7 +22,7 @@ MnemologError
 ├── BuildBusy               another build of this tenant is running
 ├── BuildRefused            the checks did not pass; the last good manifest stays
 ├── EmbedderError           the embedding model did not answer, or not with what was asked
-└── SourceError             an import's source cannot be read
+└── SourceError             an import's source, or a dataset, cannot be read
 """
 
 

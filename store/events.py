@@ -41,6 +41,7 @@ GoalStatus = Literal["open", "done", "dropped", "blocked"]
 MEMORY_KINDS: tuple[str, ...] = get_args(MemoryKind)
 TIERS: tuple[str, ...] = get_args(Tier)
 TRUSTS: tuple[str, ...] = get_args(Trust)
+RELATIONS: tuple[str, ...] = get_args(Relation)
 GOAL_STATUSES: tuple[str, ...] = get_args(GoalStatus)
 
 Unit = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]

@@ -6,7 +6,6 @@ It looks and changes nothing. Only what needs the memory built again is left to 
 
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -20,8 +19,10 @@ from store.config import Settings
 from store.embedding import Embedder, embedder
 from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
 from store.events import RECEIPTS, isoformat
-from store.log import LEAST_SQLITE, EventLog, sqlite_version
+from store.log import EventLog
+from store.log_file import LEAST_SQLITE, sqlite_version
 from store.manifest import Manifest
+from store.registry import running
 from store.tenant import Tenant, existing
 
 Severity = Literal["ok", "warn", "error"]
@@ -40,13 +41,6 @@ class Finding(msgspec.Struct, frozen=True):
     cure: str = ""
 
 
-class Server(msgspec.Struct, frozen=True):
-    """A recall server as its registry file tells it."""
-
-    pid: int
-    port: int
-
-
 def checkup(settings: Settings) -> list[Finding]:
     """Return a finding for everything looked at, the worst first."""
     found = [
@@ -58,17 +52,6 @@ def checkup(settings: Settings) -> list[Finding]:
     ]
     order = ("error", "warn", "ok")
     return sorted(found, key=lambda one: order.index(one.severity))
-
-
-def registered(settings: Settings) -> tuple[Server | None, bool]:
-    """Return the server the registry file names, and whether it answers."""
-    try:
-        server = msgspec.json.decode(settings.server_file.read_bytes(), type=Server)
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
-        return None, False
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0.2)
-        return server, probe.connect_ex(("127.0.0.1", server.port)) == 0
 
 
 def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
@@ -139,8 +122,8 @@ def _sqlite() -> Finding:
 
 
 def _server(settings: Settings) -> Finding:
-    server, answers = registered(settings)
-    if server is not None and answers:
+    server = running(settings)
+    if server is not None:
         return Finding("ok", f"the server listens on port {server.port} (process {server.pid})")
     if settings.server_file.exists():
         what = f"{settings.server_file} is left of a server that no longer answers"

@@ -8,44 +8,31 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 (https://www.sqlite.org/lang_transaction.html).
 """
 
-import errno
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import apsw
 import msgspec
 
-from store import redact
+from store import log_file, redact
 from store.errors import (
     IdConflict,
     InvalidInput,
-    LogBusy,
     LogCorrupt,
     LogError,
-    LogForeign,
-    LogFull,
-    LogReadOnly,
-    LogVersion,
     NotFound,
 )
 from store.events import RECEIPTS, Event, decode, encode
+from store.log_file import Row
 
-APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 1
-BUSY_TIMEOUT_MS = 5_000
-LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 _COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
 _BATCH = 2_000  # rows fetched at a time: bounds memory without a round trip per row
-
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +58,15 @@ class EventLog:
         self.path = path
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._appends = 0
-        with _translated(path):
+        with log_file.translated(path):
             if create:
-                _create_file(path)
+                log_file.create_file(path)
             elif not path.exists():
                 raise NotFound(f"no log at {path}: run `mnemolog init` first")
-            self._connection = _connect(path)
+            self._connection = log_file.connect(path)
             try:
-                _prepare(self._connection, path, create=create)
-                self._reader = _connect(path)
+                log_file.prepare(self._connection, path, create=create)
+                self._reader = log_file.connect(path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -96,7 +83,7 @@ class EventLog:
         self.close()
 
     def close(self) -> None:
-        with self._lock, self._reading, _translated(self.path):
+        with self._lock, self._reading, log_file.translated(self.path):
             self._reader.close()
             self._connection.close()
 
@@ -203,104 +190,13 @@ class EventLog:
         return problems
 
     def _fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
-        with self._reading, _translated(self.path):
+        with self._reading, log_file.translated(self.path):
             return self._reader.execute(sql, values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[apsw.Connection]:
-        with self._lock, _translated(self.path), _immediate(self._connection):
+        with self._lock, log_file.translated(self.path), log_file.immediate(self._connection):
             yield self._connection
-
-
-def sqlite_version() -> str:
-    """Return the version of the SQLite in use, which is apsw's own."""
-    return apsw.sqlite_lib_version()
-
-
-@contextmanager
-def _immediate(connection: apsw.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the file system say into our own errors."""
-    try:
-        yield
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise LogBusy(f"{path} is locked by another process: try again") from error
-    except apsw.FullError as error:
-        raise LogFull(
-            f"no space left for {path}: nothing was written, free some and retry"
-        ) from error
-    except (
-        apsw.ReadOnlyError,
-        apsw.CantOpenError,
-        apsw.PermissionsError,
-        PermissionError,
-    ) as error:
-        raise LogReadOnly(f"{path} cannot be written ({error}): check owner and mode") from error
-    except apsw.NotADBError as error:
-        raise LogForeign(
-            f"{path} is not a SQLite file: move it away, or set MNEMOLOG_HOME"
-        ) from error
-    except (apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:
-        # a damaged schema page reads as a missing table, a damaged text as no UTF-8
-        raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
-    except (apsw.Error, OSError) as error:
-        number = getattr(error, "errno", None)
-        if number == errno.EROFS:
-            raise LogReadOnly(f"{path} lies on a read-only disk: set MNEMOLOG_HOME") from error
-        if number == errno.ENOSPC:
-            raise LogFull(
-                f"no space left for {path}: nothing was written, free some and retry"
-            ) from error
-        raise LogError(f"reading or writing {path} failed ({error}): check the disk") from error
-
-
-def _create_file(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # SQLite gives -wal and -shm the mode of the file, so it must be private before SQLite sees it.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-
-
-def _connect(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    return connection
-
-
-def _prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
-    """Check whose file it is, make the table in an empty one, set what each connection needs."""
-    if create and not _tables(connection):
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        with _immediate(connection):
-            if not _tables(connection):  # another process may have been first
-                connection.execute(files("store").joinpath("schema.sql").read_text())
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    owner = connection.pragma("application_id")
-    version = connection.pragma("user_version")
-    if owner != APPLICATION_ID:
-        raise LogForeign(f"{path} is another program's database: set MNEMOLOG_HOME elsewhere")
-    if version != SCHEMA_VERSION:
-        raise LogVersion(
-            f"{path} has schema version {version}, this mnemolog reads {SCHEMA_VERSION}: "
-            "upgrade mnemolog"
-        )
-    connection.execute("PRAGMA synchronous = FULL")
-
-
-def _tables(connection: apsw.Connection) -> int:
-    rows: list[Row] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-    return int(rows[0][0])
 
 
 def _redacted(event: Event) -> Event:

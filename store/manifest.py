@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from store.errors import NoManifest, SnapshotDamaged, SnapshotError
-from store.snapshot import SnapshotRef, replace_file
+from store.files import replace_file
+from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 KEEP = 3  # manifests, the current one included

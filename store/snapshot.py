@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from store.errors import SnapshotDamaged
+from store.files import make_folder, sync_folder, sync_tree
 from store.projection import Projection, Tables, digest
 
 _CHUNK = 4 << 20
@@ -70,7 +70,7 @@ def write(
     rows_digest = digest(tables)
     name = _free_name(root, f"{projection.name}/{watermark:012d}-{rows_digest[:16]}")
     temporary = root / f"{projection.name}/.new-{uuid4().hex[:8]}"
-    temporary.mkdir(parents=True)
+    make_folder(temporary)
     try:
         for table_name, table in tables.items():
             if table_name in projection.lance:
@@ -88,9 +88,9 @@ def write(
             files={path: _mark(temporary / path) for path in _files(temporary)},
             seconds=round(seconds, 3),
         )
-        _sync_tree(temporary)
+        sync_tree(temporary)
         os.replace(temporary, root / name)
-        _sync_folder((root / name).parent)
+        sync_folder((root / name).parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return ref
@@ -160,22 +160,6 @@ def _check(folder: Path, files: Mapping[str, FileMark]) -> None:
         raise SnapshotDamaged(f"{found[0]}: `mnemolog build` mends it")
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old bytes or the new ones, never a part."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
 def _problem(folder: Path, name: str, mark: FileMark) -> str | None:
     path = folder / name
     try:
@@ -215,23 +199,3 @@ def _write_lance(folder: Path, name: str, table: pa.Table) -> None:
 
 def _free_name(root: Path, name: str) -> str:
     return name if not (root / name).exists() else f"{name}-{uuid4().hex[:4]}"
-
-
-def _sync_tree(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        elif path.is_dir():
-            _sync_folder(path)
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Windows cannot open a folder; there NTFS journals the rename itself
-    with suppress(PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

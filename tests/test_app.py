@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 
 from serve.app import MAX_BODY, create_app
 from serve.tenants import OpenTenants
-from store import commands, log, tenant
+from store import commands, log_file, tenant
 from store.config import Settings
 from store.events import Revised
 from store.log import EventLog
@@ -461,7 +461,7 @@ def test_a_get_writes_nothing(client: FlaskClient, tenants: OpenTenants):
 @pytest.fixture
 def hold(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
     """Another connection that holds the log's write lock; our own gives up after half a second."""
-    monkeypatch.setattr(log, "BUSY_TIMEOUT_MS", 500)
+    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 500)
     connection = apsw.Connection(str(tenants.get("default").log.path))
     connection.execute("BEGIN IMMEDIATE")
     yield connection

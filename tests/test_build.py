@@ -11,6 +11,7 @@ from store import manifest as manifests
 from store.commands import Draft
 from store.errors import BuildBusy, BuildRefused, NotFound
 from store.events import Event, Hit, Recalled, Recorded
+from store.files import replace_file
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import digest
@@ -186,7 +187,7 @@ def test_a_candidate_of_mixed_watermarks_is_refused(built):
         path = built.tenant.candidate / "postings.json"
         ref = msgspec.json.decode(path.read_bytes(), type=snapshot.SnapshotRef)
         older = msgspec.structs.replace(ref, watermark=ref.watermark - 1)
-        snapshot.replace_file(path, msgspec.json.encode(older))
+        replace_file(path, msgspec.json.encode(older))
         with pytest.raises(BuildRefused, match="at another watermark: postings"):
             build.publish(one, build.kept_checks(one), NOW)
     assert manifests.current(built.tenant) == built.manifest

@@ -316,6 +316,25 @@ def test_a_goal_moves_and_only_a_goal():
     assert run("goal", "d1", "--status", "done").exit_code == 2
 
 
+def test_an_edge_is_shown_from_both_ends_before_and_after_a_build(home):
+    run("record", "The cache was never invalidated", "--id", "why")
+    run("record", "Prices were stale for a day", "--id", "what")
+    assert run("link", "what", "why", "--relation", "cause").exit_code == 0
+    edge = {"source": "what", "relation": "cause", "target": "why"}
+    assert answer("show", "what")["edges"] == answer("show", "why")["edges"] == [edge]
+    rebuild(home)
+    assert answer("show", "what")["edges"] == answer("show", "why")["edges"] == [edge]
+    assert run("link", "what", "nothing", "--relation", "cause").exit_code == 3
+
+
+def test_a_superseded_memory_stays_readable_and_is_recalled_no_more():
+    run("record", "The port of the server is 5432", "--id", "old")
+    run("record", "The port of the server is 5433", "--id", "new")
+    assert run("supersede", "old", "--by", "new").exit_code == 0
+    assert [hit["id"] for hit in answer("recall", "port of the server")["hits"]] == ["new"]
+    assert answer("show", "old")["superseded_by"] == "new"
+
+
 def test_list_is_newest_first_across_the_build(home):
     run("record", "The first of three", "--id", "a1")
     run("record", "The second of three", "--id", "a2", "--kind", "decision")

@@ -117,7 +117,7 @@ def test_a_file_is_found_by_the_ends_of_its_path():
         "login.py",
         "auth/login.py",
         "app/auth/LOGIN.py",
-        "/work/src/app/auth/login.py",
+        "/home/dev/src/app/auth/login.py",
     ):
         assert found_in(opened, written) == ["src/app/auth/login.py"]
 

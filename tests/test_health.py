@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store import build, commands, health, manifest, snapshot
+from store import build, commands, health, manifest
 from store.commands import Draft
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
+from store.files import replace_file
 from store.health import Finding, checkup
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
@@ -139,7 +140,7 @@ def test_the_registry_of_a_dead_server_is_a_warning(settings):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    snapshot.replace_file(settings.server_file, b'{"pid": 1, "port": %d}' % port)
+    replace_file(settings.server_file, b'{"pid": 1, "port": %d}' % port)
     assert "server.json" in the_ill(settings).what
 
 
@@ -148,7 +149,7 @@ def test_a_server_that_answers_is_well(settings):
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         data = b'{"pid": 1, "port": %d}' % listening.getsockname()[1]
-        snapshot.replace_file(settings.server_file, data)
+        replace_file(settings.server_file, data)
         assert ills(settings) == []
 
 

@@ -297,3 +297,9 @@ def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):
             pass  # it does not even open: found
         for extra in tmp_path.glob("log.sqlite-*"):
             extra.unlink()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no mode bits")
+def test_every_folder_that_is_made_is_its_owners_alone(tmp_path: Path):
+    EventLog(tmp_path / "a" / "b" / "log.sqlite", create=True).close()
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b")} == {0o700}

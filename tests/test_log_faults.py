@@ -14,7 +14,7 @@ from subprocess import Popen
 import apsw
 import pytest
 
-from store import log as logs
+from store import log_file
 from store.errors import (
     LogBusy,
     LogCorrupt,
@@ -71,7 +71,7 @@ connection.execute("COMMIT")
 def test_a_writer_gives_up_on_a_held_log_and_reads_go_on(
     log: EventLog, child: Child, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(logs, "BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 100)
     log.append([memory("a")])
     holder = child(HOLD, log.path)
     assert holder.stdout.readline() == "held\n"

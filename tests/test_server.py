@@ -20,10 +20,10 @@ from uuid import uuid4
 import pytest
 
 from serve.app import MAX_BODY
-from serve.server import running
 from store.config import Settings
 from store.events import Event
 from store.log import EventLog
+from store.registry import running
 from store.tenant import tenant
 
 ROOT = Path(__file__).parents[1]

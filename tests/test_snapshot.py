@@ -9,8 +9,9 @@ import pytest
 
 from store import snapshot
 from store.errors import SnapshotDamaged
+from store.files import replace_file
 from store.projection import Projection, digest
-from store.snapshot import SnapshotRef, read, replace_file, verify, write
+from store.snapshot import SnapshotRef, read, verify, write
 
 SCHEMAS = {
     "words": pa.schema([("word", pa.string()), ("count", pa.int32())]),

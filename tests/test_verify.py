@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from store import build, commands, manifest, snapshot
+from store import build, commands, manifest
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
+from store.files import replace_file
 from store.log import EventLog
 from store.manifest import Manifest
 from store.snapshot import FileMark
@@ -51,9 +52,9 @@ def forge(tenant: Tenant, name: str, table_name: str, table: pa.Table) -> None:
 
 def point_head_at(tenant: Tenant, forged: Manifest) -> None:
     data = msgspec.json.encode(forged)
-    snapshot.replace_file(tenant.manifests / f"{forged.number:08d}.json", data)
+    replace_file(tenant.manifests / f"{forged.number:08d}.json", data)
     head = {"number": forged.number, "sha256": sha256(data).hexdigest()}
-    snapshot.replace_file(tenant.head, msgspec.json.encode(head))
+    replace_file(tenant.head, msgspec.json.encode(head))
 
 
 def live_table(tenant: Tenant, name: str, table: str) -> pa.Table:

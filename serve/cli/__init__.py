@@ -11,6 +11,7 @@ import click
 
 from serve.cli import (
     changes,
+    evaluate,
     imports,
     memories,
     processes,
@@ -67,10 +68,13 @@ for _command in (
     changes.restore,
     changes.pin,
     changes.goal,
+    changes.link,
+    changes.supersede,
     processes.serve,
     processes.ui,
     status.status,
     upkeep.verify,
     upkeep.doctor,
+    evaluate.evaluate,
 ):
     main.add_command(_command)

@@ -1,4 +1,4 @@
-"""`mnemolog forget`, `restore`, `pin` and `goal`: what a person decides about memories."""
+"""What a person decides about memories: to forget, restore, pin, link or supersede them, a goal."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from serve.cli import output, session
 from serve.cli.session import Session
 from store import commands
 from store.errors import InvalidInput
-from store.events import GOAL_STATUSES, Event, Recorded, Revised
+from store.events import GOAL_STATUSES, RELATIONS, Event, Recorded, Relation, Revised
 from store.log import EventLog
 
 Change = Callable[[EventLog, str, int], Event]
@@ -99,3 +99,40 @@ def goal(
         return commands.revise(log, id_, changes, at)
 
     _apply(session_, (id_,), as_json, "changed", change)
+
+
+@click.command(epilog=output.example("mnemolog link 01KA2B3C4D 01KA7XYZAB --relation cause"))
+@click.argument("id_", metavar="ID")
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--relation",
+    type=click.Choice(RELATIONS),
+    required=True,
+    help="What TARGET is to ID: its cause, its support, in conflict with it, derived from it.",
+)
+@output.json_option
+@click.pass_obj
+def link(session_: Session, /, id_: str, target: str, relation: Relation, as_json: bool) -> None:
+    """Draw a reasoning edge from one memory to another; `show` lists them both ways."""
+
+    def change(log: EventLog, id_: str, at: int) -> Event:
+        return commands.link(log, id_, commands.resolve(log, target), relation, at)
+
+    _apply(session_, (id_,), as_json, "linked", change)
+
+
+@click.command(epilog=output.example("mnemolog supersede 01KA2B3C4D --by 01KA7XYZAB"))
+@_ids
+@click.option("--by", required=True, metavar="ID", help="The memory that takes their place.")
+@click.option("--reason", help="Why; kept in the log.")
+@output.json_option
+@click.pass_obj
+def supersede(
+    session_: Session, /, ids: tuple[str, ...], by: str, reason: str | None, as_json: bool
+) -> None:
+    """Let a newer memory take the place of others; they stay readable."""
+
+    def change(log: EventLog, id_: str, at: int) -> Event:
+        return commands.supersede(log, id_, commands.resolve(log, by), at, reason)
+
+    _apply(session_, ids, as_json, "superseded", change)

@@ -10,7 +10,7 @@ import click
 
 from serve.cli import output, processes, session
 from serve.cli.session import Session
-from store.errors import InvalidInput, SourceError
+from store.errors import SourceError
 from store.tenant import checked_project
 
 if TYPE_CHECKING:
@@ -176,20 +176,8 @@ def export(
                 click.echo(line)
             return
         written = list(lines)
-    _write(Path(file), b"".join(line + b"\n" for line in written))
+    output.write(Path(file), b"".join(line + b"\n" for line in written))
     if as_json:
         output.emit({"file": file, "memories": len(written)})
     else:
         output.say(f"{len(written)} memories written to {file}")
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file at once, readable by its owner alone; raise InvalidInput where it cannot."""
-    from store.snapshot import replace_file
-
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InvalidInput(f"{path} cannot be written: name a file in a folder that exists")
-    try:
-        replace_file(path, data)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error

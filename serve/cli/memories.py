@@ -35,12 +35,12 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
         wanted = resolve(log, id_)
         reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
         with reader.view() as view:
-            memory = view.tail.find(wanted)
+            memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
         assert memory is not None  # the log named it, and the view holds all the log holds
         if memory.state == "forgotten":
             found = _without_words(short(memory))
         else:
-            found = whole(memory, log.about(wanted))
+            found = whole(memory, edges, log.about(wanted))
     if as_json:
         output.emit(found)
     else:
@@ -58,6 +58,8 @@ def _show(found: dict[str, Any]) -> None:
     for name, value in found.items():
         if name in ("text", "history") or value in (None, [], {}, ""):
             continue
+        if name == "edges":
+            value = [f"{edge['source']} {edge['relation']} {edge['target']}" for edge in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
     for event in found.get("history", ()):

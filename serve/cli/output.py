@@ -10,11 +10,13 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
+from store.errors import InvalidInput
 from store.log import EventLog
 
 LINES = 4  # of a memory's text
@@ -129,3 +131,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def stdin_text() -> str:
     """Return all of standard input as UTF-8."""
     return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file at once, readable by its owner alone; raise InvalidInput where it cannot."""
+    from store.files import replace_file
+
+    check_writable(path)
+    try:
+        replace_file(path, data)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
+
+
+def check_writable(path: Path) -> None:
+    """Raise InvalidInput where `write` has no folder to write to."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InvalidInput(f"{path} cannot be written: name a file in a folder that exists")

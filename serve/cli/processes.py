@@ -74,12 +74,13 @@ def serve(session_: Session, /, port: int | None, as_json: bool) -> None:
     import logging
 
     from serve import server
+    from store.registry import HOST
 
     settings = session_.settings()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
     def ready(at: int) -> None:
-        url = f"http://{server.HOST}:{at}"
+        url = f"http://{HOST}:{at}"
         if as_json:
             output.emit({"url": url, "pid": os.getpid()})
         else:

@@ -11,6 +11,7 @@ from store import config
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import InvalidInput, LogReadOnly
+from store.files import make_folder
 from store.log import EventLog
 from store.tenant import Tenant, checked_project, project_of
 
@@ -44,7 +45,7 @@ def make(settings: Settings) -> tuple[Tenant, bool]:
     tenant = tenants.tenant(settings.home, settings.choices.tenant)
     is_new = not tenant.exists
     try:
-        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(settings.home)
     except OSError as error:
         raise LogReadOnly(
             f"{settings.home} cannot be made ({error.strerror}): set MNEMOLOG_HOME elsewhere"

@@ -34,9 +34,10 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     from store import health
     from store import manifest as manifests
     from store.errors import NoManifest, SnapshotDamaged
+    from store.registry import running
 
     head = log.head()
-    server, answers = health.registered(settings)
+    server = running(settings)
     refusal = manifests.last_refusal(tenant)
     found: dict[str, Any] = {
         "tenant": tenant.name,
@@ -46,7 +47,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "manifest": None,
         "tail": head,
         "embedder": settings.choices.embedder,
-        "server": {"port": server.port, "pid": server.pid} if server and answers else None,
+        "server": {"port": server.port, "pid": server.pid} if server else None,
         "refused": refusal.reasons if refusal else [],
         "damage": [],
     }

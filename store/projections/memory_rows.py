@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.projection import Tables
-from store.projections.memories import ACTIVE, EDGES, IDS, MEMORIES, Memory, id_hash, memories
+from store.projections.memories import (
+    ACTIVE,
+    EDGES,
+    IDS,
+    MEMORIES,
+    Edge,
+    Memory,
+    id_hash,
+    memories,
+)
 from store.projections.postings import view
 
 Mask = npt.NDArray[np.bool_]
@@ -72,6 +81,11 @@ class MemoryRows:
         """Return the memories of some rows, in the order asked."""
         chosen = self.table.take(pa.array(rows, pa.int64()))
         return list(memories(chosen))
+
+    def edges_of(self, id_: str) -> list[Edge]:
+        """Return the reasoning edges from a memory and to it, oldest first."""
+        ends = (pc.equal(self.edges.column(name), id_) for name in ("source", "target"))
+        return [Edge(**row) for row in self.edges.filter(pc.or_(*ends)).to_pylist()]
 
     def text_hash(self, row: int) -> bytes:
         found: bytes = self.table.column("text_hash")[row].as_py()

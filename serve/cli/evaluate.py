@@ -1,0 +1,219 @@
+"""`mnemolog eval`: how well recall answers a labelled dataset, and whether two runs differ."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from serve.cli import output
+from serve.cli.session import Session
+from store.config import Choices
+
+if TYPE_CHECKING:
+    from serve.evaluation.dataset import Workspace
+    from serve.evaluation.report import Comparison, Level, Report, Scores
+    from serve.evaluation.run import Run
+    from serve.recall import Mode
+
+_STAGES = 3  # of a workspace: import, build, ask
+
+_folder = click.Path(path_type=Path, file_okay=False)
+_file = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    "eval",
+    epilog=output.example(
+        "mnemolog eval data --keep built --output a.jsonl",
+        "mnemolog eval data --keep built --output b.jsonl --set fusion=rrf",
+        "mnemolog eval data --compare a.jsonl b.jsonl",
+    ),
+)
+@click.argument("folder", metavar="DIR", type=_folder)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to try.")
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "lexical", "vector", "entity"]),
+    default="auto",
+    show_default=True,
+    help="Which channels look.",
+)
+@click.option("--only", default="", metavar="PREFIX", help="Workspaces whose name starts so.")
+@click.option(
+    "--level",
+    type=click.Choice(["memory", "session"]),
+    default="memory",
+    show_default=True,
+    help="What must be found.",
+)
+@click.option("--output", "file", type=_file, help="Where each query's ranking goes, JSON Lines.")
+@click.option("--keep", type=_folder, help="Keep what is built here, for the next run.")
+@click.option("--compare", nargs=2, type=_file, metavar="A B", help="Two such files instead.")
+@output.json_option
+@click.pass_obj
+def evaluate(
+    session_: Session,
+    /,
+    folder: Path,
+    changes: tuple[str, ...],
+    mode: "Mode",
+    only: str,
+    level: "Level",
+    file: Path | None,
+    keep: Path | None,
+    compare: tuple[Path, Path] | None,
+    as_json: bool,
+) -> None:
+    """Measure recall on the labelled queries of DIR.
+
+    DIR holds index.json, for each workspace memories.jsonl and queries.jsonl, and silence.jsonl:
+    prompts that deserve no memory. Your own memories are not touched. The best 60 memories are
+    asked for without a bar, so top_k and min_confidence change nothing.
+    """
+    from serve.evaluation import dataset, report
+
+    if compare and (changes or file or keep):
+        raise click.UsageError("--compare runs nothing: leave --set, --output and --keep out")
+    choices = _changed(session_.settings().choices, changes)
+    if file is not None:
+        output.check_writable(file)  # before minutes of work, not after
+    workspaces = dataset.read(folder, only)
+    if compare:
+        a, b = (dataset.results(one) for one in compare)
+        _show_comparison(report.compare(workspaces, a, b, level), as_json=as_json)
+        return
+    run = _run(workspaces, choices, mode, keep)
+    if file is not None:
+        output.write(file, b"".join(msgspec.json.encode(one) + b"\n" for one in run.results))
+    found = report.report(workspaces, {one.query_id: one for one in run.results}, level)
+    memories = sum(len(workspace.memories) for workspace in workspaces)
+    ran = {
+        "workspaces": len(workspaces),
+        "memories": memories,
+        "refused": len(run.refused),
+        "embedder": choices.embedder,
+        "fusion": choices.fusion,
+        "mode": mode,
+    }
+    if as_json:
+        output.emit(ran | {"notices": run.notices} | msgspec.to_builtins(found))
+    else:
+        _show(found)
+        output.say(", ".join(f"{name} {value}" for name, value in ran.items()))
+        for notice in run.notices:
+            output.note(f"note: {notice}")
+
+
+def _changed(choices: Choices, changes: tuple[str, ...]) -> Choices:
+    """Return the settings with those of `--set`; raise msgspec.ValidationError for a wrong one."""
+    given: dict[str, Any] = msgspec.to_builtins(choices)
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
+        given[name] = value
+    return msgspec.convert(given, Choices, strict=False)
+
+
+def _run(
+    workspaces: "tuple[Workspace, ...]", choices: Choices, mode: "Mode", keep: Path | None
+) -> "Run":
+    from serve.evaluation.run import run
+
+    with _told(len(workspaces)) as on_progress:
+        if keep is not None:
+            return run(workspaces, keep, choices, mode, on_progress=on_progress)
+        # Windows deletes no file that is still mapped
+        with tempfile.TemporaryDirectory(
+            prefix="mnemolog-eval-", ignore_cleanup_errors=True
+        ) as home:
+            return run(workspaces, Path(home), choices, mode, on_progress=on_progress)
+
+
+@contextmanager
+def _told(workspaces: int) -> Iterator[Callable[[str, str], None]]:
+    """Give what shows the progress on standard error; where that is no terminal, nothing does."""
+    if not sys.stderr.isatty():
+        yield lambda workspace, stage: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=_STAGES * workspaces, completed=-1)
+
+        def tell(workspace: str, stage: str) -> None:
+            progress.update(task, advance=1, description=f"{output.clean(workspace)}: {stage}")
+
+        yield tell
+
+
+def _show(found: "Report") -> None:
+    of = "sessions" if found.level == "session" else "memories"
+    rows: dict[str, Scores] = {
+        "all": found.overall,
+        **{f"dataset {name}": scores for name, scores in found.datasets.items()},
+        **{f"category {name}": scores for name, scores in found.categories.items()},
+    }
+    for wanted in (("recall@", "mrr@", "ndcg@"), ("hit@",)):
+        names = [name for name in found.overall.measures if name.startswith(wanted)]
+        output.table(
+            [of, "queries", *names],
+            [
+                [name, str(one.queries), *(_number(one.measures[name]) for name in names)]
+                for name, one in rows.items()
+            ],
+        )
+        output.say()
+    _show_silence(found)
+
+
+def _show_silence(found: "Report") -> None:
+    if not found.silence:
+        return
+    kinds: Mapping[str, int] = found.prompts
+    total = sum(kinds.values())
+    output.table(
+        ["silence", "prompts", *(f"keep {one.keep:.0%}" for one in found.silence)],
+        [
+            ["bar on the confidence", "", *(_number(one.bar) for one in found.silence)],
+            ["correct answers kept", "", *(_number(one.kept) for one in found.silence)],
+            ["injected", str(total), *(_number(one.injected_all) for one in found.silence)],
+            *(
+                [f"  {kind}", str(count), *(_number(one.injected[kind]) for one in found.silence)]
+                for kind, count in kinds.items()
+            ),
+        ],
+    )
+    output.say()
+
+
+def _show_comparison(found: "Comparison", *, as_json: bool) -> None:
+    if as_json:
+        output.emit(found)
+        return
+    output.table(
+        [found.level, "A", "B", "B - A", "95 % interval", "B wins", "loses", "ties"],
+        [
+            [
+                one.measure,
+                _number(one.a),
+                _number(one.b),
+                f"{one.mean:+.4f}",
+                f"{one.low:+.4f} to {one.high:+.4f}",
+                *map(str, (one.wins, one.losses, one.ties)),
+            ]
+            for one in found.differences
+        ],
+    )
+    output.say(f"{found.queries} queries; left out, as only one file has them: {found.left_out}")
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}"

@@ -1,0 +1,206 @@
+"""
+What a run is worth: its measures overall, by dataset and by category; its silence; and how two runs
+differ on the same queries.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from serve.evaluation import metrics
+from serve.evaluation.dataset import Prompt, Query, Result, Workspace
+from store.errors import InvalidInput
+from store.events import micros
+
+Level = Literal["memory", "session"]
+
+KEEPS = (0.95, 0.9, 0.8)
+ANSWERED_AT = 5  # ranks: a query with a relevant memory among them counts as answered
+COMPARED = ("recall@5", "recall@10")
+SEED = 7
+
+_NOTHING = Result("-", ())
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """The means of some queries' measures."""
+
+    queries: int
+    measures: Mapping[str, float]
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """What a bar on the highest confidence does.
+
+    `kept` is the share of correctly answered queries over it, `injected` the share of the prompts
+    of each kind that deserve nothing and are over it too.
+    """
+
+    keep: float
+    bar: float
+    kept: float
+    injected: Mapping[str, float]
+    injected_all: float
+
+
+class Report(msgspec.Struct, frozen=True):
+    level: Level
+    overall: Scores
+    datasets: Mapping[str, Scores]
+    categories: Mapping[str, Scores]
+    prompts: Mapping[str, int]  # that deserve silence, by kind
+    silence: tuple[Silence, ...]
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """How `b` differs from `a` in one measure; `low` and `high` bound 95 % of the resamples."""
+
+    measure: str
+    a: float
+    b: float
+    mean: float
+    low: float
+    high: float
+    wins: int
+    losses: int
+    ties: int
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Two runs over the `queries` both have a result for; `left_out` is what only one has."""
+
+    level: Level
+    queries: int
+    left_out: int
+    differences: tuple[Difference, ...]
+
+
+def report(workspaces: Sequence[Workspace], results: Mapping[str, Result], level: Level) -> Report:
+    """Return the report of a run; a query without a result counts as an empty ranking.
+
+    Raise InvalidInput where the workspaces have no query.
+    """
+    asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
+    if not asked:
+        raise InvalidInput("these workspaces hold no query: there is nothing to measure")
+    values = metrics.measures(_judged(asked, results, level))
+    sources = np.array([workspace.source for workspace, _ in asked])
+    categories = np.array([query.category for _, query in asked])
+    prompts = [prompt for workspace in workspaces for prompt in workspace.silence]
+    kinds = sorted({prompt.kind for prompt in prompts})
+    return Report(
+        level,
+        _means(values, np.ones(len(asked), np.bool_)),
+        {str(name): _means(values, sources == name) for name in np.unique(sources)},
+        {str(name): _means(values, categories == name) for name in np.unique(categories)},
+        {kind: sum(prompt.kind == kind for prompt in prompts) for kind in kinds},
+        tuple(_silence(asked, prompts, results)),
+    )
+
+
+def compare(
+    workspaces: Sequence[Workspace],
+    a: Mapping[str, Result],
+    b: Mapping[str, Result],
+    level: Level,
+) -> Comparison:
+    """Return how run `b` differs from run `a`; raise InvalidInput where they share no query."""
+    asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
+    shared = [one for one in asked if one[1].id in a and one[1].id in b]
+    if not shared:
+        raise InvalidInput("no query of the dataset has a result in both files")
+    of_a = metrics.measures(_judged(shared, a, level))
+    of_b = metrics.measures(_judged(shared, b, level))
+    return Comparison(
+        level,
+        len(shared),
+        sum((query.id in a) != (query.id in b) for _, query in asked),
+        tuple(_difference(name, of_a[name], of_b[name]) for name in COMPARED),
+    )
+
+
+def _difference(name: str, a: metrics.Values, b: metrics.Values) -> Difference:
+    difference = b - a
+    # every measure has draws of its own, so that one more measure changes no other
+    found = metrics.paired_bootstrap(difference, np.random.default_rng(SEED))
+    return Difference(
+        measure=name,
+        a=_rounded(a.mean()),
+        b=_rounded(b.mean()),
+        mean=_rounded(found.mean),
+        low=_rounded(found.low),
+        high=_rounded(found.high),
+        wins=int((difference > 0).sum()),
+        losses=int((difference < 0).sum()),
+        ties=int((difference == 0).sum()),
+    )
+
+
+def _judged(
+    asked: Sequence[tuple[Workspace, Query]], results: Mapping[str, Result], level: Level
+) -> metrics.Judged:
+    rank: Callable[[Workspace, Query, Result], list[str]] = (
+        _sessions if level == "session" else _memories
+    )
+    return metrics.judge(
+        [rank(space, query, results.get(query.id, _NOTHING)) for space, query in asked],
+        [query.relevant_sessions if level == "session" else query.relevant for _, query in asked],
+    )
+
+
+def _memories(workspace: Workspace, query: Query, result: Result) -> list[str]:
+    """Return the ranked ids; of a query with `before_ts` only older memories count."""
+    if query.before_ts is None:
+        return list(result.ranked)
+    until = micros(query.before_ts)
+    older = {memory.id for memory in workspace.memories if micros(memory.ts) < until}
+    return [id_ for id_ in result.ranked if id_ in older]
+
+
+def _sessions(workspace: Workspace, query: Query, result: Result) -> list[str]:
+    """Return the sessions of the ranked memories, each where its first memory stands."""
+    sessions = {memory.id: memory.session for memory in workspace.memories}
+    ranked = (sessions.get(id_) for id_ in _memories(workspace, query, result))
+    return [session for session in ranked if session is not None]
+
+
+def _means(values: Mapping[str, metrics.Values], chosen: npt.NDArray[np.bool_]) -> Scores:
+    means = {name: _rounded(value[chosen].mean()) for name, value in values.items()}
+    return Scores(int(chosen.sum()), means)
+
+
+def _silence(
+    asked: Sequence[tuple[Workspace, Query]],
+    prompts: Sequence[Prompt],
+    results: Mapping[str, Result],
+) -> Iterator[Silence]:
+    """Yield what each share of `KEEPS` costs; nothing without a prompt or a correct answer."""
+    answered = metrics.hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
+    correct = _gates([query.id for _, query in asked], results)[answered]
+    if not prompts or not len(correct):
+        return
+    silent = _gates([prompt.id for prompt in prompts], results)
+    kinds = np.array([prompt.kind for prompt in prompts])
+    for keep in KEEPS:
+        bar = metrics.bar(correct, keep)
+        yield Silence(
+            keep,
+            _rounded(bar),
+            _rounded(metrics.clearing(correct, bar)),
+            {
+                str(kind): _rounded(metrics.clearing(silent[kinds == kind], bar))
+                for kind in np.unique(kinds)
+            },
+            _rounded(metrics.clearing(silent, bar)),
+        )
+
+
+def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> metrics.Values:
+    return np.array([results.get(id_, _NOTHING).gate for id_ in ids], np.float64)
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), 4)

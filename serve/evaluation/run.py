@@ -1,0 +1,148 @@
+"""
+run(): every workspace written to a tenant of its own, built and asked, as a user's memory would be.
+
+Nothing depends on the day it runs: memories are written at the time of the workspace's newest one,
+and a query that names no time of its own is asked then. A tenant is named by a digest of what it
+holds, so a kept home serves again only what is unchanged.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from serve.answers import RecallRequest, answer
+from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
+from serve.reader import Reader
+from serve.recall import Mode
+from store import build, commands, projections
+from store import manifest as manifests
+from store import tenant as tenants
+from store.commands import Draft
+from store.config import Choices
+from store.embedding import Embedder, embedder
+from store.errors import NoManifest, SnapshotDamaged
+from store.events import derived_id, micros
+from store.log import EventLog
+from store.tenant import Tenant
+
+TOP_K = 60  # single memories: enough for a session level of the best ten
+
+Progress = Callable[[str, str], None]  # workspace, stage
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A result for each query and prompt; what was refused as a memory; what was degraded."""
+
+    results: tuple[Result, ...]
+    refused: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def run(
+    workspaces: Sequence[Workspace],
+    home: Path,
+    choices: Choices,
+    mode: Mode,
+    *,
+    on_progress: Progress = lambda workspace, stage: None,
+) -> Run:
+    """Ask every query and silent prompt of the workspaces; their tenants are left in `home`."""
+    model = embedder(choices.embedder)
+    results: list[Result] = []
+    refused: list[str] = []
+    notices: dict[str, None] = {}
+    for workspace in workspaces:
+        with _built(workspace, home, model, refused, on_progress) as reader:
+            on_progress(workspace.name, "ask")
+            ids = {_id(workspace, one): one.id for one in workspace.memories}
+            for asked in workspace.asked:
+                request = _request(asked, mode)
+                payload, _ = answer(reader, model, request, choices, _asked_at(workspace, asked))
+                hits = payload["hits"]
+                ranked = tuple(ids[hit["id"]] for hit in hits)
+                gate = max((hit["confidence"] for hit in hits), default=0.0)
+                results.append(Result(asked.id, ranked, gate))
+                notices |= dict.fromkeys(payload.get("notices", ()))
+    return Run(tuple(results), tuple(refused), tuple(notices))
+
+
+def _request(asked: Query | Prompt, mode: Mode) -> RecallRequest:
+    return RecallRequest(
+        query=asked.query,
+        top_k=TOP_K,
+        mode=mode,
+        until=asked.before_ts if isinstance(asked, Query) else None,
+        min_confidence=0.0,
+        touch=False,
+    )
+
+
+def _asked_at(workspace: Workspace, asked: Query | Prompt) -> int:
+    own = (asked.query_ts or asked.before_ts) if isinstance(asked, Query) else None
+    return micros(own) if own else _newest(workspace)
+
+
+def _newest(workspace: Workspace) -> int:
+    return max(micros(memory.ts) for memory in workspace.memories)
+
+
+@contextmanager
+def _built(
+    workspace: Workspace,
+    home: Path,
+    model: Embedder,
+    refused: list[str],
+    on_progress: Progress,
+) -> Iterator[Reader]:
+    """Give a reader over the workspace's tenant, written and built as far as it was not yet."""
+    drafts = [_draft(workspace, memory) for memory in workspace.memories]
+    tenant = tenants.tenant(home, _tenant_name(workspace, drafts, model))
+    at = _newest(workspace)
+    with EventLog(tenant.log, create=True) as log:
+        on_progress(workspace.name, "import")
+        commands.import_drafts(log, drafts, at, on_refused=refused.append)
+        on_progress(workspace.name, "build")
+        if not _is_current(tenant, log, model):
+            build.rebuild(tenant, log, model, at)
+        yield Reader(tenant, log, model)
+
+
+def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:
+    """Return whether what is published is what a build would publish now."""
+    try:
+        manifest = manifests.current(tenant)
+    except (NoManifest, SnapshotDamaged):
+        return False
+    wanted = {one.name: one.version for one in projections.all_of(model)}
+    made = {name: ref.version for name, ref in manifest.projections.items()}
+    return manifest.watermark == log.head() and made == wanted
+
+
+def _draft(workspace: Workspace, memory: Memory) -> Draft:
+    speaks = memory.speaker not in (None, "", "agent")
+    return Draft(
+        id=_id(workspace, memory),
+        content=memory.text,
+        kind="raw_turn" if speaks else "fact",
+        session=memory.session or None,
+        created_by=memory.speaker or None,
+        created_at=memory.ts,
+    )
+
+
+def _id(workspace: Workspace, memory: Memory) -> str:
+    # the dataset's own ids may be none of ours, or alike in two workspaces
+    return derived_id(micros(memory.ts), workspace.name, memory.id)
+
+
+def _tenant_name(workspace: Workspace, drafts: Sequence[Draft], model: Embedder) -> str:
+    """Return a name that says which workspace, and changes with its memories and the embedder."""
+    digest = sha256(msgspec.json.encode([model.model, drafts])).hexdigest()[:16]
+    slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")[:40] or "workspace"
+    return f"{slug}-{digest}"

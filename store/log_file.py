@@ -1,0 +1,117 @@
+"""
+The SQLite file behind the log: how it is made and opened, whose it is, and what its errors mean.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, LogReadOnly, LogVersion
+from store.files import make_folder
+
+APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
+SCHEMA_VERSION = 1
+BUSY_TIMEOUT_MS = 5_000
+LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
+
+Row = tuple[Any, ...]
+
+
+def sqlite_version() -> str:
+    """Return the version of the SQLite in use, which is apsw's own."""
+    return apsw.sqlite_lib_version()
+
+
+@contextmanager
+def immediate(connection: apsw.Connection) -> Iterator[None]:
+    """Hold the write lock from the start; commit at the end, roll back on any error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the file system say into our own errors."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise LogBusy(f"{path} is locked by another process: try again") from error
+    except apsw.FullError as error:
+        raise LogFull(
+            f"no space left for {path}: nothing was written, free some and retry"
+        ) from error
+    except (
+        apsw.ReadOnlyError,
+        apsw.CantOpenError,
+        apsw.PermissionsError,
+        PermissionError,
+    ) as error:
+        raise LogReadOnly(f"{path} cannot be written ({error}): check owner and mode") from error
+    except apsw.NotADBError as error:
+        raise LogForeign(
+            f"{path} is not a SQLite file: move it away, or set MNEMOLOG_HOME"
+        ) from error
+    except (apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:
+        # a damaged schema page reads as a missing table, a damaged text as no UTF-8
+        raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
+    except (apsw.Error, OSError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.EROFS:
+            raise LogReadOnly(f"{path} lies on a read-only disk: set MNEMOLOG_HOME") from error
+        if number == errno.ENOSPC:
+            raise LogFull(
+                f"no space left for {path}: nothing was written, free some and retry"
+            ) from error
+        raise LogError(f"reading or writing {path} failed ({error}): check the disk") from error
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file that only its owner can read, where there is none."""
+    make_folder(path.parent)
+    # SQLite gives -wal and -shm the mode of the file, so it must be private before SQLite sees it.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def connect(path: Path) -> apsw.Connection:
+    """Return a connection that waits a while for the locks of others."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
+    """Check whose file it is, make the table in an empty one, set what each connection needs."""
+    if create and not _tables(connection):
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        with immediate(connection):
+            if not _tables(connection):  # another process may have been first
+                connection.execute(files("store").joinpath("schema.sql").read_text())
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    owner = connection.pragma("application_id")
+    version = connection.pragma("user_version")
+    if owner != APPLICATION_ID:
+        raise LogForeign(f"{path} is another program's database: set MNEMOLOG_HOME elsewhere")
+    if version != SCHEMA_VERSION:
+        raise LogVersion(
+            f"{path} has schema version {version}, this mnemolog reads {SCHEMA_VERSION}: "
+            "upgrade mnemolog"
+        )
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _tables(connection: apsw.Connection) -> int:
+    rows: list[Row] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    return int(rows[0][0])

@@ -1,0 +1,371 @@
+"""Measures against arithmetic done by hand, and a small dataset run through the command line."""
+
+import json
+import math
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serve.cli import main
+from serve.evaluation import dataset, metrics
+from serve.evaluation.dataset import Query, Workspace
+from serve.evaluation.report import compare, report
+from store.errors import InvalidInput, SourceError
+from store.events import Recorded
+from store.log import EventLog
+from store.tenant import tenants
+
+IDS = st.sampled_from("abcdefghijklmnopqrstuvwxyz")
+RANKINGS = st.lists(st.lists(IDS, max_size=30), min_size=1, max_size=8)
+RELEVANT = st.sets(IDS, min_size=1, max_size=15)
+UNITS = st.lists(st.floats(0, 1), min_size=1, max_size=60)
+
+
+def judge(ranking: str, relevant: str) -> metrics.Judged:
+    return metrics.judge([ranking], [relevant])
+
+
+def test_recall_counts_what_is_relevant_and_a_hit_only_whether():
+    judged = judge("axbyc", "abz")
+    assert [metrics.recall_at(judged, k)[0] for k in (1, 3, 5)] == pytest.approx(
+        [1 / 3, 2 / 3, 2 / 3]
+    )
+    assert metrics.hit_at(judged, 1) == 1.0
+    assert metrics.hit_at(judge("xyz", "a"), 3) == 0.0
+
+
+def test_mrr_looks_at_the_first_relevant_one_of_the_first_ten():
+    assert metrics.mrr(judge("xab", "ab"), 10) == 0.5
+    assert metrics.mrr(judge("0123456789a", "a"), 10) == 0.0
+
+
+def test_ndcg_by_hand():
+    gained = 1 + 1 / math.log2(4)  # at ranks 1 and 3
+    ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
+    assert metrics.ndcg(judge("axb", "abc"), 10)[0] == pytest.approx(gained / ideal)
+
+
+def test_more_relevant_ones_than_ranks_can_still_be_perfect():
+    assert metrics.ndcg(judge("abcdefghijklm", "abcdefghijklm"), 10)[0] == pytest.approx(1.0)
+
+
+def test_a_repeat_counts_once_and_what_follows_moves_up():
+    assert metrics.mrr(judge("xxxa", "a"), 10) == 0.5
+    assert metrics.recall_at(judge("aab", "ab"), 2) == 1.0
+
+
+def test_an_empty_ranking_is_worth_nothing():
+    assert {float(value[0]) for value in metrics.measures(judge("", "a")).values()} == {0.0}
+
+
+@given(RANKINGS, RELEVANT)
+def test_measures_are_shares_and_grow_with_the_cut(rankings: list[list[str]], relevant: set[str]):
+    found = metrics.measures(metrics.judge(rankings, [relevant] * len(rankings)))
+    for value in found.values():
+        assert value.shape == (len(rankings),)
+        assert ((value >= 0) & (value <= 1 + 1e-12)).all()
+    for kind in ("recall", "hit"):
+        cuts = np.array([found[f"{kind}@{k}"] for k in metrics.CUTS])
+        assert (np.diff(cuts, axis=0) >= 0).all()
+
+
+@given(RANKINGS, RELEVANT)
+def test_measures_equal_a_plain_count(rankings: list[list[str]], relevant: set[str]):
+    found = metrics.measures(metrics.judge(rankings, [relevant] * len(rankings)))
+    for place, ranking in enumerate(rankings):
+        distinct = [id_ for n, id_ in enumerate(ranking) if id_ not in ranking[:n]]
+        places = [rank for rank, id_ in enumerate(distinct, 1) if id_ in relevant]
+        for k in metrics.CUTS:
+            count = sum(rank <= k for rank in places)
+            assert found[f"recall@{k}"][place] == pytest.approx(count / len(relevant))
+            assert found[f"hit@{k}"][place] == (count > 0)
+        first = places[0] if places and places[0] <= 10 else math.inf
+        assert found["mrr@10"][place] == pytest.approx(1 / first)
+
+
+@given(RELEVANT, st.randoms(use_true_random=False))
+def test_no_order_beats_the_relevant_ones_first(relevant: set[str], random):
+    every = list("abcdefghijklmnopqrstuvwxyz")
+    random.shuffle(every)
+    best = sorted(every, key=lambda id_: id_ not in relevant)
+    shuffled, first = metrics.ndcg(metrics.judge([every, best], [relevant, relevant]), 10)
+    assert shuffled <= first == pytest.approx(1.0)
+
+
+@given(UNITS, st.floats(0.01, 1))
+def test_the_bar_keeps_what_it_promises(confidences: list[float], keep: float):
+    values = np.array(confidences)
+    bar = metrics.bar(values, keep)
+    assert metrics.clearing(values, bar) >= keep - 1e-9
+    assert bar in confidences
+
+
+def test_the_bar_by_hand():
+    values = np.array([0.9, 0.1, 0.5, 0.7])
+    assert metrics.bar(values, 0.75) == 0.5
+    assert metrics.clearing(np.array([0.4, 0.5, 0.6]), 0.5) == pytest.approx(2 / 3)
+    assert metrics.clearing(np.empty(0), 0.5) == 0.0
+
+
+def bootstrap(differences: list[float]) -> metrics.Interval:
+    return metrics.paired_bootstrap(np.array(differences), np.random.default_rng(1))
+
+
+def test_the_bootstrap_comes_close_to_the_normal_interval():
+    found = bootstrap([1.0, -1.0] * 200 + [1.0] * 100)
+    error = math.sqrt((1 - 0.2**2) / 500)
+    assert found.mean == pytest.approx(0.2)
+    assert (found.low, found.high) == pytest.approx(
+        (0.2 - 1.96 * error, 0.2 + 1.96 * error), abs=0.01
+    )
+
+
+def test_the_bootstrap_is_the_same_each_time_and_sure_of_a_constant():
+    assert bootstrap([0.0, 1.0, 0.5]) == bootstrap([0.0, 1.0, 0.5])
+    assert bootstrap([0.25] * 9) == metrics.Interval(0.25, 0.25, 0.25)
+
+
+def lines(path: Path, *rows: dict[str, object]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def memory(id_: str, text: str, day: int, speaker: str = "Ada") -> dict[str, object]:
+    at = f"2026-03-{day:02}T09:00:00"
+    return {"id": id_, "text": text, "ts": at, "session": f"S{day}", "speaker": speaker}
+
+
+def query(id_: str, text: str, relevant: str, day: int, **more: str) -> dict[str, object]:
+    return {
+        "id": id_,
+        "query": text,
+        "relevant": [relevant],
+        "relevant_sessions": [f"S{day}"],
+        "category": "plain",
+    } | more
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two workspaces: notes of an agent, where only the past counts, and a talk."""
+    folder = tmp_path / "data"
+    lines(folder / "index.json", {"workspaces": ["notes/one", "talk/two"]})
+    lines(
+        folder / "notes/one/memories.jsonl",
+        memory("0", "The deploy failed because the token had expired", 1, "agent"),
+        memory("1", "Invoices are rounded half to even in billing", 2, "agent"),
+        memory("2", "The deploy failed again: the token was for staging", 9, "agent"),
+    )
+    lines(
+        folder / "notes/one/queries.jsonl",
+        query("n-now", "which deploy token was for staging?", "2", 9),
+        query("n-then", "why did the deploy fail?", "0", 1, before_ts="2026-03-05T00:00:00Z"),
+    )
+    lines(
+        folder / "talk/two/memories.jsonl",
+        memory("0", "I adopted a grey kitten called Pepper", 1),
+        memory("0:1", "Ok", 1, "Bob"),
+        memory("x y", "My sister moved to Lisbon last summer", 3),
+    )
+    lines(
+        folder / "talk/two/queries.jsonl",
+        query("t-cat", "what is the kitten called?", "0", 1),
+        query("t-none", "zebra", "0", 1),
+    )
+    lines(
+        folder / "silence.jsonl",
+        {"id": "s1", "workspace": "talk/two", "query": "continue", "kind": "control"},
+        {"id": "s2", "workspace": "notes/one", "query": "the kitten Pepper", "kind": "foreign"},
+    )
+    return folder
+
+
+def evaluated(*words: object) -> Result:
+    return CliRunner().invoke(main, ["eval", *map(str, words)])
+
+
+def answer(*words: object) -> dict:
+    result = evaluated(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def rows(path: Path) -> dict[str, dict]:
+    return {row["query_id"]: row for row in map(json.loads, path.read_text().splitlines())}
+
+
+def test_a_dataset_is_asked_and_reported(data, tmp_path):
+    found = answer(data, "--output", tmp_path / "a.jsonl")
+    assert found["overall"]["queries"] == 4
+    assert found["overall"]["measures"]["recall@5"] == 0.75
+    assert found["datasets"]["notes"]["measures"]["recall@1"] == 1.0
+    assert found["categories"]["plain"]["queries"] == 4
+    assert found["refused"] == 1  # "Ok"
+    ranked = rows(tmp_path / "a.jsonl")
+    assert list(ranked) == ["n-now", "n-then", "s2", "t-cat", "t-none", "s1"]
+    assert ranked["n-then"]["ranked"] == ["0"]  # the later failure was not known then
+    assert ranked["t-none"] == {"query_id": "t-none", "ranked": [], "gate": 0.0}
+
+
+def test_silence_is_measured_where_answers_were_right(data):
+    found = answer(data)
+    assert found["prompts"] == {"control": 1, "foreign": 1}
+    assert [one["keep"] for one in found["silence"]] == [0.95, 0.9, 0.8]
+    assert found["silence"][0]["kept"] == 1.0
+    assert found["silence"][0]["injected"] == {"control": 0.0, "foreign": 0.0}
+
+
+def test_people_get_tables(data):
+    printed = evaluated(data, "--level", "session").stdout
+    assert "dataset talk" in printed
+    assert "correct answers kept" in printed
+    assert "workspaces 2, memories 6, refused 1" in printed
+
+
+def test_neither_the_users_memory_nor_a_throwaway_one_is_left(data, home, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    answer(data)
+    assert not home.exists()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_turn_is_known_by_its_speaker_and_time(data, tmp_path):
+    answer(data, "--keep", tmp_path / "kept")
+    for tenant in tenants(tmp_path / "kept"):
+        with EventLog(tenant.log) as log:
+            first = next(log.read())
+        assert isinstance(first.body, Recorded)
+        said = (first.session, first.body.kind, first.body.created_by, first.body.created_at)
+        by_agent = tenant.name.startswith("notes-one-")
+        kind, speaker = ("fact", "agent") if by_agent else ("raw_turn", "Ada")
+        assert said == ("S1", kind, speaker, datetime(2026, 3, 1, 9))
+
+
+def test_only_takes_workspaces_by_prefix(data):
+    assert list(answer(data, "--only", "talk/")["datasets"]) == ["talk"]
+    assert evaluated(data, "--only", "chat").exit_code == 2
+
+
+def test_settings_and_mode_can_be_tried(data):
+    found = answer(data, "--set", "fusion=rrf", "--mode", "lexical")
+    assert (found["fusion"], found["mode"]) == ("rrf", "lexical")
+    for wrong in ("fusion", "fusion=best", "speed=1"):
+        assert evaluated(data, "--set", wrong).exit_code == 2
+
+
+def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+    first = answer(data, "--keep", kept)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("built though nothing changed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("store.build.rebuild", refuse)
+        assert answer(data, "--keep", kept) == first
+    lines(data / "talk/two/memories.jsonl", memory("new", "The kitten is called Pepper", 1))
+    assert answer(data, "--keep", kept)["refused"] == 0
+    assert len(list((kept / "tenants").iterdir())) == 3
+
+
+def test_a_build_that_broke_off_is_finished(data, tmp_path):
+    kept = tmp_path / "kept"
+    first = answer(data, "--keep", kept)
+    for head in kept.glob("tenants/*/HEAD"):
+        head.unlink()
+    assert answer(data, "--keep", kept) == first
+    assert len(list(kept.glob("tenants/*/HEAD"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "says"),
+    [
+        ("talk/two/memories.jsonl", '{"id": "9", "text": "no time"}', "line 4.*`ts`"),
+        (
+            "talk/two/memories.jsonl",
+            '{"id": "0", "text": "a", "ts": "2026-03-01T00:00:00"}',
+            "line 4",
+        ),
+        ("talk/two/queries.jsonl", "{not JSON", "line 3"),
+        ("notes/one/queries.jsonl", json.dumps(query("t-cat", "again?", "0", 1)), "'t-cat'"),
+        ("silence.jsonl", '{"id": "s9"}', "line 3"),
+    ],
+)
+def test_a_bad_line_is_named(data, file, line, says):
+    with (data / file).open("a") as opened:
+        opened.write(line + "\n")
+    with pytest.raises(SourceError, match=says):
+        dataset.read(data)
+    assert evaluated(data).exit_code == 2
+
+
+def test_a_query_needs_something_relevant(data):
+    lines(data / "talk/two/queries.jsonl", query("q", "what?", "0", 1) | {"relevant": []})
+    with pytest.raises(SourceError, match="relevant"):
+        dataset.read(data)
+
+
+def test_a_folder_that_is_no_dataset_is_said_so(tmp_path):
+    with pytest.raises(SourceError, match=r"index\.json cannot be read"):
+        dataset.read(tmp_path)
+
+
+def test_output_that_cannot_be_written_is_refused_before_the_work(data, tmp_path):
+    result = evaluated(data, "--output", tmp_path / "missing" / "a.jsonl")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+def ranked(tmp_path: Path, name: str, rankings: dict[str, list[str]]) -> Path:
+    found = ({"query_id": id_, "ranked": ids} for id_, ids in rankings.items())
+    return lines(tmp_path / f"{name}.jsonl", *found)
+
+
+def test_two_runs_are_compared_query_by_query(data, tmp_path):
+    a = ranked(tmp_path, "a", {"n-now": ["0"], "t-cat": ["0"], "t-none": []})
+    b = ranked(tmp_path, "b", {"n-now": ["0", "2"], "t-cat": ["x y", "0"], "n-then": ["0"]})
+    found = answer(data, "--compare", a, b)
+    assert (found["queries"], found["left_out"]) == (2, 2)
+    at_5 = found["differences"][0]
+    assert (at_5["measure"], at_5["a"], at_5["b"], at_5["mean"]) == ("recall@5", 0.5, 1.0, 0.5)
+    assert (at_5["low"], at_5["high"]) == (0.0, 1.0)
+    assert (at_5["wins"], at_5["losses"], at_5["ties"]) == (1, 0, 1)
+    assert "recall@10" in evaluated(data, "--compare", a, b).stdout
+
+
+def test_later_memories_do_not_count_for_a_query_about_the_past(data, tmp_path):
+    a = ranked(tmp_path, "a", {"n-then": ["2", "0"]})
+    found = report(dataset.read(data), dataset.results(a), "memory")
+    assert found.datasets["notes"].measures["recall@1"] == 0.5
+
+
+def test_the_session_level_ranks_sessions_where_their_first_memory_stands(data, tmp_path):
+    a = ranked(tmp_path, "a", {"t-cat": ["x y", "0:1", "0"]})
+    workspaces = dataset.read(data, "talk")
+    memories = report(workspaces, dataset.results(a), "memory").overall.measures
+    sessions = report(workspaces, dataset.results(a), "session").overall.measures
+    assert (memories["mrr@10"], sessions["mrr@10"]) == (round(1 / 3 / 2, 4), 0.25)
+
+
+def test_what_cannot_be_compared_is_refused(data, tmp_path):
+    a = ranked(tmp_path, "a", {"n-now": ["0"]})
+    b = ranked(tmp_path, "b", {"t-cat": ["0"]})
+    assert evaluated(data, "--compare", a, b).exit_code == 2
+    assert evaluated(data, "--compare", a, a, "--set", "fusion=rrf").exit_code == 2
+    assert evaluated(data, "--compare", a, tmp_path / "none.jsonl").exit_code == 2
+
+
+def test_workspaces_without_a_query_measure_nothing():
+    with pytest.raises(InvalidInput, match="no query"):
+        report([Workspace("a/b", (), (), ())], {}, "memory")
+    with pytest.raises(InvalidInput, match="no query"):
+        compare(
+            [Workspace("a/b", (), (Query("q", "?", ("1",), ("S",), "c"),), ())], {}, {}, "memory"
+        )
