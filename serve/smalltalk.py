@@ -37,14 +37,14 @@ _COURTESY = _words(
     today now two five ten one much lot appreciate appreciated love like""",
     # German, Dutch, Swedish
     """danke dankeschon vielen dank bitte hallo moin servus tschuss guten gut tag abend ja nein
-    genau klar alles das ist passt prima perfekt stimmt weiter mach weitermachen los richtig toll fertig
-    bedankt dank hoi nee goed tack hej nej bra""",
+    genau klar alles das ist passt prima perfekt stimmt weiter mach weitermachen los richtig toll
+    fertig bedankt dank hoi nee goed tack hej nej bra""",
     # French, Italian
     """merci beaucoup bonjour bonsoir salut oui non daccord accord parfait tres bien ca marche vas-y
     vas y genial cest grazie mille ciao si va bene perfetto ottimo continua buongiorno prego""",
     # Spanish, Portuguese
-    """gracias muchas hola buenos buenas dias tardes noches vale bien muy bueno claro genial perfecto listo
-    sigue continua adelante adios obrigado obrigada ola oi sim nao certo perfeito otimo valeu muito
+    """gracias muchas hola buenos buenas dias tardes noches vale bien muy bueno claro genial
+    perfecto listo sigue continua adelante adios obrigado obrigada ola oi sim nao certo perfeito otimo valeu muito
     continue tudo bem""",
     # Polish, Turkish
     """dzieki dziekuje czesc dobrze dalej swietnie tesekkurler tesekkur ederim merhaba evet hayir
