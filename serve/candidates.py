@@ -30,7 +30,7 @@ LEAST_COSINE = 0.1
 WEIGHTS = {
     "lexical": 1.0,
     "vector": 0.6,  # hashed letters mend spelling; a heavier one drowns the rare word
-    "entity": 0.1,  # what names the file also has its words
+    "entity": 1.0,  # alone only: beside the words it adds candidates, and told nothing more
     "speaker": 0.3,  # settles who of two said it, and finds nothing alone
     "question": 0.4,  # an answer repeats little of its question
     "before": 0.2,
@@ -57,8 +57,9 @@ class Candidates:
 def candidates(view: View, question: Question, analysis: Analysis) -> Candidates:
     """Return the candidates of the question's mode, in the order of its fusion."""
     mask = _mask(view, question)
-    topic, names = _words(view, analysis.topic), _words(view, analysis.names)
-    scores = _channels(view, question, analysis, topic + names)
+    topic = _words(view, analysis.topic)
+    words = topic + _words(view, analysis.names) if analysis.names else topic
+    scores = _channels(view, question, analysis, words)
     channels = {name: _ranking(name, one, mask) for name, one in scores.items()}
     sessions = view.snapshots.sessions if question.mode == "auto" else None
     if question.fusion == "rrf":
@@ -66,7 +67,11 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
         docs, fused = reciprocal_rank(list(channels.values()))
     else:
         docs = _union(view, channels, sessions, mask)
-        evidence = {name: _share(name, scores[name][docs], one) for name, one in channels.items()}
+        evidence = {
+            name: _share(name, scores[name][docs], one)
+            for name, one in channels.items()
+            if name != "entity" or question.mode == "entity"
+        }
         if question.mode == "auto":
             evidence["speaker"] = _said_by(view, analysis.people, docs)
         if sessions is not None and analysis.topic:

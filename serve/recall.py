@@ -88,11 +88,13 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     """
     weights = np.fromiter(analysis.weights.values(), np.float64, len(analysis.weights))
     matched = np.zeros((len(weights), len(found.docs)), np.bool_)
+    answers = np.flatnonzero(found.questions >= 0)
     for number, term in enumerate(analysis.weights):
-        matched[number] = holding(view, term, found.docs) | holding(view, term, found.questions)
+        matched[number] = holding(view, term, found.docs)
+        matched[number, answers] |= holding(view, term, found.questions[answers])
     covered = coverage(matched, weights)
     sure = confidence(covered, found.cosines.astype(np.float64), matched.sum(axis=0))
-    return sure, covered
+    return np.round(sure, 4), covered  # what is shown is what is held to the bar
 
 
 def _select(

@@ -44,8 +44,8 @@ _COURTESY = _words(
     vas y genial cest grazie mille ciao si va bene perfetto ottimo continua buongiorno prego""",
     # Spanish, Portuguese
     """gracias muchas hola buenos buenas dias tardes noches vale bien muy bueno claro genial
-    perfecto listo sigue continua adelante adios obrigado obrigada ola oi sim nao certo perfeito otimo valeu muito
-    continue tudo bem""",
+    perfecto listo sigue continua adelante adios obrigado obrigada ola oi sim nao certo perfeito
+    otimo valeu muito continue tudo bem""",
     # Polish, Turkish
     """dzieki dziekuje czesc dobrze dalej swietnie tesekkurler tesekkur ederim merhaba evet hayir
     tamam devam""",

@@ -19,7 +19,7 @@ from serve.recall import Mode
 from store.config import Choices
 from store.projections import memories
 
-LAYERS = ("vector", "entity", "speaker", "before", "after", "question", "session")
+LAYERS = ("vector", "speaker", "before", "after", "question", "session")
 
 
 def main() -> None:
@@ -54,7 +54,6 @@ def rows(workspaces: tuple[dataset.Workspace, ...], home: Path) -> Iterator[tupl
     for number, layer in enumerate(LAYERS, 1):
         yield f"+ {layer}", measured("auto", LAYERS[number:])
     yield "all without vector", measured("auto", ("vector",))
-    yield "all without entity", measured("auto", ("entity",))
     yield "all without session", measured("auto", ("session",))
 
 

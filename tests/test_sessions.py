@@ -1,0 +1,160 @@
+"""Who spoke before and after a memory, and what its session and its speaker do for it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from serve import people
+from serve.filters import Filter
+from serve.reader import Reader, View
+from serve.recall import Question, recall
+from store import commands, snapshot
+from store.build import rebuild
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.projections.memories import searched_text
+from store.projections.postings import PostingsIndex
+from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
+from store.tenant import tenant
+
+NOW = 1_800_000_000_000_000  # 15 January 2027
+EMBEDDER = LexicalEmbedder()
+
+# id, speaker, session, project, text
+TURNS = [
+    ("q", "Ana Ruiz", "s1", None, "Where did you spend your holidays, Tom?"),
+    ("a", "Tom", "s1", None, "By the lake, with my sister"),
+    ("b", "Tom", "s1", None, "It rained all week"),
+    ("c", "Ana Ruiz", "s1", None, "We should paint the fence"),
+    ("n1", "user", "s2", None, "Holidays are entered in the calendar"),
+    ("n2", "user", "s2", None, "The calendar locks at noon"),
+    ("x1", "Ana Ruiz", "s1", "shop", "Where is the shop?"),
+    ("x2", "Tom", "s1", "shop", "Next to the station"),
+    ("alone", None, "s3", None, "Backups run at night"),
+    ("none", None, None, None, "The printer is on the second floor"),
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[View, Sessions]]:
+    home = tenant(tmp_path_factory.mktemp("home"))
+    with EventLog(home.log, create=True) as log:
+        drafts = [
+            Draft(id=id_, content=text, created_by=who, session=session, project=project)
+            for id_, who, session, project, text in TURNS
+        ]
+        commands.record_batch(log, drafts, NOW)
+        manifest = rebuild(home, log, EMBEDDER, NOW)
+        ref = manifest.projections["sessions"]
+        with Reader(home, log, EMBEDDER).view() as view:
+            yield view, Sessions.open(snapshot.read(home.snapshots, ref, SESSIONS_PROJECTION))
+
+
+def ids(view: View, query: str, **choices: object) -> list[str]:
+    question = Question(query, Filter(now=NOW), 10, fusion="weighted")
+    return [hit.memory.id for hit in recall(view, replace(question, **choices), EMBEDDER).hits]
+
+
+def test_neighbours_are_turns_of_another_speaker_in_one_session_of_one_project(place):
+    _, sessions = place
+    assert sessions.before.tolist() == [-1, 0, -1, 2, -1, -1, -1, 6, -1, -1]
+    assert sessions.after.tolist() == [1, -1, 3, -1, -1, -1, 7, -1, -1, -1]
+    assert sessions.session.tolist() == [0, 0, 0, 0, 1, 1, 2, 2, -1, -1]
+
+
+def test_a_turn_asks_where_it_ends_as_a_question(place):
+    assert place[1].asks.tolist() == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+
+
+def test_only_people_are_speakers(place):
+    _, sessions = place
+    assert sessions.names == ("ana ruiz", "tom")
+    assert sessions.speaker.tolist() == [0, 1, 1, 0, -1, -1, 0, 1, -1, -1]
+
+
+def test_a_session_is_found_by_the_words_of_all_its_turns(place):
+    index: PostingsIndex = place[1].index
+    assert index.size == 3
+    assert index.posting_list("lake")[0].tolist() == index.posting_list("fenc")[0].tolist() == [0]
+
+
+def test_an_answer_without_a_word_of_the_question_comes_back(place):
+    view, _ = place
+    assert ids(view, "Where did Tom spend his holidays?")[:2] == ["q", "a"]
+    assert "a" not in ids(view, "spend holidays", mode="lexical")
+
+
+def test_why_shows_what_the_conversation_lent(place):
+    question = Question("spend holidays", Filter(now=NOW), 10, fusion="weighted", explain=True)
+    answer = recall(place[0], question, EMBEDDER)
+    why = {hit.memory.id: hit.why for hit in answer.hits}["a"]
+    assert why["evidence"]["question"] == why["evidence"]["before"] == 1.0
+    assert why["words"] == {}
+    assert why["question_words"].keys() == {"spend", "holiday"}
+
+
+def test_a_filtered_turn_lends_nothing_to_those_beside_it(place):
+    view, _ = place
+    only_shop = Filter(now=NOW, project="shop")
+    assert "x2" in ids(view, "where is the shop?", filter=only_shop)
+    elsewhere = Filter(now=NOW, project="bank")
+    assert not {"x1", "x2"} & set(ids(view, "where is the shop?", filter=elsewhere))
+
+
+def test_a_forgotten_turn_lends_nothing_at_once_and_nothing_after_a_build(tmp_path: Path):
+    home = tenant(tmp_path)
+    with EventLog(home.log, create=True) as log:
+        drafts = [Draft(id=i, content=t, created_by=w, session="s1") for i, w, _, _, t in TURNS[:2]]
+        commands.record_batch(log, drafts, NOW)
+        rebuild(home, log, EMBEDDER, NOW)
+        reader = Reader(home, log, EMBEDDER)
+        with reader.view() as view:
+            assert "a" in ids(view, "spend holidays")
+        commands.forget(log, "q", NOW)
+        with reader.view() as view:
+            assert ids(view, "spend holidays") == []
+        rebuild(home, log, EMBEDDER, NOW)
+        reader.poll()
+        with reader.view() as view:
+            assert ids(view, "spend holidays") == []
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_of_two_who_say_the_same_the_one_named_comes_first(tmp_path: Path, built: bool):
+    home = tenant(tmp_path)
+    with EventLog(home.log, create=True) as log:
+        said = [("Tom", "The boiler needs new copper pipes"), ("Ana Ruiz", "Copper pipes leak")]
+        drafts = [Draft(id=f"m{n}", content=t, created_by=w) for n, (w, t) in enumerate(said)]
+        commands.record_batch(log, drafts, NOW)
+        if built:
+            rebuild(home, log, EMBEDDER, NOW)
+        with Reader(home, log, EMBEDDER).view() as view:
+            assert ids(view, "What did Ana say about copper pipes?")[0] == "m1"
+            assert ids(view, "What did Tom say about copper pipes?")[0] == "m0"
+
+
+def test_a_text_is_searched_with_its_speaker_and_its_day():
+    assert searched_text("It rained", "Tom", NOW) == "Tom\nIt rained\n15 January 2027"
+    assert searched_text("It rained", "user", 0) == "It rained\n1 January 1970"
+    assert searched_text("It rained", None, -1) == "It rained\n31 December 1969"
+
+
+KNOWN = by_part(["ana ruiz", "tom", "@mark"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "rest"),
+    [
+        ("What does Ana like?", {"ana ruiz"}, "What does   like?"),
+        ("Tom's and Ruiz\u2019s fence", {"tom", "ana ruiz"}, "  and   fence"),
+        ("ask @mark", {"@mark"}, "ask  "),
+        ("mark the tomato", set(), "mark the tomato"),
+        ("Tomatoes", set(), "Tomatoes"),
+        ("", set(), ""),
+    ],
+)
+def test_names_are_taken_out_of_the_question(asked: str, names: set[str], rest: str):
+    assert people.named(asked, KNOWN) == (names, rest)
