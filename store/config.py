@@ -18,9 +18,10 @@ import platformdirs
 
 from store import tenant
 from store.errors import ConfigError
+from store.profiles import Profile, Profiles
 
 PROJECT_FILE = ".mnemolog.toml"
-_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion"})
+_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
 
 
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +32,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 7437
     embedder: str = "lexical"
     fusion: Literal["rrf", "weighted"] = "weighted"
+    profile: Profile = "balanced"
+    profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.38
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
