@@ -23,7 +23,7 @@ def definitions(
 ) -> dg.Definitions:
     """Return everything for one home; `loggers` stand in for Dagster's console output."""
     return dg.Definitions(
-        assets=assets_of(projections.all_of(embedder(settings.choices.embedder))),
+        assets=assets_of(projections.all_of(embedder(settings.choices.embedder, settings.home))),
         jobs=[build_memory, prune_runs],
         schedules=[nightly, weekly_prune],
         sensors=[log_head],

@@ -103,7 +103,9 @@ class Tail:
         return scores
 
     def cosines(self, query: npt.NDArray[np.float32]) -> Scores:
-        """Return the cosine of a unit query with every slot, [slots]."""
+        """Return the cosine of a unit query with every slot, [slots]; zero without a vector."""
+        if not self._embedder.is_cheap:  # its dimension may not even have been known
+            return np.zeros(len(self), np.float32)
         cosines: Scores = self._vectors[: len(self)] @ query
         return cosines
 
@@ -153,9 +155,11 @@ class Tail:
             grown = np.zeros((max(64, 2 * end), self._embedder.dimension), np.float32)
             grown[:start] = self._vectors[:start]
             self._vectors = grown
-        # without a model a fresh memory is found by its words, and by its vector after a build
-        with suppress(EmbedderError):
-            self._vectors[start:end] = self._embedder.embed([memory.text for memory in memories])
+        # with a model that takes its time a fresh memory is found by its words until the next build
+        if self._embedder.is_cheap:
+            with suppress(EmbedderError):
+                texts = [memory.text for memory in memories]
+                self._vectors[start:end] = self._embedder.embed(texts)
 
 
 def _names(mention: Mention) -> frozenset[str]:

@@ -53,7 +53,7 @@ def run(
     on_progress: Progress = lambda workspace, stage: None,
 ) -> Run:
     """Ask every query and silent prompt of the workspaces; their tenants are left in `home`."""
-    model = embedder(choices.embedder)
+    model = embedder(choices.embedder, home)
     results: list[Result] = []
     refused: list[str] = []
     notices: dict[str, None] = {}
