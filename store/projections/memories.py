@@ -71,6 +71,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "created_at": pa.int64(),
     "updated_at": pa.int64(),
     "expires_at": pa.int64(),
+    "ended_at": pa.int64(),
     "text_hash": pa.binary(16),
 }
 MEMORIES = pa.schema(
@@ -168,7 +169,7 @@ def states(table: pa.Table) -> list[str]:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="1",
+    version="2",
     inputs=("log",),
     schemas={"memories": MEMORIES, "ids": IDS, "edges": EDGES},
     build=build,

@@ -17,7 +17,11 @@ DEFAULT_SCORE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory as it is now. Times are microseconds UTC; `metadata` is JSON text."""
+    """One memory as it is now. Times are microseconds UTC; `metadata` is JSON text.
+
+    It holds from `created_at`, when it became true, until `ended_at`, or until its ttl runs out.
+    `ended_at` is null while the memory is active and only then.
+    """
 
     id: str
     seq: int
@@ -50,8 +54,14 @@ class Memory:
     created_at: int
     updated_at: int
     expires_at: int | None
+    ended_at: int | None
     metadata: str
     text_hash: bytes
+
+    def held(self, at: int) -> bool:
+        """Return whether the memory held at a moment; a forgotten one never did."""
+        ends = (one for one in (self.ended_at, self.expires_at) if one is not None)
+        return self.state != FORGOTTEN and self.created_at <= at < min(ends, default=at + 1)
 
     @property
     def text(self) -> str:
