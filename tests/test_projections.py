@@ -25,6 +25,7 @@ from store.events import (
     Revised,
     Superseded,
     Unknown,
+    moment,
 )
 from store.projection import (
     Inputs,
@@ -60,6 +61,7 @@ RECORDED = st.builds(
     status=st.sampled_from([None, "open", "done"]),
     progress=UNIT,
     ttl_s=st.sampled_from([None, 60]),
+    created_at=st.sampled_from([None, moment(NOW - 9), moment(NOW - 5)]),
     metadata=st.sampled_from([{}, {"a": [1]}]),
 )
 ABOUT = st.one_of(
