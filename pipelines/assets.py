@@ -14,6 +14,7 @@ from pydantic import Field
 
 from pipelines import metadata
 from pipelines.failures import classified
+from pipelines.history import past
 from pipelines.resources import TENANTS, TenantStore
 from store import build
 from store import manifest as manifests
@@ -25,7 +26,6 @@ from store.snapshot import SnapshotRef
 
 GROUP = "memory"
 _OWNERS = ["team:mnemolog"]
-_HISTORY = 200  # past manifests in the plot of growth
 
 
 class BuildConfig(dg.Config):
@@ -132,7 +132,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             made = tenant_store.resume()
             published = build.publish(made, build.kept_checks(made), time.time_ns() // 1_000)
             return dg.MaterializeResult(
-                metadata=metadata.of_manifest(made, published, _past_rows(context)),
+                metadata=metadata.of_manifest(made, published, past(context, metadata.ROWS)),
                 data_version=dg.DataVersion(str(published.number)),
             )
 
@@ -166,21 +166,3 @@ def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
     except SnapshotError:
         return False
     return served is not None and served.path == ref.path
-
-
-def _past_rows(context: dg.AssetExecutionContext) -> list[tuple[int, int]]:
-    """Return when this tenant's earlier manifests were published and their rows, oldest first."""
-    found = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(
-            asset_key=context.asset_key, asset_partitions=[context.partition_key]
-        ),
-        limit=_HISTORY,
-    )
-    past = []
-    for record in reversed(found.records):
-        rows = record.asset_materialization and record.asset_materialization.metadata.get(
-            metadata.ROWS
-        )
-        if rows and isinstance(rows.value, int):
-            past.append((round(record.timestamp * 1_000_000), rows.value))
-    return past

@@ -27,7 +27,7 @@ from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
 from store import build, commands, events
 from store import manifest as manifests
-from store.config import Settings
+from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
 from store.log import EventLog
@@ -350,6 +350,45 @@ def test_every_tenant_is_built_by_night(settings, default):
         requests = list(schedules.nightly(context))
         assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
         assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult:
+    """The result of asking the check set once."""
+    return ask_check_set(Settings(tmp_path_factory.mktemp("checked")))
+
+
+def ask_check_set(settings: Settings) -> dg.ExecuteInProcessResult:
+    loggers = {"console": progress.logger(lambda event: None)}
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = definitions(settings, loggers=loggers).resolve_job_def("check_recall")
+        return job.execute_in_process({"loggers": {"console": {}}}, instance=instance)
+
+
+def test_recall_answers_the_check_set(checked):
+    (found,) = checked.get_asset_check_evaluations()
+    assert (found.check_name, found.passed, found.blocking) == ("above_the_floor", True, False)
+    assert found.description == "every figure is above its floor"
+    shown = metadata_of(checked, "recall_quality")
+    assert shown["recall@5"] > shown["mrr@10"] > 0.5
+    assert shown["false injections"] == 0.0
+    assert "| zh | 10 |" in shown["figures"]
+    assert "| small talk | 0% |" in shown["figures"]
+    assert "](data:image/png;base64," in shown["plot"]
+
+
+def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
+    choices = Choices(min_confidence=0.0, fusion="rrf")
+    strict = Settings(settings.home, choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("serve.evaluation.quality.LEAST_MRR", 1.01)
+        result = ask_check_set(strict)
+    (found,) = result.get_asset_check_evaluations()
+    assert result.success
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "mrr@10 of the project is" in found.description
+    assert "deserve silence bring something back" in found.description
+    assert not settings.home.exists()
 
 
 def test_prune_leaves_the_newest_runs_and_no_files_of_others(settings):

@@ -9,3 +9,4 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PROJECT, LANGUAGES = "project/", "languages/"  # the workspaces' names begin so
+CROSSING = "English"  # and so the categories of English questions about the others'
