@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from serve.analysis import LEAST_IDF, Analysis, Question
+from serve.query.analysis import LEAST_IDF, Analysis, Question
 from serve.ranking import context
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
 from serve.ranking.topk import best

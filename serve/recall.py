@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from serve import why
-from serve.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.candidates import Candidates, candidates, holding
+from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
+from serve.query.smalltalk import is_smalltalk
 from serve.ranking.confidence import confidence, coverage
 from serve.reader import View
-from serve.smalltalk import is_smalltalk
 from store.embedding import Embedder
 from store.projections.memories import Memory
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.analysis import Analysis, Question
 from serve.candidates import Candidates, Docs, holding
+from serve.query.analysis import Analysis, Question
 from serve.reader import View
 from store.projections.entities import EntityIndex
 from store.projections.memories import Memory

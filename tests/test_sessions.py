@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from serve import people
 from serve.filters import Filter
+from serve.query import people
 from serve.reader import Reader, View
 from serve.recall import Question, recall
 from store import commands, snapshot

@@ -9,8 +9,8 @@ import msgspec
 
 from serve.answers import RecallRequest, answer
 from serve.cli import output
+from serve.query.smalltalk import is_smalltalk
 from serve.reader import Reader
-from serve.smalltalk import is_smalltalk
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from serve import people
 from serve.filters import Filter
+from serve.query import people
 from serve.reader import View
 from store import text
 from store.embedding import Embedder
