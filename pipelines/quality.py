@@ -16,6 +16,7 @@ from pipelines import plots
 from pipelines.failures import classified
 from pipelines.history import past
 from pipelines.metadata import Metadata
+from pipelines.resources import OWNERS
 from serve.evaluation import quality
 from serve.evaluation.quality import Quality
 from store import config
@@ -28,7 +29,7 @@ CHECK = "above_the_floor"
 @dg.asset(
     group_name="quality",
     kinds={"python"},
-    owners=["team:mnemolog"],
+    owners=OWNERS,
     tags={"layer": "quality"},
     check_specs=[
         dg.AssetCheckSpec(

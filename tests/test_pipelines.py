@@ -147,7 +147,8 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
         plain = build.rebuild(other, log, LexicalEmbedder(), NOW)
     published = manifests.current(default)
     assert published.digests == plain.digests
-    assert published.checks == plain.checks
+    assert published.checks[:-1] == plain.checks
+    assert (published.checks[-1].name, published.checks[-1].passed) == ("canaries", True)
 
 
 def test_second_build_takes_over_what_did_not_change(settings, default, instance):
@@ -176,7 +177,9 @@ def test_assets_say_what_was_built_from_what(built):
     assert metadata_of(built, "goals")["inputs"] == {"memories": shown["digest"]}
 
 
-@pytest.mark.parametrize("asset", ["event_log", "memories", "postings", "published_manifest"])
+@pytest.mark.parametrize(
+    "asset", ["event_log", "memories", "postings", "canaries", "published_manifest"]
+)
 def test_assets_show_a_plot(built, asset):
     assert "](data:image/png;base64,iVBORw0KGgo" in metadata_of(built, asset)["plot"]
 
@@ -187,15 +190,17 @@ def test_plots_of_nothing_say_so():
 
 
 def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
-    drawn: list[list[int]] = []
+    drawn: dict[str, list[list[float]]] = {}
     line = plots.line
     monkeypatch.setattr(
-        plots, "line", lambda title, at, ys: drawn.append(ys) or line(title, at, ys)
+        plots,
+        "line",
+        lambda title, at, ys: drawn.setdefault(title, []).append(ys) or line(title, at, ys),
     )
     build_in_process(settings, instance)
     remember(settings, "default", "a third memory of something")
     build_in_process(settings, instance)
-    assert drawn == [[2], [2, 3]]
+    assert drawn["memories in each published manifest"] == [[2], [2, 3]]
 
 
 def test_failing_check_leaves_what_is_served(settings, default, instance):
@@ -222,6 +227,38 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
     refusal = manifests.last_refusal(default)
     assert refusal is not None
     assert refusal.reasons == [f"no_secrets: {failed[0].description}"]
+
+
+def lose_canaries(monkeypatch: pytest.MonkeyPatch, floor: str) -> None:
+    """Put a floor where two canaries that came back are too few."""
+    monkeypatch.setattr("serve.evaluation.canaries.FEWEST", 1)
+    monkeypatch.setattr(f"serve.evaluation.canaries.{floor}", 1.1)
+
+
+def test_build_that_loses_most_canaries_is_not_served(settings, default, monkeypatch):
+    with monkeypatch.context() as patch:
+        lose_canaries(patch, "REFUSED_BELOW")
+        with pytest.raises(BuildRefused, match="canaries: 2 of 2 canaries came back"):
+            run.build(settings, "default", lambda event: None)
+    assert not default.head.exists()
+    refusal = manifests.last_refusal(default)
+    assert refusal is not None
+    assert refusal.reasons == ["canaries: 2 of 2 canaries came back"]
+
+
+def test_build_that_loses_some_canaries_is_served_with_a_warning(
+    settings, default, instance, monkeypatch
+):
+    lose_canaries(monkeypatch, "DOUBTED_BELOW")
+    result = build_in_process(settings, instance)
+    assert result.success
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    found = checks["canaries"]
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    build_in_process(settings, instance)
+    check = manifests.current(default).checks[-1]
+    assert check.passed
+    assert [point[1:] for point in check.metadata["trend"]] == [[2, 2], [2, 2]]
 
 
 def test_refused_step_is_not_tried_again(settings, default, instance):
