@@ -116,6 +116,17 @@ class Reader:
             self._version = version
 
 
+def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
+    """Return one manifest, published or not, to answer from without any tail.
+
+    Raise SnapshotDamaged where recall could not do without what is broken.
+    """
+    snapshots = _open_manifest(tenant, manifest, embedder, [])
+    tail = Tail(snapshots.rows, snapshots.postings, embedder)
+    tail.watermark = manifest.watermark
+    return View(snapshots, tail)
+
+
 def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:
     """Return the newest manifest that can be served, with a notice for all that was set aside."""
     notices: list[str] = []

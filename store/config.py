@@ -58,6 +58,22 @@ class Settings:
         return self.home / "dagster"
 
 
+def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
+    """Return the settings with some changed by hand; raise ConfigError naming what is wrong."""
+    if unknown := sorted(changes.keys() - set(Choices.__struct_fields__)):
+        known = ", ".join(Choices.__struct_fields__)
+        raise ConfigError(f"there is no setting {', '.join(unknown)}: there are {known}")
+    try:
+        return msgspec.convert(msgspec.to_builtins(choices) | changes, Choices, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{', '.join(changes)}: {error}") from error
+
+
+def cache_folder() -> Path:
+    """Return where what can be made again at any time is kept; it may not be there yet."""
+    return Path(platformdirs.user_cache_dir("mnemolog", appauthor=False))
+
+
 def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings as seen from `cwd`; raise ConfigError naming the file and the key."""
     home = Path(
