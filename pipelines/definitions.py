@@ -25,7 +25,7 @@ def definitions(
     """Return everything for one home; `loggers` stand in for Dagster's console output."""
     return dg.Definitions(
         assets=[
-            *assets_of(projections.all_of(embedder(settings.choices.embedder))),
+            *assets_of(projections.all_of(embedder(settings.choices.embedder, settings.home))),
             recall_quality,
         ],
         jobs=[build_memory, check_recall, prune_runs],

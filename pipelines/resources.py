@@ -56,4 +56,4 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
         return build.resume(self._tenant, self._log, self._embedder())
 
     def _embedder(self) -> Embedder:
-        return embedder(self.embedder)
+        return embedder(self.embedder, Path(self.home))

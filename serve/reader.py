@@ -16,6 +16,7 @@ from typing import TypeVar
 from serve.tail import Tail
 from store import manifest as manifests
 from store import projections, snapshot
+from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
@@ -49,6 +50,10 @@ class Snapshots:
     @property
     def watermark(self) -> int:
         return self.manifest.watermark if self.manifest else 0
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.vectors.calibration if self.vectors else Calibration()
 
 
 @dataclass(frozen=True)

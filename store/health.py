@@ -168,7 +168,7 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
     yield from _canaries(manifest)
     yield _tail(settings, manifest, log)
     try:
-        yield from _versions(manifest, embedder(settings.choices.embedder))
+        yield from _versions(manifest, embedder(settings.choices.embedder, settings.home))
     except ConfigError as error:
         yield Finding("error", str(error), "set another `embedder` in config.toml")
 

@@ -123,7 +123,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
         ("apsw", {"store/log.py", "store/log_file.py"}),
         ("sqlite3", set()),
         ("tomllib", {"store/config.py"}),
-        ("litellm", {"pipelines/llm.py", "store/embedding.py"}),
+        ("litellm", {"pipelines/llm.py", "store/embedders/remote.py"}),
         (
             "flask",
             {

@@ -58,7 +58,7 @@ def run(
 
     With a `cache` folder no model is asked for the vector of a text twice, in this run or a later.
     """
-    plain = embedder(choices.embedder)
+    plain = embedder(choices.embedder, home)
     is_slow = not isinstance(plain, LexicalEmbedder)
     cached = CachedEmbedder(plain, cache) if cache is not None and is_slow else None
     model: Embedder = cached or plain
