@@ -23,7 +23,19 @@ from store import config
 from store.config import Choices
 from store.projections import memories
 
-LAYERS = ("vector", "speaker", "before", "after", "question", "session")
+LAYERS = (
+    "vector",
+    "speaker",
+    "question",
+    "before",
+    "after",
+    "session",
+    "session_vector",
+    "statement",
+    "dated",
+    "personal",
+    "rule",
+)
 
 Results = Mapping[str, Result]
 
