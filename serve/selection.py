@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from serve.alike import likeness
-from serve.analysis import Question
+from serve.query.analysis import Question
 from serve.weighing import Values, Weighed
 from store.projections.memories import Memory
 

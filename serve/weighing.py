@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.analysis import Question
 from serve.candidates import Candidates
-from serve.ranking import profile
+from serve.query.analysis import Question
+from serve.ranking import profiles
 from serve.reader import View
 from store.projections.memories import Memory
 
@@ -48,8 +48,8 @@ def weigh(
     """
     weights = question.profiles.weights(question.profile)
     made: Mapping[str, Callable[[], Values]] = {
-        "recency": lambda: profile.recency(_last_used(view, found), _moment(view)),
-        "relevance": lambda: profile.relevance(found.scores),
+        "recency": lambda: profiles.recency(_last_used(view, found), _moment(view)),
+        "relevance": lambda: profiles.relevance(found.scores),
         "importance": lambda: _importance(view, found),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
         "route_fit": lambda: _route_fit(view, found, fitting),
@@ -59,9 +59,9 @@ def weigh(
     if question.profile == "balanced":
         # importance is told from its default, so that saying nothing changes nothing
         priors = signals | {"importance": 2.0 * signals["importance"] - 1.0}
-        scores = profile.with_priors(found.scores, priors, weights)
+        scores = profiles.with_priors(found.scores, priors, weights)
     else:
-        scores = profile.weighted_mean(signals, weights)
+        scores = profiles.weighted_mean(signals, weights)
     return Weighed(np.argsort(-scores, kind="stable"), scores, signals, weights)
 
 
@@ -97,12 +97,12 @@ def _usefulness(view: View, found: Candidates) -> Values:
         return np.zeros(len(found.docs))
     rows = _rows(view, found)
     verdicts = usage.counts("verdicts", rows) / 1_000
-    return profile.usefulness(verdicts, usage.counts("ratings", rows).astype(np.float64))
+    return profiles.usefulness(verdicts, usage.counts("ratings", rows).astype(np.float64))
 
 
 def _route_fit(view: View, found: Candidates, fitting: Mapping[str, float] | None) -> Values:
     if fitting is None:
-        return np.full(len(found.docs), profile.NEUTRAL)
+        return np.full(len(found.docs), profiles.NEUTRAL)
     rows = view.snapshots.rows
     kinds = rows.named("kind", found.docs[found.docs < len(rows)])
     fits = np.zeros(len(found.docs))
