@@ -27,8 +27,8 @@ _SAME_BUT = 0.75
 # what happened once is not made untrue by what happened later
 _HAPPENED = frozenset({"activity", "milestone"})
 
-_UNIT = re.compile(r"[0-9A-Za-z_./:\\@#~%$€£+-]+|[<>=!]+|[?\uff1f\u061f]")
-_IS_VALUE = re.compile(r"[0-9]|\w[_./:\\@#]+\w|[a-z][A-Z]|^--?\w|^[/@#~.]\w|^[<>=!?\uff1f\u061f]")
+_UNIT = re.compile(r"[0-9A-Za-z_./:\\@#~%$€£+-]+|!=|[<>]=?|[?\uff1f\u061f]")
+_IS_VALUE = re.compile(r"[0-9]|\w[_./:\\@#]+\w|[a-z][A-Z]|^--?\w|^[/@#~.]\w|^[<>!?\uff1f\u061f]")
 _IS_NUMBER = re.compile(r"[vV$€£-]?[0-9]")
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _ANY_WORD = re.compile(r"\w+")
@@ -96,12 +96,8 @@ def _of_words(said: str) -> Iterator[tuple[str, bool]]:
             yield from ((term, False) for term in text.terms(chunk))
 
 
-def likeness(one: Memory, other: Memory, asked: str) -> Likeness | None:
-    """Return how two memories are alike; None where they are not. Their order changes nothing.
-
-    Values that `asked` names tell the two apart for this question: to "why does test 12 fail" a
-    note on test 13 is no newer answer.
-    """
+def likeness(one: Memory, other: Memory) -> Likeness | None:
+    """Return how two memories are alike; None where they are not. Their order changes nothing."""
     if one.text_hash == other.text_hash:
         return "same"
     if one.project != other.project or _speaker(one) != _speaker(other):
@@ -116,7 +112,17 @@ def likeness(one: Memory, other: Memory, asked: str) -> Likeness | None:
         return "same" if (a.words or a.marks) and _within(a.words, b.words, _SAME) else None
     if one.kind in _HAPPENED or other.kind in _HAPPENED:
         return None
-    return "other_value" if _is_other_value(a, b, frozenset(gist(asked).marks)) else None
+    return "other_value" if _is_other_value(a, b) else None
+
+
+def names_one(asked: str, alike: Sequence[Memory]) -> bool:
+    """Return whether a question names a value that some of the memories hold and others do not.
+
+    To "why does test 12 fail" a newer note on test 13 is no better answer.
+    """
+    held = [frozenset(gist(_said(memory)).marks) for memory in alike]
+    told_apart = frozenset[str]().union(*held) - held[0].intersection(*held[1:])
+    return not (told_apart - _TURNS - {_NOT}).isdisjoint(gist(asked).marks)
 
 
 def _may_be_alike(one: str, other: str) -> bool:
@@ -146,12 +152,12 @@ def _replaced(older: Memory, newer: Memory) -> bool:
     return same_key or older.superseded_by == newer.id
 
 
-def _is_other_value(a: Gist, b: Gist, asked: frozenset[str]) -> bool:
+def _is_other_value(a: Gist, b: Gist) -> bool:
     """Return whether two texts with other marks say of the same thing another value."""
     ours, theirs = set(a.marks) - set(b.marks), set(b.marks) - set(a.marks)
     is_shared = bool(a.words or set(a.marks) & set(b.marks))
     is_swapped = bool(ours) == bool(theirs) or (ours | theirs) == {_NOT}
-    if not (is_shared and is_swapped) or (ours | theirs) & asked:
+    if not (is_shared and is_swapped):
         return False
     # a name that opens both sentences is what they are about: two functions, two files
     about = [one.marks[0] for one in (a, b) if one.begins_with_mark]

@@ -1,15 +1,16 @@
 """
 Selection: which candidates come back, which were dropped, and why.
 
-Of memories that say the same one comes back with the ids of its copies. Of memories that say the
-same but for a value all come back, the newest first and the others right behind it, marked. What
-the returned ones replaced is their history. Only the best few dozen are read and compared.
+Of memories that say the same one comes back, the newest or the pinned one, with the ids of its
+copies. Of memories that say the same but for a value all come back, the newest first and the others
+right behind it, marked; a question that names one of the values keeps them in the order of their
+scores. Only the best few dozen are read and compared.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from serve.alike import likeness
+from serve.alike import likeness, names_one
 from serve.query.analysis import Question
 from serve.weighing import Values, Weighed
 from store.projections.memories import Memory
@@ -93,7 +94,7 @@ def select(
         (below if sure[place] < question.min_confidence else passed).append(place)
     looked_at = passed[: question.top_k + LOOK_AHEAD]
     groups, left = _grouped(question, zip(looked_at, read(looked_at), strict=True))
-    chosen = [_chosen(entry, group[0]) for group in groups for entry in group]
+    chosen = [one for group in groups for one in _chosen(group)]
     over = {*left, *(one.place for one in chosen[question.top_k :])}
     return Selection(
         tuple(chosen[: question.top_k]),
@@ -102,9 +103,11 @@ def select(
     )
 
 
-def _chosen(entry: _Entry, newest: _Entry) -> Chosen:
-    conflict = None if entry is newest else newest.memory.id
-    return Chosen(entry.place, entry.memory, tuple(entry.copies), conflict)
+def _chosen(group: _Group) -> Iterable[Chosen]:
+    newest = max((entry.memory for entry in group), key=_age)
+    for entry in group:
+        conflict = None if entry.memory is newest else newest.id
+        yield Chosen(entry.place, entry.memory, tuple(entry.copies), conflict)
 
 
 def _grouped(
@@ -119,7 +122,7 @@ def _grouped(
     for place, memory in ranked:
         is_full = sum(map(len, groups)) >= question.top_k
         for group in groups:
-            alike = [likeness(entry.memory, memory, question.text) for entry in group]
+            alike = [likeness(entry.memory, memory) for entry in group]
             if "same" in alike:
                 group[alike.index("same")].fold(place, memory)
                 break
@@ -135,5 +138,6 @@ def _grouped(
             else:
                 groups.append([_Entry(place, memory)])
     for group in groups:
-        group.sort(key=lambda entry: _age(entry.memory), reverse=True)
+        if len(group) > 1 and not names_one(question.text, [entry.memory for entry in group]):
+            group.sort(key=lambda entry: _age(entry.memory), reverse=True)
     return groups, left
