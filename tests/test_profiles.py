@@ -191,6 +191,14 @@ def test_weights_come_from_the_settings_and_the_rest_keeps_its_default(home: Pat
     assert choices.profiles.match == Match()
 
 
+def test_a_weight_may_be_tried_by_its_dotted_name():
+    found = config.changed(Choices(), {"profiles.wal.recency": "0.4", "profile": "wal"})
+    assert found.profiles.wal == Wal(recency=0.4)
+    for wrong in ("profiles.best.recency", "profiles.wal.freshness", "top_k.a", "profile.wal"):
+        with pytest.raises(ConfigError, match=wrong):
+            config.changed(Choices(), {wrong: "1"})
+
+
 @pytest.mark.parametrize(
     ("line", "named"),
     [
