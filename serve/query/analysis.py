@@ -4,7 +4,7 @@ What a question says: its words and their weight, whom and what it names, its ve
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from store import text
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.mentions import Mention, mentions
+from store.profiles import Profile, Profiles
 from store.projections.sessions import by_part
 
 Mode = Literal["auto", "lexical", "vector", "entity"]
@@ -45,6 +46,8 @@ class Question:
     top_k: int
     mode: Mode = "auto"
     fusion: Literal["rrf", "weighted"] = "rrf"
+    profile: Profile = "balanced"
+    profiles: Profiles = field(default_factory=Profiles)
     min_confidence: float = 0.0
     explain: bool = False
 
