@@ -29,7 +29,10 @@ from store.tenant import checked_project
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `POST /v1/recall` takes; what is left out comes from the settings."""
+    """What `POST /v1/recall` takes; what is left out comes from the settings.
+
+    `as_of` is a moment, or the position of an event in the log and stands for when that happened.
+    """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
     tenant: str | None = None
@@ -42,6 +45,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     since: datetime | None = None
     until: datetime | None = None
     active_only: bool = True
+    as_of: datetime | Annotated[int, msgspec.Meta(ge=1)] | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     explain: bool = False
     touch: bool = True
@@ -67,6 +71,7 @@ def answer(
             since=since,
             until=until,
             active_only=asked.active_only,
+            as_of=moment_of(reader, asked.as_of),
         ),
         top_k=asked.top_k or choices.top_k,
         mode=asked.mode,
@@ -81,6 +86,11 @@ def answer(
     took_us = round((time.perf_counter() - began) * 1e6)
     receipt = _receipt(asked, found, took_us, now) if asked.touch else None
     return _payload(found, took_us), receipt
+
+
+def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
+    """Return the microseconds of a moment or of an event in the log; raise InvalidInput."""
+    return reader.moment_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
 
 
 def _payload(found: Answer, took_us: int) -> dict[str, Any]:
@@ -138,6 +148,7 @@ def short(memory: Memory) -> dict[str, Any]:
         "pinned": memory.pinned,
         "state": memory.state,
         "superseded_by": memory.superseded_by,
+        "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,
     }
     always = ("id", "text", "kind", "project", "at")
     unsaid = {"state": "active"}

@@ -17,7 +17,7 @@ from serve.tail import Tail
 from store import manifest as manifests
 from store import projections, snapshot
 from store.embedding import Embedder
-from store.errors import NoManifest, SnapshotDamaged
+from store.errors import InvalidInput, NoManifest, SnapshotDamaged
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import Projection, Tables
@@ -79,6 +79,12 @@ class Reader:
         with self._lock:
             self._catch_up(self._view.tail)
             yield self._view
+
+    def moment_of(self, seq: int) -> int:
+        """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
+        for event in self._log.read(seq - 1, min(seq, head := self._log.head())):
+            return event.at
+        raise InvalidInput(f"the log has no event {seq}: its newest is {head}")
 
     def poll(self) -> bool:
         """Open a newly published manifest, if there is one; return whether it did.

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import output, session
+from serve.cli import moments, output, session
 from serve.cli.session import Session
 from store.events import MEMORY_KINDS
 from store.tenant import checked_project
 
 if TYPE_CHECKING:
+    from serve.filters import Filter
     from serve.reader import View
     from store.projections.memories import Memory
 
@@ -84,6 +85,7 @@ def _show(found: dict[str, Any]) -> None:
     "--state", type=click.Choice(_STATES), default="active", help="In this state; else active."
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
+@click.option("--as-of", help="Those that held then: 2026-11-20, 7d, or @1234 of the log.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, help="How many at most; else 20."
 )
@@ -96,6 +98,7 @@ def list_(
     project: str | None,
     state: str,
     tags: tuple[str, ...],
+    as_of: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -103,14 +106,20 @@ def list_(
     settings = session_.settings()
     if project is not None:
         checked_project(project)
+    if as_of is not None and state != "active":
+        raise click.UsageError("--as-of lists what was active then: leave --state out")
+    at = session.now()
+    then = moments.point(as_of, at) if as_of else None
     with session.open_log(settings) as log:
-        from serve.answers import short
+        from serve.answers import moment_of, short
+        from serve.filters import Filter
         from serve.reader import Reader
         from store.embedding import embedder
 
         reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
         with reader.view() as view:
-            found = _newest(view, kinds, project, state, tags, limit)
+            asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
+            found = _newest(view, asked, state, limit)
         if as_json:
             shown = [
                 _without_words(short(one)) if state == "forgotten" else short(one) for one in found
@@ -138,22 +147,12 @@ def _end(project: str) -> str:
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
 
 
-def _newest(
-    view: "View",
-    kinds: tuple[str, ...],
-    project: str | None,
-    state: str,
-    tags: tuple[str, ...],
-    limit: int,
-) -> "list[Memory]":
+def _newest(view: "View", asked: "Filter", state: str, limit: int) -> "list[Memory]":
     """Return the newest memories that pass, the snapshot's and the tail's together."""
     import numpy as np
 
-    from serve.filters import Filter
     from store.projections.memories import ACTIVE
 
-    # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
-    asked = Filter(session.now(), project, kinds, (), tags)
     rows = view.snapshots.rows
     mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
     mask[list(view.tail.hidden)] = False
@@ -162,9 +161,13 @@ def _newest(
     newest = documents[order[: limit if state == ACTIVE else None]]
     found = rows.take([int(document) for document in newest])
     found += [memory for slot, memory in enumerate(view.tail.memories) if view.tail.live(slot)]
-    passed = [one for one in found if one.state == state and asked.accepts(_as_active(one, state))]
+    passed = [one for one in found if _is_wanted(one, asked, state)]
     return sorted(passed, key=lambda one: (-one.created_at, -one.seq))[:limit]
 
 
-def _as_active(memory: "Memory", state: str) -> "Memory":
-    return memory if state == "active" else replace(memory, state="active", expires_at=None)
+def _is_wanted(memory: "Memory", asked: "Filter", state: str) -> bool:
+    if state == "active":
+        return asked.accepts(memory)
+    # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
+    active = replace(memory, state="active", expires_at=None)
+    return memory.state == state and asked.accepts(active)
