@@ -11,6 +11,7 @@ import msgspec
 from serve.filters import Filter
 from serve.reader import Reader
 from serve.recall import Answer, Question, recall
+from serve.rules import role
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
@@ -97,7 +98,7 @@ def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "hits": [
             short(hit.memory)
-            | {"score": hit.score, "confidence": hit.confidence}
+            | {"role": role(hit.memory), "score": hit.score, "confidence": hit.confidence}
             | ({"why": hit.why} if hit.why is not None else {})
             for hit in found.hits
         ],

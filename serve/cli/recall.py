@@ -169,7 +169,8 @@ def _show(
         sure = f"{hit['confidence']:.0%}"
         id_ = output.short_id(log, hit["id"])
         until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
-        output.say(f"{rank:2}. {hit['kind']}  {hit['at'][:10]}{until}{project}  {sure}  {id_}")
+        kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
+        output.say(f"{rank:2}. {kind}  {hit['at'][:10]}{until}{project}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
         if "why" in hit:
