@@ -25,7 +25,7 @@ from store.events import (
     new_id,
 )
 from store.events import Hit as ReceiptHit
-from store.projections.memories import Edge, Memory
+from store.projections.memories import FORGOTTEN, Edge, Memory
 from store.tenant import checked_project
 
 
@@ -158,6 +158,14 @@ def short(memory: Memory) -> dict[str, Any]:
         for name, value in shown.items()
         if name in always or (value and unsaid.get(name) != value)
     }
+
+
+def seen(memory: Memory) -> dict[str, Any]:
+    """Return a memory as `short` does; a forgotten one as its tombstone, without what it said."""
+    found = short(memory)
+    if memory.state != FORGOTTEN:
+        return found
+    return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
 
 
 def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from serve.tail import Tail
 from store import manifest as manifests
 from store import projections, snapshot
@@ -23,7 +25,8 @@ from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.projections import postings
 from store.projections.entities import EntityIndex
-from store.projections.memory_rows import MemoryRows
+from store.projections.memories import Memory
+from store.projections.memory_rows import Mask, MemoryRows
 from store.projections.postings import PostingsIndex
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
@@ -57,6 +60,11 @@ class View:
 
     snapshots: Snapshots
     tail: Tail
+
+    def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
+        """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
+        rows = np.setdiff1d(np.flatnonzero(mask), list(self.tail.hidden))
+        return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
 
 
 class Reader:

@@ -12,6 +12,7 @@ import click
 from serve.cli import (
     changes,
     evaluate,
+    history,
     imports,
     memories,
     processes,
@@ -64,6 +65,7 @@ for _command in (
     recall.why,
     memories.show,
     memories.list_,
+    history.history,
     changes.forget,
     changes.restore,
     changes.pin,

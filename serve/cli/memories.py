@@ -28,7 +28,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     """Show all there is of a memory and its history. The first letters of its ID suffice."""
     settings = session_.settings()
     with session.open_log(settings) as log:
-        from serve.answers import short, whole
+        from serve.answers import seen, whole
         from serve.reader import Reader
         from store.commands import resolve
         from store.embedding import embedder
@@ -39,18 +39,13 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
             memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
         assert memory is not None  # the log named it, and the view holds all the log holds
         if memory.state == "forgotten":
-            found = _without_words(short(memory))
+            found = seen(memory)
         else:
             found = whole(memory, edges, log.about(wanted))
     if as_json:
         output.emit(found)
     else:
         _show(found)
-
-
-def _without_words(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a forgotten memory as its tombstone: that it was, not what it said."""
-    return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -111,7 +106,7 @@ def list_(
     at = session.now()
     then = moments.point(as_of, at) if as_of else None
     with session.open_log(settings) as log:
-        from serve.answers import moment_of, short
+        from serve.answers import moment_of, seen
         from serve.filters import Filter
         from serve.reader import Reader
         from store.embedding import embedder
@@ -121,10 +116,7 @@ def list_(
             asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
             found = _newest(view, asked, state, limit)
         if as_json:
-            shown = [
-                _without_words(short(one)) if state == "forgotten" else short(one) for one in found
-            ]
-            output.emit({"memories": shown})
+            output.emit({"memories": [seen(one) for one in found]})
             return
         rows = [
             (
@@ -132,9 +124,9 @@ def list_(
                 one["kind"],
                 one["at"][:10],
                 _end(one["project"] or ""),
-                _FORGOTTEN if state == "forgotten" else output.one_line(one["text"], 200),
+                output.one_line(one["text"], 200) or _FORGOTTEN,
             )
-            for one in map(short, found)
+            for one in map(seen, found)
         ]
     if rows:
         output.table(("id", "kind", "date", "project", "text"), rows)
@@ -160,7 +152,7 @@ def _newest(view: "View", asked: "Filter", state: str, limit: int) -> "list[Memo
     order = np.lexsort((-documents, -rows.created_at[documents]))
     newest = documents[order[: limit if state == ACTIVE else None]]
     found = rows.take([int(document) for document in newest])
-    found += [memory for slot, memory in enumerate(view.tail.memories) if view.tail.live(slot)]
+    found += view.tail.current()
     passed = [one for one in found if _is_wanted(one, asked, state)]
     return sorted(passed, key=lambda one: (-one.created_at, -one.seq))[:limit]
 
