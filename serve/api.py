@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from flask import Blueprint, Response, request
 
-from serve import history
+from serve import history, overview
 from serve.answers import RecallRequest, answer, seen, whole
+from serve.filters import Filter
 from serve.tenants import OpenTenant, OpenTenants
 from store import commands
 from store.commands import Draft
@@ -94,6 +95,14 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
         if not found:
             raise NotFound(f"no memory has the key {key!r}")
         return _json({"key": key, "memories": [history.shown(one) for one in found]})
+
+    @routes.get("/v1/overview")
+    def overview_of() -> Response:
+        project = request.args.get("project")
+        asked = Filter(clock(), checked_project(project) if project else None)
+        question = overview.about(request.args.get("topic", ""), asked, choices)
+        with named(request.args.get("tenant")).reader.view() as view:
+            return _json(overview.shown(overview.overview(view, question, tenants.embedder)))
 
     return routes
 

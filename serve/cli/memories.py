@@ -1,7 +1,6 @@
 """`mnemolog show` and `list`: look at memories without asking a question."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -9,11 +8,6 @@ from serve.cli import moments, output, session
 from serve.cli.session import Session
 from store.events import MEMORY_KINDS
 from store.tenant import checked_project
-
-if TYPE_CHECKING:
-    from serve.filters import Filter
-    from serve.reader import View
-    from store.projections.memories import Memory
 
 _STATES = ("active", "archived", "superseded", "forgotten")
 _FORGOTTEN = "(forgotten)"
@@ -108,13 +102,14 @@ def list_(
     with session.open_log(settings) as log:
         from serve.answers import moment_of, seen
         from serve.filters import Filter
+        from serve.newest import newest
         from serve.reader import Reader
         from store.embedding import embedder
 
         reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
         with reader.view() as view:
             asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
-            found = _newest(view, asked, state, limit)
+            found = newest(view, asked, limit, state)
         if as_json:
             output.emit({"memories": [seen(one) for one in found]})
             return
@@ -137,29 +132,3 @@ def list_(
 def _end(project: str) -> str:
     """Return a project's name, or its telling end where it is long."""
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
-
-
-def _newest(view: "View", asked: "Filter", state: str, limit: int) -> "list[Memory]":
-    """Return the newest memories that pass, the snapshot's and the tail's together."""
-    import numpy as np
-
-    from store.projections.memories import ACTIVE
-
-    rows = view.snapshots.rows
-    mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
-    mask[list(view.tail.hidden)] = False
-    documents = np.flatnonzero(mask)
-    order = np.lexsort((-documents, -rows.created_at[documents]))
-    newest = documents[order[: limit if state == ACTIVE else None]]
-    found = rows.take([int(document) for document in newest])
-    found += view.tail.current()
-    passed = [one for one in found if _is_wanted(one, asked, state)]
-    return sorted(passed, key=lambda one: (-one.created_at, -one.seq))[:limit]
-
-
-def _is_wanted(memory: "Memory", asked: "Filter", state: str) -> bool:
-    if state == "active":
-        return asked.accepts(memory)
-    # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
-    active = replace(memory, state="active", expires_at=None)
-    return memory.state == state and asked.accepts(active)
