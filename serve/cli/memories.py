@@ -28,7 +28,9 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
         from store.embedding import embedder
 
         wanted = resolve(log, id_)
-        reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
+        reader = Reader(
+            session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
+        )
         with reader.view() as view:
             memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
         assert memory is not None  # the log named it, and the view holds all the log holds
@@ -106,7 +108,9 @@ def list_(
         from serve.reader import Reader
         from store.embedding import embedder
 
-        reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
+        reader = Reader(
+            session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
+        )
         with reader.view() as view:
             asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
             found = newest(view, asked, limit, state)
