@@ -28,6 +28,8 @@ from store.events import Hit as ReceiptHit
 from store.projections.memories import FORGOTTEN, Edge, Memory
 from store.tenant import checked_project
 
+Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
+
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `POST /v1/recall` takes; what is left out comes from the settings.
@@ -46,7 +48,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     since: datetime | None = None
     until: datetime | None = None
     active_only: bool = True
-    as_of: datetime | Annotated[int, msgspec.Meta(ge=1)] | None = None
+    as_of: datetime | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     explain: bool = False
     touch: bool = True

@@ -95,9 +95,10 @@ class Reader:
 
     def moment_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
-        for event in self._log.read(seq - 1, min(seq, head := self._log.head())):
-            return event.at
-        raise InvalidInput(f"the log has no event {seq}: its newest is {head}")
+        found = next(self._log.read(seq - 1, seq), None)
+        if found is None:
+            raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
+        return found.at
 
     def poll(self) -> bool:
         """Open a newly published manifest, if there is one; return whether it did.

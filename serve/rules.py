@@ -8,15 +8,13 @@ agent makes one: text that a tool or the web brought is never more than a fact, 
 from typing import Literal
 
 from store.projections.memories import ACTIVE, Memory
+from store.traits import MAY_RULE, RULE_KINDS
 
 Role = Literal["rule", "fact"]
-
-RULE_KINDS = frozenset({"lesson", "antipattern", "preference"})
-RULE_MAKERS = frozenset({"user", "agent"})  # whose word may bind
 
 
 def role(memory: Memory) -> Role:
     """Return what a memory is to the one who reads it; one that holds no longer binds nobody."""
     kind = memory.insight_type if memory.kind == "insight" else memory.kind
-    binds = kind in RULE_KINDS and memory.trust in RULE_MAKERS and memory.state == ACTIVE
+    binds = kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
     return "rule" if binds else "fact"
