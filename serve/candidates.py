@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from serve import layers
 from serve.query.analysis import LEAST_IDF, Analysis, Question
 from serve.ranking import context
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
@@ -66,7 +67,9 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
         evidence: dict[str, Values] = {}
         docs, fused = reciprocal_rank(list(channels.values()))
     else:
-        docs = _union(view, channels, sessions, mask)
+        layered = layers.evidence(view, question, analysis, mask)
+        entering = layers.entering(view, question, layered, channels.get("lexical"), mask)
+        docs = np.union1d(_union(view, channels, sessions, mask), entering)
         evidence = {
             name: _share(name, scores[name][docs], one)
             for name, one in channels.items()
@@ -76,7 +79,8 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
             evidence["speaker"] = _said_by(view, analysis.people, docs)
         if sessions is not None and analysis.topic:
             evidence |= _context(view, sessions, analysis, topic, docs, mask)
-        docs, fused, order = weighted_sum(docs, evidence, WEIGHTS)
+        evidence |= {name: values[docs] for name, values in layered.items()}
+        docs, fused, order = weighted_sum(docs, evidence, WEIGHTS | layers.WEIGHTS)
         evidence = {name: values[order] for name, values in evidence.items()}
     cosines = scores["vector"][docs] if "vector" in scores else np.zeros(len(docs), np.float32)
     return Candidates(

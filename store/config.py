@@ -19,6 +19,9 @@ import platformdirs
 from store import tenant
 from store.errors import ConfigError
 
+# what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
+Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates"]
+
 PROJECT_FILE = ".mnemolog.toml"
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion"})
 
@@ -33,6 +36,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fusion: Literal["rrf", "weighted"] = "weighted"
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.38
+    layers: tuple[Layer, ...] = ()
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
 
@@ -102,7 +106,14 @@ def _project_file(path: Path) -> dict[str, Any]:
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     names = Choices.__struct_fields__
     return {
-        name: value
+        name: written(name, value)
         for name in names
         if (value := environ.get(f"MNEMOLOG_{name.upper()}")) is not None
     }
+
+
+def written(name: str, value: str) -> str | list[str]:
+    """Return a setting's value as a variable or an option has it: a list is split at commas."""
+    if not isinstance(getattr(Choices(), name, None), tuple):
+        return value
+    return [one for part in value.split(",") if (one := part.strip())]

@@ -12,6 +12,7 @@ import msgspec
 
 from serve.cli import output
 from serve.cli.session import Session
+from store import config
 from store.config import Choices
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _changed(choices: Choices, changes: tuple[str, ...]) -> Choices:
         name, equals, value = change.partition("=")
         if not equals:
             raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
-        given[name] = value
+        given[name] = config.written(name, value)
     return msgspec.convert(given, Choices, strict=False)
 
 

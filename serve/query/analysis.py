@@ -19,6 +19,7 @@ from serve.query.mode import TaskMode, task_mode
 from serve.query.smalltalk import is_smalltalk
 from serve.reader import View
 from store import text
+from store.config import Layer
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import isoformat
@@ -50,6 +51,7 @@ class Question:
     fusion: Literal["rrf", "weighted"] = "rrf"
     min_confidence: float = 0.0
     explain: bool = False
+    layers: tuple[Layer, ...] = ()
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
