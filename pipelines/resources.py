@@ -20,6 +20,8 @@ from store.log import EventLog
 from store.tenant import Tenant, existing
 
 TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
+GROUP = "memory"  # the assets of a build
+OWNERS = ["team:mnemolog"]
 LOCK_WAIT_S = 60.0
 PARTITION = "dagster/partition"  # the tag of a run that names its tenant
 
@@ -54,4 +56,4 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
         return build.resume(self._tenant, self._log, self._embedder())
 
     def _embedder(self) -> Embedder:
-        return embedder(self.embedder)
+        return embedder(self.embedder, Path(self.home))

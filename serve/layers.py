@@ -57,7 +57,7 @@ def entering(
     view: View,
     question: Question,
     found: Mapping[str, Values],
-    lexical: Ranking | None,
+    channels: Mapping[str, Ranking],
     mask: Mask,
 ) -> Docs:
     """Return the documents that the layers add to the candidates: their best, and siblings.
@@ -67,8 +67,8 @@ def entering(
     """
     added = [best(values.astype(np.float32), mask, ENTERING) for values in found.values()]
     sessions, rows = view.snapshots.sessions, view.snapshots.rows
-    if "siblings" in question.layers and sessions is not None and lexical is not None:
-        first = lexical.docs[:FROM_BEST]
+    if "siblings" in question.layers and sessions is not None and "lexical" in channels:
+        first = channels["lexical"].docs[:FROM_BEST]
         beside = siblings(first[first < len(rows)], sessions.session, rows.created_at)
         added.append(beside[mask[beside]])
     return np.concatenate([np.empty(0, np.int64), *added])

@@ -15,7 +15,7 @@ from serve import why
 from serve.candidates import Candidates, candidates, holding
 from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.query.smalltalk import is_smalltalk
-from serve.ranking.confidence import confidence, coverage
+from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
 from store.embedding import Embedder
 from store.projections.memories import Memory
@@ -86,15 +86,31 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
 
     What the turn before it asked counts as its own: an answer does not say it again.
     """
-    weights = np.fromiter(analysis.weights.values(), np.float64, len(analysis.weights))
+    weights, unknown = _heard_of(view, analysis)
     matched = np.zeros((len(weights), len(found.docs)), np.bool_)
     answers = np.flatnonzero(found.questions >= 0)
     for number, term in enumerate(analysis.weights):
         matched[number] = holding(view, term, found.docs)
         matched[number, answers] |= holding(view, term, found.questions[answers])
     covered = coverage(matched, weights)
-    sure = confidence(covered, found.cosines.astype(np.float64), matched.sum(axis=0))
+    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
+    near = found.nearness.astype(np.float64)
+    sure = confidence(model, near, covered, matched.sum(axis=0), unknown)
     return np.round(sure, 4), covered  # what is shown is what is held to the bar
+
+
+def _heard_of(view: View, analysis: Analysis) -> tuple[Values, float]:
+    """Return the weight of each different word, and the share of it that no memory holds.
+
+    A word that is missing says the less, the less of the language the memory has seen so far.
+    """
+    known = np.array([view.tail.knows(term) for term in analysis.weights], np.bool_)
+    weights = np.fromiter(analysis.weights.values(), np.float64, len(known))
+    if not known.any():
+        return weights, 1.0
+    seen = view.tail.sample_coverage
+    weights = np.where(known, weights, weights * seen)
+    return weights, seen * float(weights[~known].sum() / weights.sum())
 
 
 def _select(

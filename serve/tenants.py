@@ -54,7 +54,7 @@ class OpenTenants:
 
     def __init__(self, settings: Settings, build: Builder | None = None) -> None:
         self.settings = settings
-        self.embedder: Embedder = embedder(settings.choices.embedder)
+        self.embedder: Embedder = embedder(settings.choices.embedder, settings.home)
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
         self._asked_at = time.monotonic()

@@ -36,7 +36,7 @@ def of_hit(
         "words": _held(view, analysis, doc),
         "question_words": _held(view, analysis, candidates.questions[place : place + 1]),
         "coverage": round(covered, 4),
-        "cosine": round(float(candidates.cosines[place]), 4),
+        "nearness": round(float(candidates.nearness[place]), 4),
         "fresh": int(doc[0]) >= len(view.snapshots.rows),
     }
 

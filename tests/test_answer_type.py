@@ -10,12 +10,13 @@ from serve.query.answer_type import answer_type
     [
         ("when", "When did we switch to Postgres?"),
         ("when", "what day does the sale begin"),
+        ("when", "In which month's report was it"),
         ("who", "Who approved the schema?"),
         ("who", "In the retro, whose idea was it"),
         ("where", "Can you tell me where the config lives?"),
         ("where", "When I run the tests I get an error, where does it come from?"),
         ("how_many", "How many endpoints has the API?"),
-        ("how_many", "how long does a build take"),
+        ("how_long", "how long does a build take"),
         ("why", "why is the queue slow"),
         ("why", "How come the cache is empty"),
         ("how", "how do I run one test"),
@@ -39,6 +40,7 @@ def test_english(kind: str | None, text: str):
     [
         ("de", "when", "Wann haben wir das eingeführt?"),
         ("de", "how_many", "wie viele Tests gibt es"),
+        ("de", "how_long", "Wie lange dauert es"),
         ("de", "what", "Was war der Grund?"),
         ("fr", "why", "Pourquoi le serveur est-il lent ?"),
         ("fr", "how_many", "combien de tests"),

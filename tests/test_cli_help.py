@@ -64,7 +64,18 @@ def test_the_group_lists_what_there_is_and_how_to_complete_it():
     text = help_of()
     for name in (
         *("init", "record", "import", "export", "build", "recall", "why", "show", "list", "forget"),
-        *("restore", "pin", "goal", "serve", "ui", "status", "verify", "doctor", "eval"),
+        *(
+            "restore",
+            "pin",
+            "goal",
+            "serve",
+            "ui",
+            "status",
+            "verify",
+            "doctor",
+            "eval",
+            "canaries",
+        ),
     ):
         assert f"\n  {name} " in text
     assert "_MNEMOLOG_COMPLETE" in text

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.embedding import MAX_CHARACTERS, LexicalEmbedder, embedder
+from store.embedders.lexical import MAX_CHARACTERS
+from store.embedding import LexicalEmbedder, embedder
 from store.errors import ConfigError
 
 

@@ -9,6 +9,7 @@ from serve.query.language import language
     ("code", "text"),
     [
         ("en", "where is the config of the server"),
+        ("en", "when is Ana's son's birthday"),
         ("de", "wo liegt die Konfiguration des Servers"),
         ("nl", "waar staat de configuratie van het systeem"),
         ("fr", "où est la configuration du serveur"),

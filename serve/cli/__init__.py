@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 
 from serve.cli import (
+    canaries,
     changes,
     evaluate,
     imports,
@@ -76,5 +77,6 @@ for _command in (
     upkeep.verify,
     upkeep.doctor,
     evaluate.evaluate,
+    canaries.canaries_command,
 ):
     main.add_command(_command)

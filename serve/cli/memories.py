@@ -33,7 +33,9 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
         from store.embedding import embedder
 
         wanted = resolve(log, id_)
-        reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
+        reader = Reader(
+            session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
+        )
         with reader.view() as view:
             memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
         assert memory is not None  # the log named it, and the view holds all the log holds
@@ -108,7 +110,9 @@ def list_(
         from serve.reader import Reader
         from store.embedding import embedder
 
-        reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
+        reader = Reader(
+            session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
+        )
         with reader.view() as view:
             found = _newest(view, kinds, project, state, tags, limit)
         if as_json:

@@ -46,7 +46,7 @@ def verify(context: click.Context, as_json: bool) -> None:
     tenant = session.chosen(settings)
     with session.open_log(settings) as log:
         progress = (lambda what: None) if as_json else (lambda what: output.note(f"... {what}"))
-        model = embedder(settings.choices.embedder)
+        model = embedder(settings.choices.embedder, settings.home)
         report = verified(tenant, log, model, on_progress=progress)
     if as_json:
         output.emit({"ok": report.ok, **_fields(report)})

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 AnswerType = Literal[
-    "when", "who", "where", "how_many", "why", "how", "what", "yes_no", "list", "code"
+    "when", "how_long", "who", "where", "how_many", "why", "how", "what", "yes_no", "list", "code"
 ]
 
 # by language: each answer type, then the words that ask for it
@@ -56,9 +56,7 @@ _QUESTION_WORDS = {
     for language, asking in _ASKING.items()
 }
 # what a question word becomes by the word after it; "what build command" has one between
-_AMOUNTS = frozenset(
-    "many much often long old far big large viele viel oft lange groß alt hoch".split()
-)
+_AMOUNTS = frozenset("many much often old far big large viele viel oft groß alt hoch".split())
 _TIMES = frozenset("date day time year month week tag datum jahr monat jour date année año".split())
 _CODE = frozenset(
     """command commands function functions method methods class classes file files path paths flag
@@ -78,7 +76,7 @@ _LIST = re.compile(
     r"|\b(?:what|which) (?:are )?(?:all|every)\b|^(?:nenne?|zeige?)(?: mir| uns)? alle\b|^liste\b"
     r"|\btou(?:s|tes) les\b|\btod[oa]s l[oa]s\b"
 )
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-](?!s\b)[^\W\d_]+)*")  # without a possessive's s
 
 
 def answer_type(text: str, language: str | None = "en") -> AnswerType | None:
@@ -109,6 +107,8 @@ def _refined(kind: AnswerType, following: Sequence[str]) -> AnswerType:
     first = following[0] if following else ""
     if kind == "how" and first in _AMOUNTS:
         return "how_many"
+    if kind == "how" and first in ("long", "lange"):
+        return "how_long"
     if kind == "what" and first in _TIMES:
         return "when"
     if kind == "what" and not _CODE.isdisjoint(following):

@@ -26,7 +26,7 @@ _COMMON = {
     "fr": """le la les un une des du de et en est sont était qui que quoi quand où pourquoi comment
         quel quelle quels quelles avons avez nous vous je il elle on avec sur pour par pas dans au
         aux ce cette notre nos dernière dernier semaine hier aujourd combien fait été qu il
-        s jours mois""",
+        jours mois trois passé""",
     "es": """el la los las un una de del y en es son fue era qué que quién cuándo dónde por cómo
         cuál cuáles cuántos hemos nosotros yo con para no se lo su nuestro nuestra pasada pasado
         semana ayer hoy está hay cuando como donde hace días meses""",

@@ -4,16 +4,18 @@ vectors: every text's embedding, keyed by the text's hash and the model's id.
 `vectors` is the Lance table the jobs query, one float row for each distinct text, in the order of
 its hash; a text that was embedded before by the same model is never embedded again. `rows` is what
 the server maps: one int8 row for each memory, in the order of memories, with the scale that gives
-the float back. Rows of forgotten memories are zero.
+the float back. Rows of forgotten memories are zero. `calibration` says what a cosine of the model
+is worth.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.embedders.calibration import Calibration, calibrate
 from store.embedding import Embedder, Matrix
 from store.errors import EmbedderError
 from store.projection import Inputs, Previous, Projection, Tables
@@ -29,6 +31,10 @@ _BATCH = 1_000  # texts a call of the embedder
 
 Bytes = npt.NDArray[np.int8]
 
+CALIBRATION = pa.schema(
+    [("unrelated", pa.float64()), ("related", pa.float64()), ("knows_meaning", pa.bool_())]
+)
+
 
 def projection(embedder: Embedder) -> Projection:
     """Return the vectors projection of one model; another model is another version."""
@@ -42,12 +48,13 @@ def projection(embedder: Embedder) -> Projection:
         return {
             "vectors": _table(schemas["vectors"], hashes, embedder.model, vectors),
             "rows": _rows(schemas["rows"], table, hashes, vectors),
+            "calibration": pa.Table.from_pylist([_calibration(embedder, previous)], CALIBRATION),
         }
 
     schemas = _schemas(embedder.dimension)
     return Projection(
         name="vectors",
-        version=f"1/{embedder.model}/{embedder.dimension}",
+        version=f"2/{embedder.model}/{embedder.dimension}",
         inputs=("memories",),
         schemas=schemas,
         build=build,
@@ -72,7 +79,15 @@ def _schemas(dimension: int) -> dict[str, pa.Schema]:
             ]
         ),
         "rows": pa.schema([("vector", pa.list_(pa.int8(), dimension)), ("scale", pa.float32())]),
+        "calibration": CALIBRATION,
     }
+
+
+def _calibration(embedder: Embedder, previous: Previous | None) -> dict[str, object]:
+    if previous is not None:  # another model is another version, and has no previous
+        (found,) = previous.tables["calibration"].to_pylist()
+        return dict(found)
+    return asdict(calibrate(embedder.embed))
 
 
 def _distinct_texts(table: pa.Table) -> dict[bytes, str]:
@@ -155,16 +170,18 @@ class VectorRows:
 
     rows: Bytes
     scale: npt.NDArray[np.float32]
+    calibration: Calibration
 
     @classmethod
     def open(cls, tables: Tables) -> "VectorRows":
         table = tables["rows"]
         column = table.column("vector")
         width = column.type.list_size
+        calibration = Calibration(**tables["calibration"].to_pylist()[0])
         if not table.num_rows:
-            return cls(np.empty((0, width), np.int8), np.empty(0, np.float32))
+            return cls(np.empty((0, width), np.int8), np.empty(0, np.float32), calibration)
         flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
-        return cls(flat.reshape(-1, width), view(table, "scale"))
+        return cls(flat.reshape(-1, width), view(table, "scale"), calibration)
 
     def cosines(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the cosine of a unit query with every row, [rows], to about 0.01."""

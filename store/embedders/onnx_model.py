@@ -1,0 +1,221 @@
+"""
+A sentence model on this machine: onnxruntime and its tokenizer, nothing else.
+
+One text a run, never padded: so the same text gives the same vector, bit for bit, whatever it is
+embedded with, and a build that embeds one new text equals one that embeds them all. Measured, that
+is no slower on one thread than batches of texts of one length, and nothing is spent on padding.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from store.embedders import bert_graph, folders
+from store.errors import EmbedderError
+from store.files import replace_file
+
+FILES = ("model.onnx", "onnx/model.onnx", bert_graph.WEIGHTS)  # of a folder, the first there is
+_MOST_TOKENS = 512  # where the folder does not say
+_SETTINGS = ("tokenizer.json", "config.json", "1_Pooling/config.json", "sentence_bert_config.json")
+
+Matrix = npt.NDArray[np.float32]
+
+
+class _Config(msgspec.Struct, frozen=True):
+    hidden_size: int = 0
+    max_position_embeddings: int = _MOST_TOKENS
+
+
+class _Sentences(msgspec.Struct, frozen=True):
+    max_seq_length: int | None = None
+
+
+class _Pooling(msgspec.Struct, frozen=True):
+    pooling_mode_cls_token: bool = False
+    pooling_mode_mean_tokens: bool = False
+    pooling_mode_max_tokens: bool = False
+    pooling_mode_mean_sqrt_len_tokens: bool = False
+    pooling_mode_lasttoken: bool = False
+
+
+class OnnxEmbedder:
+    """A model's folder; the model itself is loaded when the first text is embedded."""
+
+    is_cheap = False  # some milliseconds a text
+
+    def __init__(self, named: str, cache: Path | None = None) -> None:
+        """`cache` keeps the graphs made for folders that ship none. Raise EmbedderError."""
+        self._folder = folders.folder(named, FILES)
+        self._weights = _weights(self._folder)
+        self._cache = cache
+        config = _read(self._folder / "config.json", _Config)
+        self._tokens = (
+            _read(self._folder / "sentence_bert_config.json", _Sentences).max_seq_length
+            or config.max_position_embeddings
+        )
+        self._by_first = _takes_first(_read(self._folder / "1_Pooling/config.json", _Pooling))
+        settings = [self._folder / name for name in _SETTINGS]
+        digest = folders.digest(self._weights, settings)
+        self.model = f"onnx-1/{Path(named).name}-{digest}"
+        self._digest = digest
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+        self.dimension = config.hidden_size or self._load().dimension
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors [n, dimension]; of a long text the first tokens count."""
+        loaded = self._load()
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in enumerate(texts):
+            if text.strip():
+                vectors[row] = loaded.vector(text, by_first=self._by_first)
+        return vectors
+
+    def _load(self) -> "_Loaded":
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load(self._folder, self._weights, self._graph, self._tokens)
+            return self._loaded
+
+    def _graph(self) -> bytes:
+        """Return the graph over a folder's bare weights, made once and kept."""
+        kept = (
+            None
+            if self._cache is None
+            else self._cache / f"bert-{bert_graph.VERSION}-{self._digest}.onnx"
+        )
+        if kept is not None and kept.is_file():
+            return kept.read_bytes()
+        made = bert_graph.graph(self._folder)
+        if kept is not None:
+            replace_file(kept, made)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A session with its tokenizer, and what the session takes and gives."""
+
+    session: Any
+    tokenizer: Any
+    inputs: frozenset[str]
+    output: str
+    dimension: int
+
+    def vector(self, text: str, *, by_first: bool) -> npt.NDArray[np.float32]:
+        """Return the unit vector of one text: the mean of its tokens', or its first token's."""
+        from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+
+        tokens = np.array([self.tokenizer.encode(text).ids], np.int64)
+        given = {
+            "input_ids": tokens,
+            "attention_mask": np.ones_like(tokens),
+            "token_type_ids": np.zeros_like(tokens),
+        }
+        try:
+            (made,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+        except (Fail, InvalidArgument) as error:
+            raise EmbedderError(f"the model failed at a text: {error}") from error
+        states = np.asarray(made[0], np.float32)  # [tokens, dimension], or already [dimension]
+        if states.ndim == 2:
+            states = states[0] if by_first else states.mean(axis=0)
+        length = float(np.linalg.norm(states))
+        return states / length if length > 0 else states
+
+
+def _load(folder: Path, weights: Path, graph: Any, tokens: int) -> _Loaded:
+    try:
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as failures
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise EmbedderError(
+            f"{folder.name} needs onnxruntime and tokenizers: pip install 'mnemolog[onnx]'"
+        ) from error
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    # a thread that spins while it waits takes the processor from whoever asked
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    source: bytes | str = str(weights)
+    if weights.suffix != ".onnx":
+        source = graph()
+        place = "session.model_external_initializers_file_folder_path"
+        options.add_session_config_entry(place, str(folder))
+    try:
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except (
+        failures.Fail,
+        failures.InvalidArgument,
+        failures.InvalidGraph,
+        failures.InvalidProtobuf,
+        failures.NoSuchFile,
+        failures.NotImplemented,
+        failures.RuntimeException,
+    ) as error:
+        raise EmbedderError(f"{weights} cannot be loaded: {error}") from error
+    inputs = frozenset(one.name for one in session.get_inputs())
+    if unknown := inputs - {"input_ids", "attention_mask", "token_type_ids"}:
+        raise EmbedderError(f"{weights} wants {', '.join(sorted(unknown))}: it is no text encoder")
+    output = _output(session, weights)
+    return _Loaded(
+        session, _tokenizer(Tokenizer, folder, tokens), inputs, output.name, output.shape[-1]
+    )
+
+
+def _output(session: Any, weights: Path) -> Any:
+    """Return the output to use: whole sentences where the model gives them, else token states."""
+    outputs = [one for one in session.get_outputs() if isinstance(one.shape[-1], int)]
+    for rank in (2, 3):
+        # beside the sentence BERT exports a pooler's output that no sentence model was trained for
+        found = [
+            one
+            for one in outputs
+            if len(one.shape) == rank and (rank == 3 or "sentence" in one.name)
+        ]
+        if found:
+            return found[0]
+    raise EmbedderError(f"{weights} gives neither token states nor a sentence embedding")
+
+
+def _tokenizer(kind: Any, folder: Path, tokens: int) -> Any:
+    """Return the tokenizer cut at `tokens`; a file may bake in another cut, and padding."""
+    path = folder / "tokenizer.json"
+    try:
+        made = kind.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise EmbedderError(f"{path} is missing or no tokenizer: {error}") from error
+    made.no_padding()
+    made.enable_truncation(tokens)
+    return made
+
+
+def _weights(folder: Path) -> Path:
+    for name in FILES:
+        if (folder / name).is_file():
+            return folder / name
+    raise EmbedderError(f"{folder} holds none of {', '.join(FILES)}")
+
+
+def _takes_first(pooling: _Pooling) -> bool:
+    """Return whether the first token's state stands for the text, and not the mean of all."""
+    if pooling.pooling_mode_max_tokens or pooling.pooling_mode_lasttoken:
+        raise EmbedderError("the model pools by maximum or last token: mnemolog knows mean and cls")
+    return pooling.pooling_mode_cls_token
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    """Return a settings file of the model; its defaults where there is none."""
+    if not path.is_file():
+        return kind()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise EmbedderError(f"{path} cannot be read: {error}") from error
