@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from serve import evidence as evidences
 from serve import layers
-from serve.evidence import WEIGHTS, Around
+from serve.evidence import WEIGHTS, Around, Heard
 from serve.query.analysis import LEAST_IDF, Analysis, Question
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
 from serve.ranking.topk import best
@@ -40,6 +40,7 @@ class Candidates:
     nearness: Scores  # what the vectors say, in the order of `docs`; zeros without them
     questions: Docs  # the turn before that asked, in the order of `docs`; -1: none
     passing: Mask  # the filter's mask over all documents
+    heard: Heard
 
 
 def candidates(view: View, question: Question, analysis: Analysis) -> Candidates:
@@ -49,6 +50,7 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
     words = topic + _words(view, analysis.names) if analysis.names else topic
     scores = _channels(view, question, analysis, words)
     channels = {name: _ranking(name, one, mask) for name, one in scores.items()}
+    heard = evidences.heard(view, analysis)
     if question.fusion == "rrf":
         docs, fused = reciprocal_rank(list(channels.values()))
         place = evidences.around(view, docs, mask)
@@ -58,13 +60,13 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
         docs = _union(view, channels, mask, with_answers=question.mode == "auto")
         docs = np.union1d(docs, layers.entering(view, question, added, channels, mask))
         place = evidences.around(view, docs, mask)
-        found = _evidence(view, question, analysis, channels, scores, topic, place, mask)
+        found = _evidence(view, question, analysis, channels, scores, topic, place, mask, heard)
         found |= {name: values[docs] for name, values in added.items()}
         docs, fused, order = weighted_sum(docs, found, WEIGHTS | layers.WEIGHTS)
         place = place.ordered(order)
         found = {name: values[order] for name, values in found.items()}
     near = scores["vector"][docs] if "vector" in scores else np.zeros(len(docs), np.float32)
-    return Candidates(channels, docs, fused, found, near, place.question, mask)
+    return Candidates(channels, docs, fused, found, near, place.question, mask, heard)
 
 
 def _evidence(
@@ -76,7 +78,9 @@ def _evidence(
     topic: Scores,
     place: Around,
     mask: Mask,
+    heard: Heard,
 ) -> dict[str, Values]:
+    heard_of = 1.0 - heard.unknown
     found = {
         name: evidences.of_channel(name, scores[name][place.docs], one)
         for name, one in channels.items()
@@ -84,9 +88,11 @@ def _evidence(
     }
     if question.mode != "auto":
         return found
+    if "lexical" in found:  # a question in another language shares but a name with the memory
+        found["lexical"] *= heard_of
     found["speaker"] = evidences.said_by(view, analysis.people, place.docs)
     found |= evidences.of_traits(place, analysis.answer_type in ("when", "how_long"))
-    found |= evidences.of_words(view, analysis, place, topic, mask)
+    found |= evidences.of_words(view, analysis, place, topic, mask, heard_of)
     if "vector" in scores and view.snapshots.calibration.knows_meaning:
         found |= evidences.of_meaning(view, place, scores["vector"], mask)
     return found

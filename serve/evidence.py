@@ -64,6 +64,29 @@ class Around:
         return Around(*(getattr(self, field.name)[order] for field in fields(self)))
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How much of a query the memory has ever heard of.
+
+    `weights` [terms] are the different words', less for one that no memory holds: a missing word
+    says the less, the less of the language the memory has seen. `unknown` is their share.
+    """
+
+    weights: Values
+    unknown: float
+
+
+def heard(view: View, analysis: Analysis) -> Heard:
+    """Return what the memory has heard of a query's words; all is unknown where it has no words."""
+    known = np.array([view.tail.knows(term) for term in analysis.weights], np.bool_)
+    weights = np.fromiter(analysis.weights.values(), np.float64, len(known))
+    if not known.any():
+        return Heard(weights, 1.0)
+    seen = view.tail.sample_coverage
+    weights = np.where(known, weights, weights * seen)
+    return Heard(weights, seen * float(weights[~known].sum() / weights.sum()))
+
+
 def around(view: View, docs: Docs, mask: Mask) -> Around:
     """Return where documents stand in their conversations; the tail's stand in none yet."""
     sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
@@ -104,11 +127,12 @@ def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
 
 
 def of_words(
-    view: View, analysis: Analysis, place: Around, topic: Scores, mask: Mask
+    view: View, analysis: Analysis, place: Around, topic: Scores, mask: Mask, heard_of: float
 ) -> dict[str, Values]:
     """Return what the words of the turns beside each document, and of its session, lend it.
 
-    `topic` are the topic's scores, [rows + slots].
+    `topic` are the topic's scores, [rows + slots]; `heard_of` is the share of the query's words
+    that the memory knows, and all they can weigh.
     """
     sessions = view.snapshots.sessions
     if sessions is None or not analysis.topic:
@@ -121,7 +145,8 @@ def of_words(
     )
     whole = sessions.index.scores(analysis.topic, least_idf=LEAST_IDF)
     scores = context.gathered(whole, place.session, np.ones(len(whole), np.bool_))
-    return {**lent, "session": context.of_session(scores, place.is_turn)}
+    lent["session"] = context.of_session(scores, place.is_turn)
+    return {name: values * heard_of for name, values in lent.items()}
 
 
 def of_meaning(view: View, place: Around, nearness: Scores, mask: Mask) -> dict[str, Values]:

@@ -86,7 +86,7 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
 
     What the turn before it asked counts as its own: an answer does not say it again.
     """
-    weights, unknown = _heard_of(view, analysis)
+    weights = found.heard.weights
     matched = np.zeros((len(weights), len(found.docs)), np.bool_)
     answers = np.flatnonzero(found.questions >= 0)
     for number, term in enumerate(analysis.weights):
@@ -95,22 +95,8 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     covered = coverage(matched, weights)
     model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
     near = found.nearness.astype(np.float64)
-    sure = confidence(model, near, covered, matched.sum(axis=0), unknown)
+    sure = confidence(model, near, covered, matched.sum(axis=0), found.heard.unknown)
     return np.round(sure, 4), covered  # what is shown is what is held to the bar
-
-
-def _heard_of(view: View, analysis: Analysis) -> tuple[Values, float]:
-    """Return the weight of each different word, and the share of it that no memory holds.
-
-    A word that is missing says the less, the less of the language the memory has seen so far.
-    """
-    known = np.array([view.tail.knows(term) for term in analysis.weights], np.bool_)
-    weights = np.fromiter(analysis.weights.values(), np.float64, len(known))
-    if not known.any():
-        return weights, 1.0
-    seen = view.tail.sample_coverage
-    weights = np.where(known, weights, weights * seen)
-    return weights, seen * float(weights[~known].sum() / weights.sum())
 
 
 def _select(

@@ -300,7 +300,7 @@ def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monk
 class Counting:
     """A model that counts the texts it is asked for."""
 
-    model, dimension = "counting", 2
+    model, dimension, is_cheap = "counting", 2, False
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -340,7 +340,7 @@ def test_vectors_of_another_model_or_a_torn_file_are_never_taken(tmp_path):
 
 def test_a_second_run_embeds_nothing(data, tmp_path, monkeypatch):
     model = Counting()
-    monkeypatch.setattr("serve.evaluation.run.embedder", lambda name: model)
+    monkeypatch.setattr("serve.evaluation.run.embedder", lambda name, home: model)
     first = answer(data, "--cache", tmp_path / "cache")
     count = len(model.asked)
     assert count == len(set(model.asked)) > 5

@@ -30,6 +30,7 @@ class CachedEmbedder:
 
     def __init__(self, embedder: Embedder, cache: Path) -> None:
         self.model, self.dimension = embedder.model, embedder.dimension
+        self.is_cheap = embedder.is_cheap
         self._embedder = embedder
         self._folder = cache / _folder_name(embedder)
         self._known = dict(_read(self._folder, self.dimension))
