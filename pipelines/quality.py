@@ -111,7 +111,7 @@ def _table(found: Quality) -> Iterator[str]:
         "project": found.project,
         **found.categories,
         **found.languages,
-        **found.crossing,
+        **found.harder,
     }
     for name, one in rows.items():
         values = (f"{one.measures[measure]:.3f}" for measure in ("recall@1", RECALL, "mrr@10"))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from store.embedding import Embedder, Matrix
-from store.errors import EmbedderError, InvalidInput
+from store.errors import InvalidInput
 from store.files import replace_file
 from store.text import text_hash
 
@@ -29,12 +29,16 @@ class CachedEmbedder:
     """An embedder and what it said before. `save` keeps what is new for the next run."""
 
     def __init__(self, embedder: Embedder, cache: Path) -> None:
-        self.model, self.dimension = embedder.model, embedder.dimension
-        self.is_cheap = embedder.is_cheap
+        self.model, self.is_cheap = embedder.model, embedder.is_cheap
         self._embedder = embedder
-        self._folder = cache / _folder_name(embedder)
-        self._known = dict(_read(self._folder, self.dimension))
+        self._folder = cache / _folder_name(embedder.model)
+        self._known = dict(_read(self._folder))
         self._new: dict[bytes, Vector] = {}
+
+    @property
+    def dimension(self) -> int:
+        known = next(iter(self._known.values()), None)
+        return self._embedder.dimension if known is None else len(known)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         hashes = [text_hash(one) for one in texts]
@@ -43,10 +47,9 @@ class CachedEmbedder:
         }
         if missing:
             made = self._embedder.embed(list(missing.values()))
-            if made.shape != (len(missing), self.dimension):
-                raise EmbedderError(f"{self.model} gave {made.shape} for {len(missing)} texts")
-            self._new |= dict(zip(missing, made, strict=True))
-            self._known |= self._new
+            new = dict(zip(missing, made, strict=True))
+            self._known |= new
+            self._new |= new
         found = [self._known[hash_] for hash_ in hashes]
         return np.stack(found) if found else np.zeros((0, self.dimension), np.float32)
 
@@ -54,15 +57,13 @@ class CachedEmbedder:
         """Write what is new; raise InvalidInput where the folder cannot be written."""
         if not self._new:
             return
-        columns = [
-            pa.array(list(self._new), pa.binary(16)),
-            pa.FixedSizeListArray.from_arrays(
-                pa.array(np.concatenate(list(self._new.values()))), self.dimension
-            ),
-        ]
+        flat = pa.array(np.concatenate(list(self._new.values())))
+        columns = {
+            "hash": pa.array(list(self._new), pa.binary(16)),
+            "vector": pa.FixedSizeListArray.from_arrays(flat, self.dimension),
+        }
         sink = pa.BufferOutputStream()
-        table = pa.table(columns, schema=_schema(self.dimension))
-        with pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.ipc.new_file(sink, (table := pa.table(columns)).schema) as writer:
             writer.write_table(table)
         try:
             replace_file(self._folder / f"{uuid4().hex}.arrow", sink.getvalue().to_pybytes())
@@ -71,27 +72,20 @@ class CachedEmbedder:
         self._new.clear()
 
 
-def _schema(dimension: int) -> pa.Schema:
-    return pa.schema([("hash", pa.binary(16)), ("vector", pa.list_(pa.float32(), dimension))])
+def _folder_name(model: str) -> str:
+    """Return a name that says which model, and is another for every id."""
+    slug = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[-40:]
+    return f"{slug}-{sha256(model.encode()).hexdigest()[:12]}"
 
 
-def _folder_name(embedder: Embedder) -> str:
-    """Return a name that says which model, and is another for every id and dimension."""
-    slug = re.sub(r"[^a-z0-9]+", "-", embedder.model.lower()).strip("-")[-40:]
-    digest = sha256(f"{embedder.model}/{embedder.dimension}".encode()).hexdigest()[:12]
-    return f"{slug}-{digest}"
-
-
-def _read(folder: Path, dimension: int) -> Iterator[tuple[bytes, Vector]]:
+def _read(folder: Path) -> Iterator[tuple[bytes, Vector]]:
     """Yield what earlier runs saved; a file that is not as it was written is dropped."""
     for path in sorted(folder.glob("*.arrow")):
         try:
             table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
-        except (pa.ArrowInvalid, OSError):
+        except pa.ArrowInvalid:
             path.unlink(missing_ok=True)
             continue
-        if table.schema != _schema(dimension):
-            path.unlink(missing_ok=True)
-            continue
-        flat = table.column("vector").combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        yield from zip(table.column("hash").to_pylist(), flat.reshape(-1, dimension), strict=True)
+        vectors = table.column("vector").combine_chunks()
+        rows = vectors.flatten().to_numpy().reshape(len(vectors), -1)
+        yield from zip(table.column("hash").to_pylist(), rows, strict=True)

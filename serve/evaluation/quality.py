@@ -23,13 +23,13 @@ MOST_INJECTED = 0.1  # of the prompts that deserve silence, at the bar that is s
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What was measured. `crossing` are English questions about memories in other languages."""
+    """What was measured; `harder` are the questions in `checkset.HARDER`, which have no floor."""
 
     project: Scores
     categories: Mapping[str, Scores]  # of the project's queries
     silence: Silence | None  # at the bar that is set; None: no query was answered
     languages: Mapping[str, Scores]
-    crossing: Mapping[str, Scores]
+    harder: Mapping[str, Scores]
     notices: tuple[str, ...]
 
     @property
@@ -54,12 +54,12 @@ def measure(choices: Choices, home: Path, *, cache: Path | None = None) -> Quali
         languages={
             name: one
             for name, one in languages.categories.items()
-            if not name.startswith(checkset.CROSSING)
+            if not name.startswith(checkset.HARDER)
         },
-        crossing={
+        harder={
             name: one
             for name, one in languages.categories.items()
-            if name.startswith(checkset.CROSSING)
+            if name.startswith(checkset.HARDER)
         },
         notices=ran.notices,
     )

@@ -25,7 +25,7 @@ from store import manifest as manifests
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Choices
-from store.embedding import Embedder, LexicalEmbedder, embedder
+from store.embedding import Embedder, embedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.events import derived_id, micros
 from store.log import EventLog
@@ -59,9 +59,8 @@ def run(
     With a `cache` folder no model is asked for the vector of a text twice, in this run or a later.
     """
     plain = embedder(choices.embedder, home)
-    is_slow = not isinstance(plain, LexicalEmbedder)
-    cached = CachedEmbedder(plain, cache) if cache is not None and is_slow else None
-    model: Embedder = cached or plain
+    cached = CachedEmbedder(plain, cache) if cache is not None and not plain.is_cheap else None
+    model: Embedder = plain if cached is None else cached
     results: list[Result] = []
     refused: list[str] = []
     notices: dict[str, None] = {}

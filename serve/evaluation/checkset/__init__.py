@@ -9,4 +9,6 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PROJECT, LANGUAGES = "project/", "languages/"  # the workspaces' names begin so
-CROSSING = "English"  # and so the categories of English questions about the others'
+# Categories beside the languages: English questions about the others' notes, and questions that
+# say a note's words in another grammatical form. They are reported and have no floor.
+HARDER = ("English", "other word forms")
