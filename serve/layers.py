@@ -20,6 +20,7 @@ from serve.ranking.topk import best
 from serve.reader import View
 from store import text
 from store.config import Layer
+from store.extensions import Decomposer
 from store.mentions import Mention
 
 Scores = npt.NDArray[np.float32]
@@ -36,6 +37,7 @@ WEIGHTS: dict[str, float] = {
     "aggregate": 0.2,
     "dates": 0.3,
 }
+_decompose: Decomposer = parts  # the built-in one
 
 
 def evidence(view: View, question: Question, analysis: Analysis, mask: Mask) -> dict[str, Values]:
@@ -67,7 +69,8 @@ def entering(
     """
     added = [best(values.astype(np.float32), mask, ENTERING) for values in found.values()]
     sessions, rows = view.snapshots.sessions, view.snapshots.rows
-    if "siblings" in question.layers and sessions is not None and "lexical" in channels:
+    wanted = question.mode == "auto" and "siblings" in question.layers
+    if wanted and sessions is not None and "lexical" in channels:
         first = channels["lexical"].docs[:FROM_BEST]
         beside = siblings(first[first < len(rows)], sessions.session, rows.created_at)
         added.append(beside[mask[beside]])
@@ -76,7 +79,7 @@ def entering(
 
 def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return how well each document answers that part of the question it answers best."""
-    found = parts(question.text[:MAX_QUERY])
+    found = _decompose(question.text[:MAX_QUERY])
     shares = np.zeros(_size(view), np.float32)
     for part in found if len(found) > 1 else ():
         topic = [term for term in text.terms(part) if term not in analysis.names]

@@ -62,3 +62,9 @@ def test_the_graph_is_bounded_and_drops_the_most_common_first(monkeypatch: pytes
     monkeypatch.setattr(pagerank, "MAX_MENTIONS", 6)
     entities, _ = neighbourhood(*run(MENTIONED), np.array([0, 2]))
     assert sorted(set(entities.tolist())) == [0, 1, 2]
+
+
+def test_of_a_common_entity_the_newest_memories_are_walked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pagerank, "MAX_DOCUMENTS", 2)
+    entities, documents = neighbourhood(*run(MENTIONED), np.array([4]))
+    assert documents[entities == 4].tolist() == [3, 6]

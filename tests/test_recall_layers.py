@@ -114,7 +114,7 @@ def test_no_layer_brings_back_what_the_filter_holds_off(view: View):
 
 
 def test_nothing_is_on_by_itself_and_other_modes_have_no_layers(view: View):
-    every, asked = get_args(Layer), "how many changes did loadTotals() see today?"
+    every, asked = get_args(Layer), "how many changes did loadTotals() see today? Gladly"
     plain = hits(view, asked)
     assert all(not share(hit, name) for hit in plain.values() for name in every)
     for choices in ({"mode": "lexical"}, {"mode": "entity"}, {"fusion": "rrf"}):

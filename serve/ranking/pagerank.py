@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 DAMPING = 0.5
 STEPS = 12  # what is left out then weighs 2 ** -12
-MAX_DOCUMENTS = 2_000  # of the entities asked about; the newest
+MAX_SEEDS = 8  # the rarest
+MAX_DOCUMENTS = 1_000  # of an entity; the newest
 MAX_MENTIONS = 20_000  # of the graph that is walked; the entities of few memories first
 
 Numbers = npt.NDArray[np.integer[Any]]
@@ -27,18 +28,20 @@ def neighbourhood(
 ) -> tuple[Numbers, Numbers]:
     """Return the mentions around the seeds as pairs: entities [m] and documents [m].
 
-    The documents of entity e are `documents[offsets[e] : offsets[e] + counts[e]]`; these runs lie
-    in the order of the entities. With them are the entities of the seeds' documents, and theirs.
+    The documents of entity e are `documents[offsets[e] : offsets[e] + counts[e]]`, ascending; these
+    runs lie in the order of the entities. With the seeds are the entities of their documents.
     """
-    own = np.unique(_positions(offsets, counts, seeds))
+    seeds = seeds[np.argsort(counts[seeds], kind="stable")][:MAX_SEEDS]
+    kept = np.minimum(counts, MAX_DOCUMENTS)
+    starts = offsets + counts - kept
     near = np.zeros(int(documents.max(initial=-1)) + 1, np.bool_)
-    near[np.unique(documents[own])[-MAX_DOCUMENTS:]] = True
+    near[documents[_positions(starts, kept, seeds)]] = True
     others = np.searchsorted(offsets, np.flatnonzero(near[documents]), side="right") - 1
     others = np.setdiff1d(others, seeds)
-    others = others[np.argsort(counts[others], kind="stable")]
-    room = MAX_MENTIONS - int(counts[seeds].sum())
-    entities = np.concatenate([seeds, others[np.cumsum(counts[others]) <= room]])
-    return np.repeat(entities, counts[entities]), documents[_positions(offsets, counts, entities)]
+    others = others[np.argsort(kept[others], kind="stable")]
+    room = MAX_MENTIONS - int(kept[seeds].sum())
+    entities = np.concatenate([seeds, others[np.cumsum(kept[others]) <= room]])
+    return np.repeat(entities, kept[entities]), documents[_positions(starts, kept, entities)]
 
 
 def personalised(entities: Numbers, documents: Numbers, seeds: Numbers) -> tuple[Numbers, Values]:
