@@ -31,7 +31,7 @@ Values = npt.NDArray[np.float64]
 ENTERING = 200  # candidates of a layer
 FROM_BEST = 20  # candidates whose siblings enter
 WEIGHTS: dict[str, float] = {
-    "parts": 1.0,
+    "parts": 2.0,
     "hints": 0.2,
     "pagerank": 0.2,
     "aggregate": 0.2,
