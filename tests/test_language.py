@@ -43,3 +43,12 @@ def test_names_and_identifiers_have_no_language(text: str):
 
 def test_code_in_a_question_does_not_change_its_language():
     assert language("warum wirft die Funktion `what_is_the_value()` einen Fehler") == "de"
+
+
+def test_a_name_in_another_script_does_not_change_the_language():
+    assert language("who wrote the parser for Москва and 東京") == "en"
+    assert language("PostgresとRedisの設定") == "ja"
+
+
+def test_a_letter_of_one_language_counts_as_a_word():
+    assert language("Größe Straße") == "de"

@@ -7,9 +7,9 @@ Grefenstette, Comparing two language identification schemes, JADT 1995.
 """
 
 import re
-from collections import Counter
 
 LEAST_LEAD = 0.3  # of a word, over the second language
+SENTENCE = 2.0  # words: with them a name in another script does not change the language
 
 # Words a question has: articles, pronouns, prepositions, question words, today and yesterday.
 _COMMON = {
@@ -71,16 +71,17 @@ for _language, _words in _COMMON.items():
 
 def language(text: str) -> str | None:
     """Return the ISO 639-1 code of the text's language, or None where that is not plain."""
-    if not text.isascii():
+    lower = text.lower()
+    claims: dict[str, float] = {}
+    for word in _WORD.findall(lower):
+        for code in (known := _BY_WORD.get(word, ())):
+            claims[code] = claims.get(code, 0.0) + 1 / len(known)
+    for letter in set(lower) & _LETTERS.keys():
+        claims[_LETTERS[letter]] = claims.get(_LETTERS[letter], 0.0) + 1.0
+    ranked = sorted((claim, code) for code, claim in claims.items())
+    (second, _), (most, best) = [(0.0, ""), (0.0, ""), *ranked][-2:]
+    if most < SENTENCE and not text.isascii():
         for code, letters in _SCRIPT.items():
             if letters.search(text):
                 return code
-    claims: Counter[str] = Counter()
-    folded = text.casefold()
-    for word in _WORD.findall(folded):
-        for code in (known := _BY_WORD.get(word, ())):
-            claims[code] += 1 / len(known)  # type: ignore[assignment]
-    if not folded.isascii():
-        claims.update(_LETTERS[letter] for letter in folded if letter in _LETTERS)
-    (best, most), (_, second) = [*claims.most_common(2), ("", 0), ("", 0)][:2]
     return best if most - second >= LEAST_LEAD else None

@@ -13,7 +13,7 @@ from store.text import terms
 
 TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine"]
 
-SURE = 2.0  # a telling word, or two that hint
+SURE = 2  # a telling word, or two that hint
 
 # How well a kind of memory fits a mode, in [0, 1]; what is not listed does not fit.
 KINDS: Mapping[TaskMode, Mapping[MemoryKind, float]] = {
@@ -106,9 +106,9 @@ _WORDS: Mapping[TaskMode, tuple[str, str]] = {
         credentials script port version tag""",
     ),
 }
-_WEIGHTS: dict[str, list[tuple[TaskMode, float]]] = {}
+_WEIGHTS: dict[str, list[tuple[TaskMode, int]]] = {}
 for _mode, _lists in _WORDS.items():
-    for _weight, _list in zip((SURE, 1.0), _lists, strict=True):
+    for _weight, _list in zip((SURE, 1), _lists, strict=True):
         for _term in dict.fromkeys(terms(_list)):
             _WEIGHTS.setdefault(_term, []).append((_mode, _weight))
 
@@ -120,9 +120,9 @@ def task_mode(topic: Sequence[str], *, names_error: bool = False) -> TaskMode | 
     """
     sums: Counter[TaskMode] = Counter()
     if names_error:
-        sums["debug"] += int(SURE)
+        sums["debug"] += SURE
     for term in dict.fromkeys(topic):
         for mode, weight in _WEIGHTS.get(term, ()):
-            sums[mode] += int(weight)
+            sums[mode] += weight
     (best, most), (_, second) = [*sums.most_common(2), (None, 0), (None, 0)][:2]
     return best if most >= SURE and most > second else None
