@@ -87,6 +87,7 @@ def answer(
             choices.min_confidence if asked.min_confidence is None else asked.min_confidence
         ),
         explain=asked.explain,
+        layers=choices.layers,
     )
     with reader.view() as view:
         found = recall(view, question, embedder)
