@@ -1,5 +1,5 @@
 """
-Where a model's folder lies, and a digest that changes with what is in it.
+A model's folder: where it lies, its tokenizer, and a digest that changes with what is in it.
 """
 
 import sys
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from store.errors import EmbedderError
 
@@ -39,6 +40,25 @@ def _package(named: str) -> list[Path]:
     found = PathFinder.find_spec(named, [place for place in sys.path if place])
     places = found.submodule_search_locations if found else None
     return [path for place in places or () if (path := Path(place)).is_dir()]
+
+
+def name(named: str) -> str:
+    """Return the last part of what a setting names, for a model's id."""
+    return Path(named).expanduser().absolute().name
+
+
+def tokenizer(path: Path) -> Any:
+    """Return the tokenizer of a file, without the padding it may bake in."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise EmbedderError("tokenizers is missing: pip install 'mnemolog[onnx]'") from error
+    try:
+        made = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise EmbedderError(f"{path} is missing or no tokenizer: {error}") from error
+    made.no_padding()
+    return made
 
 
 def digest(weights: Path, small: Sequence[Path]) -> str:
