@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from serve import jobs
+from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
 from store.config import Settings
-from store.embedding import Embedder, embedder
+from store.embedding import embedder
 from store.errors import LogError
 from store.events import Event
 from store.log import EventLog
@@ -54,7 +55,8 @@ class OpenTenants:
 
     def __init__(self, settings: Settings, build: Builder | None = None) -> None:
         self.settings = settings
-        self.embedder: Embedder = embedder(settings.choices.embedder, settings.home)
+        choice = settings.choices.embedder
+        self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True))
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
         self._asked_at = time.monotonic()
@@ -65,6 +67,7 @@ class OpenTenants:
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 
     def start(self) -> None:
+        self.embedder.load()
         self._thread.start()
 
     def get(self, name: str) -> OpenTenant:

@@ -171,9 +171,10 @@ def _litellm() -> Any:
     """Return litellm, imported when first needed: that takes two seconds and 165 MB."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it fetches a price list
     try:
-        import litellm
+        import litellm as module
     except ImportError as error:
         raise EmbedderError("litellm is missing: pip install litellm") from error
+    litellm: Any = module  # its own types leave half of it out
     litellm.suppress_debug_info = True  # else it prints advice to standard output
     litellm.telemetry = False
     # it takes `max_retries=0` for none given, and tries three times: so would the time be spent
