@@ -53,13 +53,20 @@ Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
 class OpenTenants:
     """Every tenant this process serves. Threads may share it; `close` writes what is left."""
 
-    def __init__(self, settings: Settings, build: Builder | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        build: Builder | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` gives seconds that never go back."""
         self.settings = settings
+        self._clock = clock
         choice = settings.choices.embedder
-        self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True))
+        self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True), clock)
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
-        self._asked_at = time.monotonic()
+        self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._tried: dict[str, int] = {}
@@ -72,7 +79,7 @@ class OpenTenants:
 
     def get(self, name: str) -> OpenTenant:
         """Return a tenant, opened if need be; raise InvalidName or NotFound."""
-        self._asked_at = time.monotonic()
+        self._asked_at = self._clock()
         found = self._open.get(name)
         if found is not None:
             return found
@@ -107,7 +114,7 @@ class OpenTenants:
         running = self._building.get(name)
         if running is not None and running.poll() is None:
             return
-        if self._build is None or not wanted or time.monotonic() - self._asked_at < IDLE_S:
+        if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
             return
         with one.reader.view() as view:
             waiting, mark = view.tail.changes, view.tail.watermark
