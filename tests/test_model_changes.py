@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from test_token_table import write
+from tiny_model import write_bert
 
 from serve.filters import Filter
 from serve.reader import Reader
@@ -171,6 +172,18 @@ def test_a_folder_that_is_gone_keeps_its_place_and_its_vectors(tenant, log, tmp_
     after = rebuild(tenant, log, gone)
     assert (after.embedder, after.missing_vectors) == (before.embedder, 1)
     assert stored(tenant, after, there) == stored(tenant, before, there)
+
+
+def test_a_sentence_models_vectors_are_the_same_built_one_by_one_or_at_once(tenant, log, tmp_path):
+    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+    write_bert(tmp_path / "tiny")
+    model = embedder(f"onnx:{tmp_path / 'tiny'}", tmp_path / "home")
+    for text in ("deploy the cache", "retry", "a key of the release token"):
+        say(log, text)
+        grown = rebuild(tenant, log, model)
+    at_once = build.digests(log, model, log.head())["vectors"]
+    assert grown.projections["vectors"].digest == digest(at_once)
+    assert verify(tenant, log, model).ok
 
 
 @pytest.mark.parametrize("name", ["psychic", "onnx:", "onnx", "table", "litellm:", "lexical:2", ""])

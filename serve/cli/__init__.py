@@ -11,6 +11,7 @@ import click
 
 from serve.cli import (
     changes,
+    embedder,
     evaluate,
     imports,
     memories,
@@ -76,5 +77,6 @@ for _command in (
     upkeep.verify,
     upkeep.doctor,
     evaluate.evaluate,
+    embedder.embedder,
 ):
     main.add_command(_command)

@@ -15,13 +15,13 @@ _SAMPLES, _SAMPLE = 256, 4_096  # blocks and their bytes: 1 MiB of a file of any
 
 
 def folder(named: str, files: Sequence[str]) -> Path:
-    """Return the folder a setting names: a path, or an installed package that ships a model.
+    """Return the folder a setting names: a path with a / in it, or a package that ships a model.
 
     Of a package, the folder that holds the first of `files` that is found, at most one level down.
     The package is looked for and never imported: its own code may load far more than its weights.
     """
     path = Path(named).expanduser()
-    if path.is_dir():
+    if path.is_dir() and path.name != named:
         return path
     for home in _package(named):
         for place in (home, *sorted(one for one in home.iterdir() if one.is_dir())):

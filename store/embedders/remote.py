@@ -132,7 +132,10 @@ class RemoteEmbedder:
                 "ollama/nomic-embed-text?"
             ) from None
         except OpenAIError as error:
-            raise EmbedderError(f"{self.name}: {type(error).__name__}") from None
+            raise EmbedderError(
+                f"{self.name}: {type(error).__name__}: is its server running, and where its "
+                "variable says, e.g. OLLAMA_API_BASE?"
+            ) from None
 
     def _checked(self, answer: Any, count: int) -> Matrix:
         """Return the answer's vectors at length 1; raise EmbedderError where it holds none such."""
