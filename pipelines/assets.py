@@ -13,19 +13,17 @@ import dagster as dg
 from pydantic import Field
 
 from pipelines import metadata
+from pipelines.canaries import canaries_asset
 from pipelines.failures import classified
-from pipelines.resources import TENANTS, TenantStore
+from pipelines.history import past
+from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
 from store import build
 from store import manifest as manifests
 from store.audit import AUDITS
 from store.errors import SnapshotError
-from store.manifest import CheckResult, Refusal
+from store.manifest import CANARIES, CheckResult
 from store.projection import Projection
 from store.snapshot import SnapshotRef
-
-GROUP = "memory"
-_OWNERS = ["team:mnemolog"]
-_HISTORY = 200  # past manifests in the plot of growth
 
 
 class BuildConfig(dg.Config):
@@ -33,15 +31,20 @@ class BuildConfig(dg.Config):
 
 
 def assets_of(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
-    """Return the log, the projections in build order, and the manifest."""
-    return [event_log, *map(_projection_asset, projections), _manifest_asset(projections)]
+    """Return the log, the projections in build order, the canaries, and the manifest."""
+    return [
+        event_log,
+        *map(_projection_asset, projections),
+        canaries_asset(projections),
+        _manifest_asset(projections),
+    ]
 
 
 @dg.asset(
     group_name=GROUP,
     partitions_def=TENANTS,
     kinds={"sqlite"},
-    owners=_OWNERS,
+    owners=OWNERS,
     tags={"layer": "truth"},
     description="The append-only log up to its head: the one truth, and the build's watermark.",
 )
@@ -74,7 +77,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
         group_name=GROUP,
         partitions_def=TENANTS,
         kinds={"arrow", "lance"} if projection.lance else {"arrow"},
-        owners=_OWNERS,
+        owners=OWNERS,
         tags={"layer": "projection"},
         metadata=metadata.columns(projection),
         code_version=projection.version,
@@ -100,7 +103,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             for failed in (one for one in results if not one.passed):
                 context.log.error(f"{failed.name}: {failed.detail}")
             if not all(one.passed for one in results):
-                _refuse(made)
+                build.refuse(made, time.time_ns() // 1_000)
             return dg.MaterializeResult(
                 metadata=metadata.of_projection(
                     made, ref, tables, time.perf_counter() - began, reused=_is_served(made, ref)
@@ -117,11 +120,11 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
 
     @dg.asset(
         name="published_manifest",
-        deps=[projection.name for projection in projections],
+        deps=[*(projection.name for projection in projections), CANARIES],
         group_name=GROUP,
         partitions_def=TENANTS,
         kinds={"json"},
-        owners=_OWNERS,
+        owners=OWNERS,
         tags={"layer": "served"},
         description="What is served: the snapshots that belong together and passed every check.",
     )
@@ -132,7 +135,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             made = tenant_store.resume()
             published = build.publish(made, build.kept_checks(made), time.time_ns() // 1_000)
             return dg.MaterializeResult(
-                metadata=metadata.of_manifest(made, published, _past_rows(context)),
+                metadata=metadata.of_manifest(made, published, past(context, metadata.ROWS)),
                 data_version=dg.DataVersion(str(published.number)),
             )
 
@@ -141,12 +144,6 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
 
 def _asset_name(of_input: str) -> str:
     return "event_log" if of_input == "log" else of_input
-
-
-def _refuse(made: build.Build) -> None:
-    """Keep why for `status`: Dagster will not come to the step that publishes."""
-    refusal = Refusal(time.time_ns() // 1_000, made.watermark, tuple(build.kept_checks(made)))
-    manifests.refuse(made.tenant, refusal)
 
 
 def _shown(result: CheckResult) -> dg.AssetCheckResult:
@@ -166,21 +163,3 @@ def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
     except SnapshotError:
         return False
     return served is not None and served.path == ref.path
-
-
-def _past_rows(context: dg.AssetExecutionContext) -> list[tuple[int, int]]:
-    """Return when this tenant's earlier manifests were published and their rows, oldest first."""
-    found = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(
-            asset_key=context.asset_key, asset_partitions=[context.partition_key]
-        ),
-        limit=_HISTORY,
-    )
-    past = []
-    for record in reversed(found.records):
-        rows = record.asset_materialization and record.asset_materialization.metadata.get(
-            metadata.ROWS
-        )
-        if rows and isinstance(rows.value, int):
-            past.append((round(record.timestamp * 1_000_000), rows.value))
-    return past

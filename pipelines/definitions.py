@@ -8,6 +8,7 @@ import dagster as dg
 
 from pipelines.assets import assets_of
 from pipelines.prune import prune_runs
+from pipelines.quality import check_recall, nightly_quality, recall_quality
 from pipelines.resources import LOCK_WAIT_S, TenantStore
 from pipelines.schedules import build_memory, log_head, nightly, weekly_prune
 from store import config, projections
@@ -23,9 +24,12 @@ def definitions(
 ) -> dg.Definitions:
     """Return everything for one home; `loggers` stand in for Dagster's console output."""
     return dg.Definitions(
-        assets=assets_of(projections.all_of(embedder(settings.choices.embedder, settings.home))),
-        jobs=[build_memory, prune_runs],
-        schedules=[nightly, weekly_prune],
+        assets=[
+            *assets_of(projections.all_of(embedder(settings.choices.embedder, settings.home))),
+            recall_quality,
+        ],
+        jobs=[build_memory, check_recall, prune_runs],
+        schedules=[nightly, nightly_quality, weekly_prune],
         sensors=[log_head],
         resources={
             "tenant_store": TenantStore(
@@ -34,6 +38,7 @@ def definitions(
                 lock_wait_s=lock_wait_s,
             ),
             "memory_home": settings.home,
+            "choices": settings.choices,
         },
         # one process a tenant: a process for each step costs ten times the work itself
         executor=dg.in_process_executor,

@@ -65,7 +65,7 @@ def of_projection(
 
 
 def of_manifest(
-    made: build.Build, manifest: Manifest, before: Sequence[tuple[int, int]]
+    made: build.Build, manifest: Manifest, before: Sequence[tuple[int, float]]
 ) -> Metadata:
     """Return what to show of a published manifest; `before` has past ones' times and rows."""
     rows = manifest.projections["memories"].rows["memories"]

@@ -47,12 +47,12 @@ def stacked(
     return _plot(title, draw, has_data=bool(days))
 
 
-def line(title: str, at: Sequence[int], ys: Sequence[int]) -> MarkdownMetadataValue:
+def line(title: str, at: Sequence[int], ys: Sequence[float]) -> MarkdownMetadataValue:
     """Plot how a number moved; `at` is microseconds UTC."""
 
     def draw(axes: "Axes") -> None:
         axes.plot(np.array(at, "datetime64[us]"), ys, marker="o", markersize=3, color="#3b6ea5")
-        axes.set_ylim(0, 1.1 * max(ys) + 1)
+        axes.set_ylim(0, 1.1 * max(ys) or 1)
         axes.figure.autofmt_xdate()
 
     return _plot(title, draw, has_data=bool(at))

@@ -20,6 +20,8 @@ from store.log import EventLog
 from store.tenant import Tenant, existing
 
 TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
+GROUP = "memory"  # the assets of a build
+OWNERS = ["team:mnemolog"]
 LOCK_WAIT_S = 60.0
 PARTITION = "dagster/partition"  # the tag of a run that names its tenant
 

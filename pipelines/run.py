@@ -86,7 +86,11 @@ def as_json(manifest: Manifest, seconds: float) -> bytes:
 
 def _reason(result: dg.ExecuteInProcessResult) -> MnemologError:
     """Return what to tell the caller of a run that failed."""
-    failed = [one for one in result.get_asset_check_evaluations() if not one.passed]
+    failed = [
+        one
+        for one in result.get_asset_check_evaluations()
+        if not one.passed and one.severity is dg.AssetCheckSeverity.ERROR
+    ]
     if failed:
         return BuildRefused("\n".join(f"{one.check_name}: {one.description}" for one in failed))
     for error in _errors(result):

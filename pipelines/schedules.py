@@ -13,7 +13,7 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.prune import prune_runs
-from pipelines.resources import PARTITION, TENANTS
+from pipelines.resources import GROUP, PARTITION, TENANTS
 from store import build
 from store import manifest as manifests
 from store.errors import BuildBusy, LogError, SnapshotError
@@ -30,7 +30,7 @@ _UNDER_WAY = [
 
 build_memory = dg.define_asset_job(
     "build_memory",
-    selection=dg.AssetSelection.groups("memory"),
+    selection=dg.AssetSelection.groups(GROUP),
     # a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
     config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
     description="Build every projection of one tenant, check them, publish the manifest.",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 from store.projections.memory_rows import Mask, MemoryRows
 
 
@@ -18,7 +18,8 @@ class Filter:
     """What must hold of a memory; None and () ask nothing. Times are microseconds UTC.
 
     With a project, its memories and those that belong to no project may come back, never another
-    project's. `until` is exclusive.
+    project's. `until` is exclusive. `as_of` asks for what held at that moment, by what is known
+    now: a memory holds from its `created_at` until it ended or its ttl ran out.
     """
 
     now: int
@@ -29,13 +30,13 @@ class Filter:
     since: int | None = None
     until: int | None = None
     active_only: bool = True
+    as_of: int | None = None
 
     def mask(self, rows: MemoryRows) -> Mask:
         """Return which rows pass, [rows]; forgotten ones never do."""
-        if self.active_only:
-            mask = rows.living(self.now)
-        else:
-            mask = ~rows.equal("state", ("forgotten",))
+        mask = self._in_state(rows)
+        if self.as_of is not None:
+            mask &= rows.created_at <= np.int64(self.as_of)
         if self.project is not None:
             mask &= rows.equal("project", (self.project,)) | rows.missing("project")
         if self.kinds:
@@ -50,19 +51,28 @@ class Filter:
             mask &= rows.created_at < np.int64(self.until)
         return mask
 
+    def _in_state(self, rows: MemoryRows) -> Mask:
+        if not self.active_only:
+            return ~rows.equal("state", (FORGOTTEN,))
+        return rows.living(self.now) if self.as_of is None else rows.held(self.as_of)
+
     def accepts(self, memory: Memory) -> bool:
         """Return whether one memory passes."""
-        if self.active_only:
-            expired = memory.expires_at is not None and memory.expires_at <= self.now
-            if memory.state != ACTIVE or expired:
-                return False
-        elif memory.state == "forgotten":
-            return False
         return (
-            (self.project is None or memory.project in (None, self.project))
+            self._is_in_state(memory)
+            and (self.as_of is None or memory.created_at <= self.as_of)
+            and (self.project is None or memory.project in (None, self.project))
             and (not self.kinds or memory.kind in self.kinds)
             and (not self.tiers or memory.tier in self.tiers)
             and set(self.tags) <= set(memory.tags)
             and (self.since is None or memory.created_at >= self.since)
             and (self.until is None or memory.created_at < self.until)
         )
+
+    def _is_in_state(self, memory: Memory) -> bool:
+        if not self.active_only:
+            return memory.state != FORGOTTEN
+        if self.as_of is not None:
+            return memory.held(self.as_of)
+        expired = memory.expires_at is not None and memory.expires_at <= self.now
+        return memory.state == ACTIVE and not expired

@@ -16,6 +16,7 @@ from typing import TypeVar
 from serve.tail import Tail
 from store import manifest as manifests
 from store import projections, snapshot
+from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
@@ -49,6 +50,10 @@ class Snapshots:
     @property
     def watermark(self) -> int:
         return self.manifest.watermark if self.manifest else 0
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.vectors.calibration if self.vectors else Calibration()
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,17 @@ class Reader:
         if always or version != self._version:
             tail.extend(self._log.read(tail.watermark))
             self._version = version
+
+
+def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
+    """Return one manifest, published or not, to answer from without any tail.
+
+    Raise SnapshotDamaged where recall could not do without what is broken.
+    """
+    snapshots = _open_manifest(tenant, manifest, embedder, [])
+    tail = Tail(snapshots.rows, snapshots.postings, embedder)
+    tail.watermark = manifest.watermark
+    return View(snapshots, tail)
 
 
 def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from serve import why
-from serve.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.candidates import Candidates, candidates, holding
-from serve.ranking.confidence import confidence, coverage
+from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
+from serve.query.smalltalk import is_smalltalk
+from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
-from serve.smalltalk import is_smalltalk
 from store.embedding import Embedder
 from store.projections.memories import Memory
 
@@ -86,14 +86,16 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
 
     What the turn before it asked counts as its own: an answer does not say it again.
     """
-    weights = np.fromiter(analysis.weights.values(), np.float64, len(analysis.weights))
+    weights = found.heard.weights
     matched = np.zeros((len(weights), len(found.docs)), np.bool_)
     answers = np.flatnonzero(found.questions >= 0)
     for number, term in enumerate(analysis.weights):
         matched[number] = holding(view, term, found.docs)
         matched[number, answers] |= holding(view, term, found.questions[answers])
     covered = coverage(matched, weights)
-    sure = confidence(covered, found.cosines.astype(np.float64), matched.sum(axis=0))
+    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
+    near = found.nearness.astype(np.float64)
+    sure = confidence(model, near, covered, matched.sum(axis=0), found.heard.unknown)
     return np.round(sure, 4), covered  # what is shown is what is held to the bar
 
 

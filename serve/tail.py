@@ -22,7 +22,8 @@ from store.mentions import Mention, mentions, speaker_name
 from store.projections.entities import short_names
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
-from store.projections.postings import K1, B, PostingsIndex
+from store.projections.postings import K1, B, PostingsIndex, sample_coverage
+from store.traits import Traits, of_memory
 
 Scores = npt.NDArray[np.float32]
 
@@ -47,6 +48,7 @@ class Tail:
         self._mentioned: list[frozenset[str]] = []  # by slot
         self.speakers: list[str | None] = []  # by slot: the person who said it
         self.people: set[str] = set()
+        self.traits: list[Traits] = []  # by slot
         self._vectors = np.zeros((0, embedder.dimension), np.float32)
 
     def __len__(self) -> int:
@@ -83,6 +85,20 @@ class Tail:
         frequency = max(1, len(self._counts.get(term, ())))
         documents = max(1, self._postings.size + len(self._slots))
         return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
+
+    def knows(self, term: str) -> bool:
+        """Return whether any memory holds a term."""
+        return bool(self._counts.get(term)) or self._postings.find(term) is not None
+
+    @property
+    def sample_coverage(self) -> float:
+        """Return the share of all language like the memory's that its words have been met in."""
+        if self._postings.size:
+            return self._postings.sample_coverage
+        live = [self._terms[slot] for slot in self._slots.values()]
+        return sample_coverage(
+            sum(len(found) == 1 for found in self._counts.values()), sum(map(Counter.total, live))
+        )
 
     def scores(self, query: Sequence[str], *, least_idf: float) -> Scores:
         """Return the BM25 score of every slot, [slots]; slots that are not live score zero."""
@@ -134,6 +150,7 @@ class Tail:
             speaker = speaker_name(memory.created_by) if memory.created_by else None
             self.speakers.append(speaker)
             self.people |= {speaker} if speaker else set()
+            self.traits.append(of_memory(memory.content, memory.kind, memory.trust))
             found = mentions(memory.text)
             self._mentioned.append(frozenset().union(*(_names(one) for one in found)))
             for term, count in terms.items():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.analysis import Analysis, Question
 from serve.candidates import Candidates, Docs, holding
+from serve.query.analysis import Analysis, Question
 from serve.reader import View
 from store.projections.entities import EntityIndex
 from store.projections.memories import Memory
@@ -36,7 +36,7 @@ def of_hit(
         "words": _held(view, analysis, doc),
         "question_words": _held(view, analysis, candidates.questions[place : place + 1]),
         "coverage": round(covered, 4),
-        "cosine": round(float(candidates.cosines[place]), 4),
+        "nearness": round(float(candidates.nearness[place]), 4),
         "fresh": int(doc[0]) >= len(view.snapshots.rows),
     }
 

@@ -115,6 +115,7 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
         )
     _checks_path(build, projection).unlink(missing_ok=True)
+    _whole_checks_path(build).unlink(missing_ok=True)
     path = build.tenant.candidate / f"{projection.name}.json"
     replace_file(path, msgspec.json.encode(ref))
     return ref, tables
@@ -123,8 +124,8 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
 def check(build: Build, projection: Projection, tables: Tables) -> list[CheckResult]:
     """Run the audits of one projection; what they said is kept beside the candidate."""
     of_memories = projection.name == "memories"
-    published = _published(build.tenant) if of_memories else None
-    before = published.projections["memories"] if published else None
+    served = published(build.tenant) if of_memories else None
+    before = served.projections["memories"] if served else None
     memories = tables if of_memories else load(build, candidate_refs(build)["memories"])
     results = audit(
         projection.name,
@@ -134,7 +135,7 @@ def check(build: Build, projection: Projection, tables: Tables) -> list[CheckRes
             tables=tables,
             memories=memories["memories"],
             published=None if before is None else _loaded(build.tenant, before, build.projections),
-            published_watermark=0 if published is None else published.watermark,
+            published_watermark=0 if served is None else served.watermark,
         ),
     )
     replace_file(_checks_path(build, projection), msgspec.json.encode(results))
@@ -148,7 +149,32 @@ def kept_checks(build: Build) -> list[CheckResult]:
         path = _checks_path(build, projection)
         if path.exists():
             results += msgspec.json.decode(path.read_bytes(), type=list[CheckResult])
+    if (whole := _whole_checks_path(build)).exists():
+        results += msgspec.json.decode(whole.read_bytes(), type=list[CheckResult])
     return results
+
+
+def keep_checks(build: Build, results: Sequence[CheckResult]) -> None:
+    """Keep what was said of the candidate as a whole; a part that is built again drops it."""
+    replace_file(_whole_checks_path(build), msgspec.json.encode(results))
+
+
+def refuse(build: Build, now: int) -> None:
+    """Keep why the candidate will not be published, where no step comes that could say it."""
+    manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(kept_checks(build))))
+
+
+def candidate(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
+    """Return the candidate as the manifest it would be published as; its number is 0."""
+    return Manifest(
+        number=0,
+        at=now,
+        watermark=build.watermark,
+        embedder=build.embedder.model,
+        dimension=build.embedder.dimension,
+        projections=candidate_refs(build),
+        checks=tuple(checks),
+    )
 
 
 def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
@@ -163,18 +189,9 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
-    candidate = Manifest(
-        number=0,
-        at=now,
-        watermark=build.watermark,
-        embedder=build.embedder.model,
-        dimension=build.embedder.dimension,
-        projections=refs,
-        checks=tuple(checks),
-    )
-    published = manifests.publish(build.tenant, candidate)
+    manifest = manifests.publish(build.tenant, candidate(build, checks, now))
     manifests.expire(build.tenant)
-    return published
+    return manifest
 
 
 def rebuild(
@@ -226,6 +243,14 @@ def candidate_refs(build: Build) -> dict[str, SnapshotRef]:
     return refs
 
 
+def published(tenant: Tenant) -> Manifest | None:
+    """Return what is served now; None where nothing is, or its manifest is damaged."""
+    try:
+        return manifests.current(tenant)
+    except (NoManifest, SnapshotDamaged):
+        return None
+
+
 def load(build: Build, ref: SnapshotRef) -> Tables:
     """Return the tables of a snapshot this build made or took over; it was checked then."""
     projection = next(one for one in build.projections if one.name == ref.projection)
@@ -244,20 +269,17 @@ def _loaded(tenant: Tenant, ref: SnapshotRef, known: Sequence[Projection]) -> Ta
     return snapshot.read(tenant.snapshots, ref, projection, check=False)
 
 
-def _published(tenant: Tenant) -> Manifest | None:
-    try:
-        return manifests.current(tenant)
-    except (NoManifest, SnapshotDamaged):
-        return None
-
-
 def _served(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
-    published = _published(tenant)
-    return published.projections.get(projection.name) if published else None
+    served = published(tenant)
+    return served.projections.get(projection.name) if served else None
 
 
 def _checks_path(build: Build, projection: Projection) -> Path:
     return build.tenant.candidate / f"{projection.name}.checks.json"
+
+
+def _whole_checks_path(build: Build) -> Path:
+    return build.tenant.candidate / "checks.json"
 
 
 def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str:

@@ -33,7 +33,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedder: str = "lexical"
     fusion: Literal["rrf", "weighted"] = "weighted"
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
-    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.38
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.35
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
 
@@ -57,6 +57,22 @@ class Settings:
     @property
     def dagster_home(self) -> Path:
         return self.home / "dagster"
+
+
+def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
+    """Return the settings with some changed by hand; raise ConfigError naming what is wrong."""
+    if unknown := sorted(changes.keys() - set(Choices.__struct_fields__)):
+        known = ", ".join(Choices.__struct_fields__)
+        raise ConfigError(f"there is no setting {', '.join(unknown)}: there are {known}")
+    try:
+        return msgspec.convert(msgspec.to_builtins(choices) | changes, Choices, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{', '.join(changes)}: {error}") from error
+
+
+def cache_folder() -> Path:
+    """Return where what can be made again at any time is kept; it may not be there yet."""
+    return Path(platformdirs.user_cache_dir("mnemolog", appauthor=False))
 
 
 def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

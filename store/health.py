@@ -165,6 +165,7 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
         yield Finding("error", str(error), _BUILD)
         return
     yield from _snapshots(tenant, manifest)
+    yield from _canaries(manifest)
     yield _tail(settings, manifest, log)
     try:
         yield from _versions(manifest, embedder(settings.choices.embedder, settings.home))
@@ -178,6 +179,15 @@ def _snapshots(tenant: Tenant, manifest: Manifest) -> Iterator[Finding]:
         yield Finding("error", one, _BUILD)
     if not found:
         yield Finding("ok", f"manifest {manifest.number}: every file matches its hash")
+
+
+def _canaries(manifest: Manifest) -> Iterator[Finding]:
+    """Say how many came back when the manifest was built; nothing where none was asked for."""
+    for check in manifest.checks:
+        if check.name == manifests.CANARIES:
+            is_doubted = bool(check.metadata.get("is_doubted"))
+            cure = "`mnemolog canaries` names them; `mnemolog build --full` builds all anew"
+            yield Finding("warn", check.detail, cure) if is_doubted else Finding("ok", check.detail)
 
 
 def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:

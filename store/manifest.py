@@ -20,6 +20,7 @@ from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 KEEP = 3  # manifests, the current one included
+CANARIES = "canaries"  # the check that asks recall itself
 
 
 class CheckResult(msgspec.Struct, frozen=True):

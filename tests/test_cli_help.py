@@ -77,6 +77,7 @@ def test_the_group_lists_what_there_is_and_how_to_complete_it():
             "doctor",
             "eval",
             "embedder",
+            "canaries",
         ),
     ):
         assert f"\n  {name} " in text

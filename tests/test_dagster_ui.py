@@ -34,6 +34,8 @@ ASSETS = {
     "entities",
     "goals",
     "usage",
+    "canaries",
+    "recall_quality",
     "published_manifest",
 }
 

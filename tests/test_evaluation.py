@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from serve.cli import main
 from serve.evaluation import dataset, metrics
+from serve.evaluation.cache import CachedEmbedder
 from serve.evaluation.dataset import Query, Workspace
 from serve.evaluation.report import compare, report
+from store.embedding import Matrix
 from store.errors import InvalidInput, SourceError
 from store.events import Recorded
 from store.log import EventLog
@@ -196,6 +199,10 @@ def answer(*words: object) -> dict:
     return json.loads(result.stdout)
 
 
+def answer_to(data: Path, a: Path, b: Path) -> dict:
+    return answer(data, "--compare", a, b)
+
+
 def rows(path: Path) -> dict[str, dict]:
     return {row["query_id"]: row for row in map(json.loads, path.read_text().splitlines())}
 
@@ -216,9 +223,16 @@ def test_a_dataset_is_asked_and_reported(data, tmp_path):
 def test_silence_is_measured_where_answers_were_right(data):
     found = answer(data)
     assert found["prompts"] == {"control": 1, "foreign": 1}
-    assert [one["keep"] for one in found["silence"]] == [0.95, 0.9, 0.8]
-    assert found["silence"][0]["kept"] == 1.0
-    assert found["silence"][0]["injected"] == {"control": 0.0, "foreign": 0.0}
+    assert [one["keep"] for one in found["silence"]] == [None, 0.95, 0.9, 0.8]
+    assert found["silence"][1]["kept"] == 1.0
+    assert found["silence"][1]["injected"] == {"control": 0.0, "foreign": 0.0}
+
+
+def test_the_bar_that_is_set_is_measured_too(data):
+    found = answer(data, "--set", "min_confidence=0.99")
+    assert (found["silence"][0]["bar"], found["silence"][0]["keep"]) == (0.99, None)
+    assert found["overall"] == answer(data)["overall"]
+    assert "as set" in evaluated(data).stdout
 
 
 def test_people_get_tables(data):
@@ -258,6 +272,13 @@ def test_settings_and_mode_can_be_tried(data):
     assert (found["fusion"], found["mode"]) == ("rrf", "lexical")
     for wrong in ("fusion", "fusion=best", "speed=1"):
         assert evaluated(data, "--set", wrong).exit_code == 2
+    assert "no setting speed" in evaluated(data, "--set", "speed=1").stderr
+
+
+def test_a_profile_there_is_not_is_refused(data):
+    result = evaluated(data, "--profile", "guesswork")
+    assert result.exit_code == 2
+    assert "profile" in result.stderr
 
 
 def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monkeypatch):
@@ -273,6 +294,62 @@ def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monk
     lines(data / "talk/two/memories.jsonl", memory("new", "The kitten is called Pepper", 1))
     assert answer(data, "--keep", kept)["refused"] == 0
     assert len(list((kept / "tenants").iterdir())) == 3
+
+
+class Counting:
+    """A model that counts the texts it is asked for."""
+
+    model, dimension, is_cheap = "counting", 2, False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        self.asked += texts
+        found = [[len(one), one.count("e") + 1] for one in texts]
+        rows = np.array(found, np.float32).reshape(-1, 2)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_a_model_is_asked_once_for_a_text_whatever_run_it_is_in(tmp_path):
+    model = Counting()
+    cached = CachedEmbedder(model, tmp_path)
+    first = cached.embed(["a kitten", "a deploy", "a kitten"])
+    cached.save()
+    again = CachedEmbedder(model, tmp_path).embed(["a deploy", "a kitten", "new"])
+    assert model.asked == ["a kitten", "a deploy", "new"]
+    assert again[:2].tolist() == first[[1, 0]].tolist()
+    assert cached.embed([]).shape == (0, 2)
+
+
+def test_vectors_of_another_model_or_a_torn_file_are_never_taken(tmp_path):
+    cached = CachedEmbedder(Counting(), tmp_path)
+    cached.embed(["a kitten"])
+    cached.save()
+    other = Counting()
+    other.model = "counting-2"
+    CachedEmbedder(other, tmp_path).embed(["a kitten"])
+    assert other.asked == ["a kitten"]
+    (file,) = tmp_path.rglob("*.arrow")
+    file.write_bytes(file.read_bytes()[:100])
+    model = Counting()
+    CachedEmbedder(model, tmp_path).embed(["a kitten"])
+    assert model.asked == ["a kitten"]
+
+
+def test_a_second_run_embeds_nothing(data, tmp_path, monkeypatch):
+    model = Counting()
+    monkeypatch.setattr("serve.evaluation.run.embedder", lambda name, home: model)
+    first = answer(data, "--cache", tmp_path / "cache")
+    count = len(model.asked)
+    assert count == len(set(model.asked)) > 5
+    assert answer(data, "--cache", tmp_path / "cache") == first
+    assert len(model.asked) == count
+
+
+def test_what_needs_no_model_is_not_cached(data, tmp_path):
+    answer(data, "--cache", tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_build_that_broke_off_is_finished(data, tmp_path):
@@ -338,6 +415,17 @@ def test_two_runs_are_compared_query_by_query(data, tmp_path):
     assert (at_5["low"], at_5["high"]) == (0.0, 1.0)
     assert (at_5["wins"], at_5["losses"], at_5["ties"]) == (1, 0, 1)
     assert "recall@10" in evaluated(data, "--compare", a, b).stdout
+
+
+def test_a_comparison_names_the_queries_won_and_lost(data, tmp_path):
+    a = ranked(tmp_path, "a", {"n-now": ["0"], "t-cat": ["0"], "n-then": ["0"]})
+    b = ranked(tmp_path, "b", {"n-now": ["2"], "t-cat": [], "n-then": ["0"]})
+    found = [(one["query_id"], one["a"], one["b"]) for one in answer_to(data, a, b)["changes"]]
+    assert found == [("n-now", 0.0, 1.0), ("t-cat", 1.0, 0.0)]
+    printed = evaluated(data, "--compare", a, b, "--each").stdout
+    assert ["won", "lost"] == [line.split()[0] for line in printed.splitlines()[-2:]]
+    assert "what is the kitten called?" in printed
+    assert evaluated(data, "--each").exit_code == 2
 
 
 def test_later_memories_do_not_count_for_a_query_about_the_past(data, tmp_path):

@@ -43,6 +43,7 @@ DRAFTS = st.builds(
     tags=st.lists(st.sampled_from(TAGS), max_size=3).map(tuple),
     ttl_s=st.none() | st.integers(1, 7_200),
     created_at=st.none() | TIMES.map(moment),
+    key=st.sampled_from([None, "deploy.region"]),
 )
 FATES = st.lists(
     st.tuples(
@@ -61,6 +62,7 @@ FILTERS = st.builds(
     since=st.none() | TIMES,
     until=st.none() | TIMES,
     active_only=st.booleans(),
+    as_of=st.none() | TIMES,
 )
 
 

@@ -96,12 +96,14 @@ def test_the_server_never_imports_the_jobs():
     assert not breaking(lambda one: one.file.startswith("serve/") and one.top == "pipelines")
 
 
-def test_the_jobs_take_only_recall_and_ranking_from_the_server():
+def test_the_jobs_take_only_recall_and_its_evaluation_from_the_server():
     assert not breaking(
         lambda one: (
             one.file.startswith("pipelines/")
             and one.top == "serve"
-            and not f"{one.module}.".startswith(("serve.recall.", "serve.ranking."))
+            and not f"{one.module}.".startswith(
+                ("serve.recall.", "serve.ranking.", "serve.evaluation.")
+            )
         )
     )
 

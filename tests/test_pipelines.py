@@ -27,7 +27,7 @@ from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
 from store import build, commands, events
 from store import manifest as manifests
-from store.config import Settings
+from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
 from store.log import EventLog
@@ -147,7 +147,8 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
         plain = build.rebuild(other, log, LexicalEmbedder(), NOW)
     published = manifests.current(default)
     assert published.digests == plain.digests
-    assert published.checks == plain.checks
+    assert published.checks[:-1] == plain.checks
+    assert (published.checks[-1].name, published.checks[-1].passed) == ("canaries", True)
 
 
 def test_second_build_takes_over_what_did_not_change(settings, default, instance):
@@ -176,7 +177,9 @@ def test_assets_say_what_was_built_from_what(built):
     assert metadata_of(built, "goals")["inputs"] == {"memories": shown["digest"]}
 
 
-@pytest.mark.parametrize("asset", ["event_log", "memories", "postings", "published_manifest"])
+@pytest.mark.parametrize(
+    "asset", ["event_log", "memories", "postings", "canaries", "published_manifest"]
+)
 def test_assets_show_a_plot(built, asset):
     assert "](data:image/png;base64,iVBORw0KGgo" in metadata_of(built, asset)["plot"]
 
@@ -187,15 +190,17 @@ def test_plots_of_nothing_say_so():
 
 
 def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
-    drawn: list[list[int]] = []
+    drawn: dict[str, list[list[float]]] = {}
     line = plots.line
     monkeypatch.setattr(
-        plots, "line", lambda title, at, ys: drawn.append(ys) or line(title, at, ys)
+        plots,
+        "line",
+        lambda title, at, ys: drawn.setdefault(title, []).append(ys) or line(title, at, ys),
     )
     build_in_process(settings, instance)
     remember(settings, "default", "a third memory of something")
     build_in_process(settings, instance)
-    assert drawn == [[2], [2, 3]]
+    assert drawn["memories in each published manifest"] == [[2], [2, 3]]
 
 
 def test_failing_check_leaves_what_is_served(settings, default, instance):
@@ -222,6 +227,38 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
     refusal = manifests.last_refusal(default)
     assert refusal is not None
     assert refusal.reasons == [f"no_secrets: {failed[0].description}"]
+
+
+def lose_canaries(monkeypatch: pytest.MonkeyPatch, floor: str) -> None:
+    """Put a floor where two canaries that came back are too few."""
+    monkeypatch.setattr("serve.evaluation.canaries.FEWEST", 1)
+    monkeypatch.setattr(f"serve.evaluation.canaries.{floor}", 1.1)
+
+
+def test_build_that_loses_most_canaries_is_not_served(settings, default, monkeypatch):
+    with monkeypatch.context() as patch:
+        lose_canaries(patch, "REFUSED_BELOW")
+        with pytest.raises(BuildRefused, match="canaries: 2 of 2 canaries came back"):
+            run.build(settings, "default", lambda event: None)
+    assert not default.head.exists()
+    refusal = manifests.last_refusal(default)
+    assert refusal is not None
+    assert refusal.reasons == ["canaries: 2 of 2 canaries came back"]
+
+
+def test_build_that_loses_some_canaries_is_served_with_a_warning(
+    settings, default, instance, monkeypatch
+):
+    lose_canaries(monkeypatch, "DOUBTED_BELOW")
+    result = build_in_process(settings, instance)
+    assert result.success
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    found = checks["canaries"]
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    build_in_process(settings, instance)
+    check = manifests.current(default).checks[-1]
+    assert check.passed
+    assert [point[1:] for point in check.metadata["trend"]] == [[2, 2], [2, 2]]
 
 
 def test_refused_step_is_not_tried_again(settings, default, instance):
@@ -350,6 +387,45 @@ def test_every_tenant_is_built_by_night(settings, default):
         requests = list(schedules.nightly(context))
         assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
         assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult:
+    """The result of asking the check set once."""
+    return ask_check_set(Settings(tmp_path_factory.mktemp("checked")))
+
+
+def ask_check_set(settings: Settings) -> dg.ExecuteInProcessResult:
+    loggers = {"console": progress.logger(lambda event: None)}
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = definitions(settings, loggers=loggers).resolve_job_def("check_recall")
+        return job.execute_in_process({"loggers": {"console": {}}}, instance=instance)
+
+
+def test_recall_answers_the_check_set(checked):
+    (found,) = checked.get_asset_check_evaluations()
+    assert (found.check_name, found.passed, found.blocking) == ("above_the_floor", True, False)
+    assert found.description == "every figure is above its floor"
+    shown = metadata_of(checked, "recall_quality")
+    assert shown["recall@5"] > shown["mrr@10"] > 0.5
+    assert shown["false injections"] == 0.0
+    assert "| zh | 10 |" in shown["figures"]
+    assert "| small talk | 0% |" in shown["figures"]
+    assert "](data:image/png;base64," in shown["plot"]
+
+
+def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
+    choices = Choices(min_confidence=0.0, fusion="rrf")
+    strict = Settings(settings.home, choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("serve.evaluation.quality.LEAST_MRR", 1.01)
+        result = ask_check_set(strict)
+    (found,) = result.get_asset_check_evaluations()
+    assert result.success
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "mrr@10 of the project is" in found.description
+    assert "deserve silence bring something back" in found.description
+    assert not settings.home.exists()
 
 
 def test_prune_leaves_the_newest_runs_and_no_files_of_others(settings):

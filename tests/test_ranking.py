@@ -1,12 +1,16 @@
 """The ranking functions, against plain sorts, the papers' arithmetic and second implementations."""
 
+import math
+from itertools import pairwise
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.ranking import context
-from serve.ranking.confidence import confidence, coverage
+from serve.ranking.confidence import LETTERS, MEANING, Model, confidence, coverage
 from serve.ranking.fusion import K, Ranking, reciprocal_rank, weighted_sum
 from serve.ranking.topk import best
 
@@ -151,33 +155,61 @@ def test_a_query_that_weighs_nothing_is_covered_by_nothing(weights: list[float])
 
 def test_coverage_and_confidence_of_no_candidates_are_empty():
     assert coverage(np.zeros((2, 0), np.bool_), np.ones(2)).shape == (0,)
-    assert confidence(np.empty(0), np.empty(0), np.empty(0, np.int64)).shape == (0,)
+    assert confidence(MEANING, np.empty(0), np.empty(0), np.empty(0, np.int64), 0.5).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("covered", "cosine", "words", "sure"),
-    [
-        (0, 0, 0, 0),
-        (1, 0, 1, 1),  # the whole query: no doubt
-        (1, 0.5, 9, 1),
-        (0.5, 0.5, 1, 0.75 * 0.8),
-        (0.5, 0.5, 0, 0.75 * 0.8),  # found by its letters
-        (0.5, -0.9, 2, 0.5 * 2 / 2.25),
-        (0.2, 1.1, 3, 3 / 3.25),
-    ],
+@pytest.mark.parametrize("model", [MEANING, LETTERS])
+@given(
+    near=st.tuples(UNITS, UNITS),
+    covered=st.tuples(UNITS, UNITS),
+    words=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    unknown=st.tuples(UNITS, UNITS),
 )
-def test_confidence_is_a_noisy_or_less_a_doubt(
-    covered: float, cosine: float, words: int, sure: float
-):
-    values = confidence(np.array([covered]), np.array([cosine]), np.array([words]))
-    assert values[0] == pytest.approx(sure)
-
-
-@given(UNITS, UNITS, UNITS, st.integers(0, 9), st.integers(0, 9))
 def test_more_evidence_never_makes_less_sure(
-    covered: float, cosine: float, more: float, words: int, others: int
+    model: Model,
+    near: tuple[float, float],
+    covered: tuple[float, float],
+    words: tuple[int, int],
+    unknown: tuple[float, float],
 ):
-    low, high = min(covered, more), max(covered, more)
-    counts = np.array(sorted([words, others]))
-    values = confidence(np.array([low, high]), np.array([cosine, cosine]), counts)
-    assert 0.0 <= values[0] <= values[1] <= 1.0
+    rising = [np.array(sorted(values)) for values in (near, covered, words)]
+    less, more = confidence(model, *rising, min(unknown) * 0.99)
+    assert 0.0 <= less <= more <= 1.0
+    foreign = confidence(model, *rising, max(unknown) * 0.99)
+    assert (foreign <= confidence(model, *rising, min(unknown) * 0.99) + 1e-12).all()
+
+
+def test_confidence_is_the_logistic_of_the_weighed_evidence():
+    model = Model(1.0, 2.0, 3.0, -4.0, -5.0, near_alone=8.0, bias_alone=-4.0)
+    sure = confidence(model, np.array([0.5]), np.array([0.25]), np.array([0]), 0.0)
+    assert sure[0] == pytest.approx(1 / (1 + math.exp(4.0)))
+
+
+def test_where_no_word_is_known_the_vector_speaks_alone():
+    model = Model(0.0, 9.0, 9.0, 0.0, 9.0, near_alone=8.0, bias_alone=-4.0)
+    sure = confidence(model, np.array([0.5, 0.0]), np.ones(2), np.array([1, 1]), 1.0)
+    assert sure.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(4.0))])
+
+
+@given(
+    st.lists(st.integers(-3, 9), min_size=1, max_size=30),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+)
+def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance: Random):
+    members = list(range(len(scores)))
+    chance.shuffle(members)
+    cuts = sorted({0, len(members), *(chance.randrange(len(members)) for _ in range(3))})
+    values = np.asarray(scores, np.float32)
+    starts, ends = np.asarray(cuts[:-1], np.int32), np.asarray(cuts[1:], np.int32)
+    found = context.best_of_groups(values, np.asarray(members, np.int32), starts, ends, count)
+    wanted = [
+        sum(sorted((max(scores[one], 0) for one in members[start:end]), reverse=True)[:count])
+        for start, end in pairwise(cuts)
+    ]
+    assert found.tolist() == pytest.approx([one / count for one in wanted])
+
+
+def test_no_groups_have_no_best():
+    none = np.empty(0, np.int32)
+    assert context.best_of_groups(np.ones(3, np.float32), none, none, none, 3).shape == (0,)

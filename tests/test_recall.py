@@ -188,8 +188,8 @@ def test_what_is_not_sure_enough_is_counted(project: View):
 def test_confidence_says_how_much_of_the_question_is_covered(project: View):
     hits = ask(project, NOTES["redis"]).hits
     assert hits[0].memory.id == "redis"
-    assert hits[0].confidence == 1.0
-    assert all(0.0 <= hit.confidence < 1.0 for hit in hits[1:])
+    assert hits[0].confidence > 0.95
+    assert all(0.0 <= hit.confidence < 0.9 for hit in hits[1:])
 
 
 def test_no_more_come_back_than_were_asked_for(project: View):
@@ -288,7 +288,7 @@ def test_a_memory_of_a_few_notes_ranks_sensibly(tmp_path: Path, size: int, built
     for id_, content in some.items():
         answer = ask(view, content)
         assert ids(answer)[0] == id_
-        assert answer.hits[0].confidence == 1.0
+        assert answer.hits[0].confidence > 0.95
     assert ids(ask(view, "zebra", min_confidence=0.15)) == []
 
 

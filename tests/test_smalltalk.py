@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.smalltalk import MAX_WORDS, is_smalltalk
+from serve.query.smalltalk import MAX_WORDS, is_smalltalk
 
 TALK = """
 continue

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 
 from serve.cli import (
+    canaries,
     changes,
     embedder,
     evaluate,
@@ -78,5 +79,6 @@ for _command in (
     upkeep.doctor,
     evaluate.evaluate,
     embedder.embedder,
+    canaries.canaries_command,
 ):
     main.add_command(_command)

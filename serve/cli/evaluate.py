@@ -1,22 +1,23 @@
-"""`mnemolog eval`: how well recall answers a labelled dataset, and whether two runs differ."""
+"""`mnemolog eval`: how well recall answers labelled queries, and whether two runs differ."""
 
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from serve.cli import output
 from serve.cli.session import Session
+from store import config
 from store.config import Choices
 
 if TYPE_CHECKING:
     from serve.evaluation.dataset import Workspace
-    from serve.evaluation.report import Comparison, Level, Report, Scores
+    from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
     from serve.evaluation.run import Run
     from serve.recall import Mode
 
@@ -31,11 +32,13 @@ _file = click.Path(path_type=Path, dir_okay=False)
     epilog=output.example(
         "mnemolog eval data --keep built --output a.jsonl",
         "mnemolog eval data --keep built --output b.jsonl --set fusion=rrf",
-        "mnemolog eval data --compare a.jsonl b.jsonl",
+        "mnemolog eval data --compare a.jsonl b.jsonl --each",
+        "mnemolog eval                                   # the set that comes with mnemolog",
     ),
 )
-@click.argument("folder", metavar="DIR", type=_folder)
+@click.argument("folder", metavar="[DIR]", type=_folder, required=False)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to try.")
+@click.option("--profile", help="Short for --set profile=PROFILE.")
 @click.option(
     "--mode",
     type=click.Choice(["auto", "lexical", "vector", "entity"]),
@@ -53,44 +56,55 @@ _file = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--output", "file", type=_file, help="Where each query's ranking goes, JSON Lines.")
 @click.option("--keep", type=_folder, help="Keep what is built here, for the next run.")
+@click.option("--cache", type=_folder, help="Where vectors are kept; else the user's cache.")
 @click.option("--compare", nargs=2, type=_file, metavar="A B", help="Two such files instead.")
+@click.option("--each", is_flag=True, help="With --compare: name the queries won and lost.")
 @output.json_option
 @click.pass_obj
 def evaluate(
     session_: Session,
     /,
-    folder: Path,
+    folder: Path | None,
     changes: tuple[str, ...],
+    profile: str | None,
     mode: "Mode",
     only: str,
     level: "Level",
     file: Path | None,
     keep: Path | None,
+    cache: Path | None,
     compare: tuple[Path, Path] | None,
+    each: bool,
     as_json: bool,
 ) -> None:
-    """Measure recall on the labelled queries of DIR.
+    """Measure recall on the labelled queries of DIR, or of the set that comes with mnemolog.
 
     DIR holds index.json, for each workspace memories.jsonl and queries.jsonl, and silence.jsonl:
     prompts that deserve no memory. Your own memories are not touched. The best 60 memories are
-    asked for without a bar, so top_k and min_confidence change nothing.
+    asked for without a bar, so top_k changes nothing and min_confidence only what is injected.
+    A model is asked once for the vector of a text; later runs find it in the cache.
     """
-    from serve.evaluation import dataset, report
+    from serve.evaluation import checkset, dataset, report
 
-    if compare and (changes or file or keep):
-        raise click.UsageError("--compare runs nothing: leave --set, --output and --keep out")
-    choices = _changed(session_.settings().choices, changes)
+    if compare and (changes or profile or file or keep or cache):
+        raise click.UsageError(
+            "--compare runs nothing: leave --set, --profile, --output, --keep and --cache out"
+        )
+    if each and not compare:
+        raise click.UsageError("--each needs --compare A B: it names the queries that differ")
+    choices = _changed(session_.settings().choices, changes, profile)
     if file is not None:
         output.check_writable(file)  # before minutes of work, not after
-    workspaces = dataset.read(folder, only)
+    workspaces = dataset.read(folder or checkset.FOLDER, only)
     if compare:
         a, b = (dataset.results(one) for one in compare)
-        _show_comparison(report.compare(workspaces, a, b, level), as_json=as_json)
+        _show_comparison(report.compare(workspaces, a, b, level), each=each, as_json=as_json)
         return
-    run = _run(workspaces, choices, mode, keep)
+    run = _run(workspaces, choices, mode, keep, cache or config.cache_folder() / "vectors")
     if file is not None:
         output.write(file, b"".join(msgspec.json.encode(one) + b"\n" for one in run.results))
-    found = report.report(workspaces, {one.query_id: one for one in run.results}, level)
+    by_query = {one.query_id: one for one in run.results}
+    found = report.report(workspaces, by_query, level, bar=choices.min_confidence)
     memories = sum(len(workspace.memories) for workspace in workspaces)
     ran = {
         "workspaces": len(workspaces),
@@ -109,30 +123,34 @@ def evaluate(
             output.note(f"note: {notice}")
 
 
-def _changed(choices: Choices, changes: tuple[str, ...]) -> Choices:
-    """Return the settings with those of `--set`; raise msgspec.ValidationError for a wrong one."""
-    given: dict[str, Any] = msgspec.to_builtins(choices)
+def _changed(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
+    """Return the settings with those of `--set` and `--profile`; raise ConfigError."""
+    given: dict[str, str] = {}
     for change in changes:
         name, equals, value = change.partition("=")
         if not equals:
             raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
         given[name] = value
-    return msgspec.convert(given, Choices, strict=False)
+    return config.changed(choices, given | ({"profile": profile} if profile else {}))
 
 
 def _run(
-    workspaces: "tuple[Workspace, ...]", choices: Choices, mode: "Mode", keep: Path | None
+    workspaces: "tuple[Workspace, ...]",
+    choices: Choices,
+    mode: "Mode",
+    keep: Path | None,
+    cache: Path,
 ) -> "Run":
     from serve.evaluation.run import run
 
-    with _told(len(workspaces)) as on_progress:
+    with _told(len(workspaces)) as tell:
         if keep is not None:
-            return run(workspaces, keep, choices, mode, on_progress=on_progress)
+            return run(workspaces, keep, choices, mode, cache=cache, on_progress=tell)
         # Windows deletes no file that is still mapped
         with tempfile.TemporaryDirectory(
             prefix="mnemolog-eval-", ignore_cleanup_errors=True
         ) as home:
-            return run(workspaces, Path(home), choices, mode, on_progress=on_progress)
+            return run(workspaces, Path(home), choices, mode, cache=cache, on_progress=tell)
 
 
 @contextmanager
@@ -180,7 +198,7 @@ def _show_silence(found: "Report") -> None:
     kinds: Mapping[str, int] = found.prompts
     total = sum(kinds.values())
     output.table(
-        ["silence", "prompts", *(f"keep {one.keep:.0%}" for one in found.silence)],
+        ["silence", "prompts", *map(_bar_name, found.silence)],
         [
             ["bar on the confidence", "", *(_number(one.bar) for one in found.silence)],
             ["correct answers kept", "", *(_number(one.kept) for one in found.silence)],
@@ -194,7 +212,11 @@ def _show_silence(found: "Report") -> None:
     output.say()
 
 
-def _show_comparison(found: "Comparison", *, as_json: bool) -> None:
+def _bar_name(one: "Silence") -> str:
+    return "as set" if one.keep is None else f"keep {one.keep:.0%}"
+
+
+def _show_comparison(found: "Comparison", *, each: bool, as_json: bool) -> None:
     if as_json:
         output.emit(found)
         return
@@ -213,6 +235,21 @@ def _show_comparison(found: "Comparison", *, as_json: bool) -> None:
         ],
     )
     output.say(f"{found.queries} queries; left out, as only one file has them: {found.left_out}")
+    if each and found.changes:
+        output.say()
+        output.table(
+            [found.differences[0].measure, "A", "B", "query", "asked"],
+            [
+                [
+                    "won" if one.b > one.a else "lost",
+                    f"{one.a:.2f}",
+                    f"{one.b:.2f}",
+                    one.query_id,
+                    output.one_line(one.query, 100),
+                ]
+                for one in found.changes
+            ],
+        )
 
 
 def _number(value: float) -> str:

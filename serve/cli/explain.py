@@ -9,8 +9,8 @@ import msgspec
 
 from serve.answers import RecallRequest, answer
 from serve.cli import output
+from serve.query.smalltalk import is_smalltalk
 from serve.reader import Reader
-from serve.smalltalk import is_smalltalk
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros
@@ -18,7 +18,8 @@ from store.log import EventLog
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`
-_LENT = ("speaker", "question", "before", "after", "session")  # evidence that is no channel's
+# evidence that is no channel's
+_LENT = ("speaker", "question", "before", "after", "session", "session_vector", "dated", "rule")
 
 
 def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
@@ -54,7 +55,7 @@ def hit(why: Mapping[str, Any]) -> str:
     ]
     if lent := {name: why["evidence"][name] for name in _LENT if name in why["evidence"]}:
         parts.append(", ".join(f"{name} {share:.2f}" for name, share in lent.items()))
-    parts += [f"coverage {why['coverage']:.2f}", f"cosine {why['cosine']:.2f}"]
+    parts += [f"coverage {why['coverage']:.2f}", f"nearness {why['nearness']:.2f}"]
     if why["words"]:
         parts.append("words " + ", ".join(map(output.clean, why["words"])))
     if asked := [word for word in why["question_words"] if word not in why["words"]]:

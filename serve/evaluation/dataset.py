@@ -2,7 +2,8 @@
 Dataset: labelled queries over workspaces of memories, read from a folder of JSON Lines.
 
     index.json                     {"workspaces": ["<source>/<name>", ...]}
-    <source>/<name>/memories.jsonl {"id", "text", "ts", "session", "speaker"}
+    <source>/<name>/memories.jsonl {"id", "text", "ts", "session", "speaker"}, and "kind", "key",
+                                   "value" where they are said
     <source>/<name>/queries.jsonl  {"id", "query", "relevant", "relevant_sessions", "category"}, and
                                    "query_ts" (when it is asked), "before_ts" (older ones count)
     silence.jsonl                  {"id", "workspace", "query", "kind"}: what deserves no memory;
@@ -22,6 +23,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from store.errors import InvalidInput, SourceError
+from store.events import MemoryKind
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Some = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
@@ -37,6 +39,9 @@ class Memory(msgspec.Struct, frozen=True):
     ts: datetime
     session: str | None = None
     speaker: str | None = None
+    kind: MemoryKind | None = None
+    key: Text | None = None
+    value: str | None = None
 
 
 class Query(msgspec.Struct, frozen=True):

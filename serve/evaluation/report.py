@@ -36,10 +36,11 @@ class Silence(msgspec.Struct, frozen=True):
     """What a bar on the highest confidence does.
 
     `kept` is the share of correctly answered queries over it, `injected` the share of the prompts
-    of each kind that deserve nothing and are over it too.
+    of each kind that deserve nothing and are over it too. `keep` is the share the bar was chosen
+    for; None: the bar was given.
     """
 
-    keep: float
+    keep: float | None
     bar: float
     kept: float
     injected: Mapping[str, float]
@@ -69,18 +70,38 @@ class Difference(msgspec.Struct, frozen=True):
     ties: int
 
 
+class Change(msgspec.Struct, frozen=True):
+    """A query that one run answers better, and its measure in both."""
+
+    query_id: str
+    query: str
+    a: float
+    b: float
+
+
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs over the `queries` both have a result for; `left_out` is what only one has."""
+    """Two runs over the `queries` both have a result for; `left_out` is what only one has.
+
+    `changes` are the wins and losses of the first measure, the greatest gain first.
+    """
 
     level: Level
     queries: int
     left_out: int
     differences: tuple[Difference, ...]
+    changes: tuple[Change, ...]
 
 
-def report(workspaces: Sequence[Workspace], results: Mapping[str, Result], level: Level) -> Report:
+def report(
+    workspaces: Sequence[Workspace],
+    results: Mapping[str, Result],
+    level: Level,
+    *,
+    bar: float | None = None,
+) -> Report:
     """Return the report of a run; a query without a result counts as an empty ranking.
 
+    Silence is measured at the bar given, if one is, and at those that keep the shares `KEEPS`.
     Raise InvalidInput where the workspaces have no query.
     """
     asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
@@ -97,7 +118,7 @@ def report(workspaces: Sequence[Workspace], results: Mapping[str, Result], level
         {str(name): _means(values, sources == name) for name in np.unique(sources)},
         {str(name): _means(values, categories == name) for name in np.unique(categories)},
         {kind: sum(prompt.kind == kind for prompt in prompts) for kind in kinds},
-        tuple(_silence(asked, prompts, results)),
+        tuple(_silence(asked, prompts, results, bar)),
     )
 
 
@@ -119,6 +140,7 @@ def compare(
         len(shared),
         sum((query.id in a) != (query.id in b) for _, query in asked),
         tuple(_difference(name, of_a[name], of_b[name]) for name in COMPARED),
+        tuple(_changes([query for _, query in shared], of_a[COMPARED[0]], of_b[COMPARED[0]])),
     )
 
 
@@ -137,6 +159,13 @@ def _difference(name: str, a: metrics.Values, b: metrics.Values) -> Difference:
         losses=int((difference < 0).sum()),
         ties=int((difference == 0).sum()),
     )
+
+
+def _changes(queries: Sequence[Query], a: metrics.Values, b: metrics.Values) -> Iterator[Change]:
+    for place in np.argsort(a - b, kind="stable"):
+        if a[place] != b[place]:
+            query = queries[place]
+            yield Change(query.id, query.query, _rounded(a[place]), _rounded(b[place]))
 
 
 def _judged(
@@ -176,16 +205,22 @@ def _silence(
     asked: Sequence[tuple[Workspace, Query]],
     prompts: Sequence[Prompt],
     results: Mapping[str, Result],
+    given: float | None,
 ) -> Iterator[Silence]:
-    """Yield what each share of `KEEPS` costs; nothing without a prompt or a correct answer."""
+    """Yield what the given bar and each share of `KEEPS` cost.
+
+    Nothing without a prompt or a correct answer.
+    """
     answered = metrics.hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
     correct = _gates([query.id for _, query in asked], results)[answered]
     if not prompts or not len(correct):
         return
     silent = _gates([prompt.id for prompt in prompts], results)
     kinds = np.array([prompt.kind for prompt in prompts])
-    for keep in KEEPS:
-        bar = metrics.bar(correct, keep)
+    bars: list[tuple[float | None, float]] = [(keep, metrics.bar(correct, keep)) for keep in KEEPS]
+    if given is not None:
+        bars.insert(0, (None, given))
+    for keep, bar in bars:
         yield Silence(
             keep,
             _rounded(bar),

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from serve.answers import RecallRequest, answer
+from serve.evaluation.cache import CachedEmbedder
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
 from serve.reader import Reader
 from serve.recall import Mode
@@ -50,10 +51,16 @@ def run(
     choices: Choices,
     mode: Mode,
     *,
+    cache: Path | None = None,
     on_progress: Progress = lambda workspace, stage: None,
 ) -> Run:
-    """Ask every query and silent prompt of the workspaces; their tenants are left in `home`."""
-    model = embedder(choices.embedder, home)
+    """Ask every query and silent prompt of the workspaces; their tenants are left in `home`.
+
+    With a `cache` folder no model is asked for the vector of a text twice, in this run or a later.
+    """
+    plain = embedder(choices.embedder, home)
+    cached = CachedEmbedder(plain, cache) if cache is not None and not plain.is_cheap else None
+    model: Embedder = plain if cached is None else cached
     results: list[Result] = []
     refused: list[str] = []
     notices: dict[str, None] = {}
@@ -69,6 +76,8 @@ def run(
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
                 results.append(Result(asked.id, ranked, gate))
                 notices |= dict.fromkeys(payload.get("notices", ()))
+        if cached is not None:
+            cached.save()  # after each: a run that is stopped has not worked for nothing
     return Run(tuple(results), tuple(refused), tuple(notices))
 
 
@@ -130,7 +139,9 @@ def _draft(workspace: Workspace, memory: Memory) -> Draft:
     return Draft(
         id=_id(workspace, memory),
         content=memory.text,
-        kind="raw_turn" if speaks else "fact",
+        kind=memory.kind or ("raw_turn" if speaks else "fact"),
+        key=memory.key,
+        value=memory.value,
         session=memory.session or None,
         created_by=memory.speaker or None,
         created_at=memory.ts,

@@ -18,6 +18,7 @@ Values = npt.NDArray[np.float64]
 
 # A session's share for a memory that nobody answered: its topic still says a little.
 UNANSWERED = 0.1
+BEST_OF_SESSION = 3  # turns whose vectors stand for their session
 
 
 def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask) -> Values:
@@ -62,3 +63,30 @@ def of_session(scores: Values, is_answered: npt.NDArray[np.bool_]) -> Values:
     """
     greatest = float(scores.max()) if len(scores) else 0.0
     return scaled(scores, greatest) * np.where(is_answered, 1.0, UNANSWERED)
+
+
+def best_of_groups(
+    scores: npt.NDArray[np.float32],
+    members: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int32],
+    ends: npt.NDArray[np.int32],
+    count: int,
+) -> Values:
+    """Return the mean of the `count` greatest scores of each group, [groups].
+
+    `members` are places in `scores`; a group is those from its start up to its end, at least one.
+    Negative scores count as zero, and so do those that a smaller group lacks.
+    """
+    sizes = (ends - starts).astype(np.int64)
+    firsts = np.cumsum(sizes) - sizes
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    places = np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes)
+    values = scores[members[places]].astype(np.float64)
+    sums = np.zeros(len(sizes))
+    for _ in range(count if len(values) else 0):
+        greatest = np.maximum.reduceat(values, firsts)
+        sums += np.maximum(greatest, 0.0)
+        hits = np.flatnonzero(values == greatest[groups])
+        _, one_each = np.unique(groups[hits], return_index=True)
+        values[hits[one_each]] = 0.0
+    return sums / count

@@ -1,94 +1,59 @@
 """
 memories: one row for each memory ever recorded, as it stands at the watermark.
 
-A fold over the log: every event changes the row of its subject. Rows keep the order in which
-memories were recorded, so a row's number is the document number in every other projection.
-A keyed fact that a newer one of the same key and project replaced is `superseded` here; the log
-need not say so. Whether a ttl has run out depends on the clock and is asked at recall, by
-`expires_at`.
+A fold over the log (`memory_fold`), as a table. Rows keep the order in which memories were
+recorded, so a row's number is the document number in every other projection. Whether a ttl has run
+out depends on the clock and is asked at recall, by `expires_at`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from store.events import (
-    Archived,
-    Event,
-    Forgotten,
-    Linked,
-    Pinned,
-    Recorded,
-    Restored,
-    Revised,
-    Superseded,
-    micros,
-)
-from store.mentions import speaker_name
 from store.projection import Inputs, Previous, Projection, Tables
-from store.text import text_hash
+from store.projections.memory import (
+    ACTIVE,
+    ARCHIVED,
+    DEFAULT_IMPORTANCE,
+    DEFAULT_SCORE,
+    FORGOTTEN,
+    STATES,
+    SUPERSEDED,
+    Edge,
+    Memory,
+    indexed_text,
+    searched_text,
+)
+from store.projections.memory_fold import Fold
 
-ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
-STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN)
-DEFAULT_IMPORTANCE = 0.5
-DEFAULT_SCORE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """One memory as it is now. Times are microseconds UTC; `metadata` is JSON text."""
-
-    id: str
-    seq: int
-    kind: str
-    state: str
-    content: str
-    context: str | None
-    action: str | None
-    result: str | None
-    tags: tuple[str, ...]
-    project: str | None
-    session: str | None
-    agent: str | None
-    trust: str
-    source: str | None
-    created_by: str | None
-    importance: float
-    score: float
-    pinned: bool
-    tier: str
-    parent_id: str | None
-    source_ids: tuple[str, ...]
-    insight_type: str | None
-    superseded_by: str | None
-    key: str | None
-    value: str | None
-    chain: str | None
-    status: str | None
-    progress: float | None
-    created_at: int
-    updated_at: int
-    expires_at: int | None
-    metadata: str
-    text_hash: bytes
-
-    @property
-    def text(self) -> str:
-        """What is embedded, and what makes two memories the same: the content and its company."""
-        return indexed_text(self.content, self.context, self.action, self.result, self.tags)
-
-    @property
-    def searched_text(self) -> str:
-        """What is indexed by its words: the text, who said it, and on which day."""
-        return searched_text(self.text, self.created_by, self.created_at)
-
+# readers of the table take what its rows are made of from here too
+__all__ = [
+    "ACTIVE",
+    "ARCHIVED",
+    "DEFAULT_IMPORTANCE",
+    "DEFAULT_SCORE",
+    "EDGES",
+    "FORGOTTEN",
+    "IDS",
+    "MEMORIES",
+    "MEMORIES_PROJECTION",
+    "STATES",
+    "SUPERSEDED",
+    "Edge",
+    "Fold",
+    "Memory",
+    "build",
+    "id_hash",
+    "indexed_text",
+    "memories",
+    "searched_text",
+    "searched_texts",
+    "states",
+    "texts",
+]
 
 _TYPES: Mapping[str, pa.DataType] = {
     "seq": pa.int64(),
@@ -106,6 +71,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "created_at": pa.int64(),
     "updated_at": pa.int64(),
     "expires_at": pa.int64(),
+    "ended_at": pa.int64(),
     "text_hash": pa.binary(16),
 }
 MEMORIES = pa.schema(
@@ -121,197 +87,6 @@ EDGES = pa.schema(
         ("seq", pa.int64()),
     ]
 )
-
-
-def indexed_text(
-    content: str,
-    context: str | None,
-    action: str | None,
-    result: str | None,
-    tags: Iterable[str],
-) -> str:
-    """Return the text under which a memory is found: its fields, one a line, tags last."""
-    return "\n".join(part for part in (content, context, action, result, " ".join(tags)) if part)
-
-
-def searched_text(text: str, created_by: str | None, created_at: int) -> str:
-    """Return a text with the person who said it before it and the day, in words, after it.
-
-    A role ("user", "assistant") says nothing about one memory and is left out.
-    """
-    speaker = created_by if created_by and speaker_name(created_by) else ""
-    return f"{speaker}\n{text}\n{_day(created_at // _DAY)}".strip()
-
-
-_DAY = 86_400 * 1_000_000  # microseconds
-_MONTHS = """January February March April May June July August September October November
-    December""".split()
-
-
-@lru_cache(maxsize=4_096)
-def _day(number: int) -> str:
-    """Return a day, counted from 1970, as a person writes it: 7 May 2023."""
-    day = datetime.fromordinal(_EPOCH + number)
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A reasoning edge: `source` is the memory the link was drawn from."""
-
-    source: str
-    target: str
-    relation: str
-    seq: int
-
-
-class Rows(Protocol):
-    """Where a fold finds the memories it did not make itself."""
-
-    def find(self, id_: str) -> Memory | None:
-        """Return the memory with this id."""
-
-    def holder(self, project: str | None, key: str) -> str | None:
-        """Return the id of the current memory of a key in a project."""
-
-
-class Fold:
-    """The memories a run of events leaves behind: give it rows, `apply` events in order.
-
-    `rows` holds what it was given and what it made or changed. With `beneath`, it lies over a
-    larger set of memories that it reads from and never changes: the log's tail over a snapshot.
-    """
-
-    def __init__(
-        self, rows: Iterable[Memory] = (), edges: Iterable[Edge] = (), beneath: Rows | None = None
-    ) -> None:
-        self.rows = {memory.id: memory for memory in rows}
-        self.edges = list(edges)
-        self._beneath = beneath
-        self._holders = {
-            (memory.project, memory.key): memory.id
-            for memory in self.rows.values()
-            if memory.key is not None and memory.state == ACTIVE
-        }
-
-    def find(self, id_: str) -> Memory | None:
-        found = self.rows.get(id_)
-        return self._beneath.find(id_) if found is None and self._beneath else found
-
-    def holder(self, project: str | None, key: str) -> str | None:
-        found = self._holders.get((project, key))
-        return self._beneath.holder(project, key) if found is None and self._beneath else found
-
-    def apply(self, event: Event) -> tuple[str, ...]:
-        """Apply one event; return the ids of the memories it made or changed."""
-        body = event.body
-        if isinstance(body, Recorded):
-            return self._put(_recorded(event, body), event.at)
-        before = self.find(event.subject)
-        if before is None:
-            return ()
-        if isinstance(body, Linked):
-            self.edges.append(Edge(event.subject, body.target, body.relation, event.seq))
-            return ()
-        changes = _changes(event)
-        if not changes:
-            return ()
-        after = replace(before, updated_at=event.at, **changes)
-        if not changes.keys().isdisjoint(_INDEXED):
-            after = replace(after, text_hash=text_hash(after.text))
-        return self._put(after, event.at)
-
-    def _put(self, memory: Memory, at: int) -> tuple[str, ...]:
-        """Keep a row; where it is the newest of its key, the one that was steps back."""
-        self.rows[memory.id] = memory
-        if memory.key is None or memory.state != ACTIVE:
-            return (memory.id,)
-        older = self.holder(memory.project, memory.key)
-        self._holders[memory.project, memory.key] = memory.id
-        there = self.find(older) if older is not None and older != memory.id else None
-        if there is None or there.state != ACTIVE:
-            return (memory.id,)
-        self.rows[there.id] = replace(
-            there, state=SUPERSEDED, superseded_by=memory.id, updated_at=at
-        )
-        return memory.id, there.id
-
-
-def _recorded(event: Event, body: Recorded) -> Memory:
-    created = micros(body.created_at) if body.created_at else event.at
-    tags = tuple(dict.fromkeys(body.tags))
-    text = indexed_text(body.content, body.context, body.action, body.result, tags)
-    return Memory(
-        id=event.id,
-        seq=event.seq,
-        kind=body.kind,
-        state=ACTIVE,
-        content=body.content,
-        context=body.context,
-        action=body.action,
-        result=body.result,
-        tags=tags,
-        project=event.project,
-        session=event.session,
-        agent=event.agent,
-        trust=event.trust,
-        source=body.source,
-        created_by=body.created_by,
-        importance=DEFAULT_IMPORTANCE if body.importance is None else body.importance,
-        score=DEFAULT_SCORE if body.score is None else body.score,
-        pinned=body.pinned,
-        tier=body.tier,
-        parent_id=body.parent_id,
-        source_ids=body.source_ids,
-        insight_type=body.insight_type,
-        superseded_by=None,
-        key=body.key,
-        value=body.value,
-        chain=body.chain,
-        status=body.status or ("open" if body.kind == "goal" else None),
-        progress=body.progress,
-        created_at=created,
-        updated_at=event.at,
-        # a ttl runs from the moment of writing: an import of old notes would expire at once
-        expires_at=event.at + body.ttl_s * 1_000_000 if body.ttl_s else None,
-        metadata=msgspec.json.encode(body.metadata).decode(),
-        text_hash=text_hash(text),
-    )
-
-
-_INDEXED = frozenset({"content", "context", "action", "result", "tags"})
-_REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
-
-
-def _changes(event: Event) -> dict[str, Any]:
-    """Return the columns an event sets on the row of its subject."""
-    match event.body:
-        case Revised() as body:
-            changes = {
-                name: value for name in _REVISABLE if (value := getattr(body, name)) is not None
-            }
-            if body.tags is not None:
-                changes["tags"] = tuple(dict.fromkeys(body.tags))
-            if body.metadata is not None:
-                changes["metadata"] = msgspec.json.encode(body.metadata).decode()
-            if body.ttl_s is not None:
-                changes["expires_at"] = event.at + body.ttl_s * 1_000_000
-            return changes
-        case Superseded(by=by):
-            return {"state": SUPERSEDED, "superseded_by": by}
-        case Archived():
-            return {"state": ARCHIVED}
-        case Forgotten():
-            return {"state": FORGOTTEN}
-        case Restored():
-            return {"state": ACTIVE, "superseded_by": None, "expires_at": None}
-        case Pinned(pinned=pinned):
-            return {"pinned": pinned}
-        case _:
-            return {}
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Tables:
@@ -394,7 +169,7 @@ def states(table: pa.Table) -> list[str]:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="1",
+    version="2",
     inputs=("log",),
     schemas={"memories": MEMORIES, "ids": IDS, "edges": EDGES},
     build=build,

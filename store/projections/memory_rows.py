@@ -18,6 +18,7 @@ from store.projection import Tables
 from store.projections.memories import (
     ACTIVE,
     EDGES,
+    FORGOTTEN,
     IDS,
     MEMORIES,
     Edge,
@@ -77,6 +78,9 @@ class MemoryRows:
     def holder(self, project: str | None, key: str) -> str | None:
         return self._holders.get((project, key))
 
+    def values(self, project: str | None, key: str) -> Sequence[str]:
+        return self._values.get((project, key), ())
+
     def take(self, rows: Sequence[int]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
         chosen = self.table.take(pa.array(rows, pa.int64()))
@@ -97,8 +101,10 @@ class MemoryRows:
 
     @cached_property
     def expires_at(self) -> npt.NDArray[np.int64]:
-        column = self.table.column("expires_at")
-        filled: npt.NDArray[np.int64] = pc.fill_null(column, NEVER).to_numpy()
+        return self._or_never("expires_at")
+
+    def _or_never(self, name: str) -> npt.NDArray[np.int64]:
+        filled: npt.NDArray[np.int64] = pc.fill_null(self.table.column(name), NEVER).to_numpy()
         return filled
 
     def living(self, now: int) -> Mask:
@@ -107,6 +113,16 @@ class MemoryRows:
             return self._active.copy()
         mask: Mask = self._active & (self.expires_at > now)
         return mask
+
+    def held(self, at: int) -> Mask:
+        """Return which rows held at a moment, [rows]; forgotten ones never did."""
+        ends = np.minimum(self._ended_at, self.expires_at)
+        mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", (FORGOTTEN,))
+        return mask
+
+    @cached_property
+    def _ended_at(self) -> npt.NDArray[np.int64]:
+        return self._or_never("ended_at")
 
     @cached_property
     def _active(self) -> Mask:
@@ -152,13 +168,23 @@ class MemoryRows:
 
     @cached_property
     def _holders(self) -> dict[tuple[str | None, str], str]:
+        return {of: id_ for of, id_, state in self._keyed if state == ACTIVE}
+
+    @cached_property
+    def _values(self) -> dict[tuple[str | None, str], list[str]]:
+        found: dict[tuple[str | None, str], list[str]] = {}
+        for of, id_, _ in self._keyed:
+            found.setdefault(of, []).append(id_)
+        return found
+
+    @cached_property
+    def _keyed(self) -> list[tuple[tuple[str | None, str], str, str]]:
+        """The keyed memories: of which project and key, their id and state."""
         keyed = self.table.filter(pc.is_valid(self.table.column("key")))
         columns = (keyed.column(name).to_pylist() for name in ("project", "key", "id", "state"))
-        return {
-            (project, key): id_
-            for project, key, id_, state in zip(*columns, strict=True)
-            if state == ACTIVE
-        }
+        return [
+            ((project, key), id_, state) for project, key, id_, state in zip(*columns, strict=True)
+        ]
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], list[str]]:

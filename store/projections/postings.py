@@ -37,7 +37,12 @@ TERMS = pa.schema(
 POSTINGS = pa.schema([("document", pa.uint32()), ("impact", pa.float32())])
 DOCUMENTS = pa.schema([("length", pa.int32())])  # in terms; -1 for a row that is not indexed
 STATISTICS = pa.schema(
-    [("documents", pa.int64()), ("average_length", pa.float64()), ("average_idf", pa.float64())]
+    [
+        ("documents", pa.int64()),
+        ("average_length", pa.float64()),
+        ("average_idf", pa.float64()),
+        ("sample_coverage", pa.float64()),
+    ]
 )
 
 Scores = npt.NDArray[np.float32]
@@ -73,6 +78,7 @@ def index(
     indexed = lengths[lengths >= 0]
     average = float(indexed.mean()) if len(indexed) else 0.0
     frequencies = np.bincount(term, minlength=len(hashes))
+    seen = sample_coverage(int((frequencies == 1).sum()), int(indexed.sum()))
     idf, average_idf = okapi_idf(frequencies, len(indexed), epsilon)
     length_norm = k1 * (1 - b + b * lengths[document] / (average or 1.0))
     impact = (counts * (k1 + 1) / (counts + length_norm)).astype(np.float32)
@@ -81,8 +87,16 @@ def index(
         "terms": _arrow(TERMS, hashes, offsets, frequencies, idf),
         "postings": _arrow(POSTINGS, document, impact),
         "documents": _arrow(DOCUMENTS, lengths),
-        "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf]),
+        "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
     }
+
+
+def sample_coverage(once: int, occurrences: int) -> float:
+    """Return the share of a language's running words that a sample has met, by Good and Turing.
+
+    `once` counts the terms in one document only. An empty sample has met nothing.
+    """
+    return 1.0 - once / occurrences if occurrences else 0.0
 
 
 def okapi_idf(
@@ -140,6 +154,7 @@ class PostingsIndex:
     size: int
     average_length: float
     average_idf: float
+    sample_coverage: float
 
     @classmethod
     def open(cls, tables: Tables) -> "PostingsIndex":
@@ -157,6 +172,7 @@ class PostingsIndex:
             size=statistics["documents"],
             average_length=statistics["average_length"],
             average_idf=statistics["average_idf"],
+            sample_coverage=statistics["sample_coverage"],
         )
 
     @property
@@ -220,7 +236,7 @@ def view(table: pa.Table, name: str) -> npt.NDArray[Any]:
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"2.{text.TOKENIZER_VERSION}",
+    version=f"3.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas={
         "terms": TERMS,

@@ -5,7 +5,8 @@ A turn of a conversation leaves out what the turns around it say, so recall lend
 memory's turn `before` (`after`) is its neighbour in the session, and only where another speaker
 said that: then the two are question and answer, or remark and reply. One speaker's notes in a row
 stand for themselves. A session is that of one project; of a session with one memory there is
-nothing to tell. Forgotten memories take no part.
+nothing to tell. Forgotten memories take no part. `members` lists the rows of each session, one
+session after the other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +24,9 @@ from store.mentions import speaker_name
 from store.projection import Inputs, Previous, Projection, Tables
 from store.projections import memories, postings
 from store.projections.postings import PostingsIndex, view
+from store.traits import Traits, of_memory
 
 NONE = -1  # no session, no neighbour, no person
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f")  # Latin, full width, Arabic
 
 # one row a memory; numbers of sessions, of documents and of rows in `speakers`
 TURNS = pa.schema(
@@ -34,12 +35,18 @@ TURNS = pa.schema(
         ("before", pa.int32()),
         ("after", pa.int32()),
         ("speaker", pa.int32()),
-        ("asks", pa.int8()),  # 1 where the text ends as a question does
+        ("asks", pa.int8()),  # 1 or 0, like the three below: what store.traits says
+        ("dated", pa.int8()),
+        ("personal", pa.int8()),
+        ("rule", pa.int8()),
     ]
 )
+MEMBERS = pa.schema([("row", pa.int32())])
+STARTS = pa.schema([("start", pa.int32())])  # of each session in `members`, and the end of the last
 SPEAKERS = pa.schema([("name", pa.string())])
 
 Numbers = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.int8]
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Tables:
@@ -57,11 +64,14 @@ def build(inputs: Inputs, previous: Previous | None) -> Tables:
             if said_by[one] != said_by[next_one]:
                 after[one], before[next_one] = next_one, one
     speakers, names = _speakers(table)
-    asks = [content.rstrip().endswith(_QUESTION_MARKS) for content in _column(table, "content")]
-    columns = (numbers, before, after, speakers, np.asarray(asks, np.int8))
+    columns = (numbers, before, after, speakers, *_traits(table).T)
+    members = np.fromiter(chain.from_iterable(sessions), np.int32)
+    starts = np.cumsum([0, *map(len, sessions)], dtype=np.int32)
     return {
         "turns": pa.table([pa.array(column) for column in columns], schema=TURNS),
         "speakers": pa.table([pa.array(names, pa.string())], schema=SPEAKERS),
+        "members": pa.table([pa.array(members)], schema=MEMBERS),
+        "starts": pa.table([pa.array(starts)], schema=STARTS),
         **_index(table, sessions),
     }
 
@@ -94,6 +104,12 @@ def _speakers(table: pa.Table) -> tuple[Numbers, list[str]]:
     return np.asarray(rows, np.int32), names
 
 
+def _traits(table: pa.Table) -> npt.NDArray[np.int8]:
+    """Return what each row's text shows, [rows, traits]."""
+    shown = map(of_memory, *(_column(table, name) for name in ("content", "kind", "trust")))
+    return np.fromiter(chain.from_iterable(shown), np.int8).reshape(-1, len(Traits._fields))
+
+
 def _index(table: pa.Table, sessions: Sequence[Sequence[int]]) -> Tables:
     """Return a BM25 index with the sessions as its documents."""
     within = np.zeros(len(table), np.bool_)
@@ -122,11 +138,13 @@ def by_part(names: Iterable[str]) -> dict[str, set[str]]:
 
 SESSIONS_PROJECTION = Projection(
     name="sessions",
-    version=f"1.{text.TOKENIZER_VERSION}",
+    version=f"2.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas={
         "turns": TURNS,
         "speakers": SPEAKERS,
+        "members": MEMBERS,
+        "starts": STARTS,
         "terms": postings.TERMS,
         "postings": postings.POSTINGS,
         "documents": postings.DOCUMENTS,
@@ -144,7 +162,12 @@ class Sessions:
     before: Numbers
     after: Numbers
     speaker: Numbers
-    asks: npt.NDArray[np.int8]
+    asks: Flags
+    dated: Flags
+    personal: Flags
+    rule: Flags
+    members: Numbers
+    starts: Numbers
     names: tuple[str, ...]
     index: PostingsIndex
 
@@ -153,6 +176,8 @@ class Sessions:
         turns = tables["turns"]
         return cls(
             **{name: view(turns, name) for name in TURNS.names},
+            members=view(tables["members"], "row"),
+            starts=view(tables["starts"], "start"),
             names=tuple(tables["speakers"].column("name").to_pylist()),
             index=PostingsIndex.open(tables),
         )

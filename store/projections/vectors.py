@@ -4,7 +4,8 @@ vectors: every text's embedding, keyed by the text's hash and the model's id.
 `vectors` is the Lance table the jobs query, one float row for each distinct text, in the order of
 its hash; a text that was embedded before by the same model is never embedded again. `rows` is what
 the server maps: one int8 row for each memory, in the order of memories, with the scale that gives
-the float back. Rows of forgotten memories are zero.
+the float back. Rows of forgotten memories are zero. `calibration` says what a cosine of the model
+is worth.
 
 A model that does not answer loses nothing: the texts it owes a vector are listed in `missing`,
 their rows are zero, and the next build asks for them again.
@@ -12,12 +13,13 @@ their rows are zero, and the next build asks for them again.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.embedders.calibration import Calibration, calibrate
 from store.embedding import Embedder, Matrix
 from store.errors import EmbedderError
 from store.projection import Inputs, Previous, Projection, Tables
@@ -34,6 +36,10 @@ log = logging.getLogger("mnemolog")
 _BATCH = 256  # texts a call of the embedder: what a failure takes with it
 
 Bytes = npt.NDArray[np.int8]
+
+CALIBRATION = pa.schema(
+    [("unrelated", pa.float64()), ("related", pa.float64()), ("knows_meaning", pa.bool_())]
+)
 
 
 def projection(embedder: Embedder) -> Projection:
@@ -52,17 +58,19 @@ def projection(embedder: Embedder) -> Projection:
         for row, hash_ in enumerate(hashes):
             vectors[row] = known[hash_]
         missing = sorted(texts.keys() - known.keys())
+        calibration = _calibration(embedder, previous, is_down=bool(missing))
         return {
             "vectors": _table(schemas["vectors"], hashes, embedder.model, vectors),
             "rows": _rows(schemas["rows"], table, hashes, vectors),
             "missing": pa.table([pa.array(missing, pa.binary(16))], schema=schemas["missing"]),
+            "calibration": pa.Table.from_pylist(calibration, CALIBRATION),
         }
 
     width = dimension or 1  # of a model that never answered: its rows are zero
     schemas = _schemas(width)
     return Projection(
         name="vectors",
-        version=f"2/{embedder.model}/{dimension}",
+        version=f"3/{embedder.model}/{dimension}",
         inputs=("memories",),
         schemas=schemas,
         build=build,
@@ -88,7 +96,23 @@ def _schemas(dimension: int) -> dict[str, pa.Schema]:
         ),
         "rows": pa.schema([("vector", pa.list_(pa.int8(), dimension)), ("scale", pa.float32())]),
         "missing": pa.schema([("text_hash", pa.binary(16))]),
+        "calibration": CALIBRATION,
     }
+
+
+def _calibration(
+    embedder: Embedder, previous: Previous | None, *, is_down: bool
+) -> list[dict[str, object]]:
+    """Return the one row, none while the model does not answer."""
+    if previous is not None and len(table := previous.tables["calibration"]):
+        kept: list[dict[str, object]] = table.to_pylist()
+        return kept  # another model is another version, and has no previous
+    if is_down or not embedder.dimension:
+        return []
+    try:
+        return [asdict(calibrate(embedder.embed))]
+    except EmbedderError:
+        return []
 
 
 def distinct_texts(table: pa.Table) -> dict[bytes, str]:
@@ -172,16 +196,18 @@ class VectorRows:
 
     rows: Bytes
     scale: npt.NDArray[np.float32]
+    calibration: Calibration
 
     @classmethod
     def open(cls, tables: Tables) -> "VectorRows":
         table = tables["rows"]
         column = table.column("vector")
         width = column.type.list_size
+        calibration = Calibration(**next(iter(tables["calibration"].to_pylist()), {}))
         if not table.num_rows:
-            return cls(np.empty((0, width), np.int8), np.empty(0, np.float32))
+            return cls(np.empty((0, width), np.int8), np.empty(0, np.float32), calibration)
         flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
-        return cls(flat.reshape(-1, width), view(table, "scale"))
+        return cls(flat.reshape(-1, width), view(table, "scale"), calibration)
 
     def cosines(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the cosine of a unit query with every row, [rows], to about 0.01."""

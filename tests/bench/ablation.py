@@ -2,59 +2,109 @@
 What each layer of recall brings on a labelled dataset: from the words alone, one layer more a row.
 
 `python tests/bench/ablation.py DIR`, the folder `mnemolog eval` takes, prints the table of
-docs/recall.md.
+docs/recall.md. Each row is compared with another, query by query: a layer with the row before it,
+"all without" one with the whole. What is left of an interval's zero is a loss, right of it a gain.
 """
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
 from serve import candidates
 from serve.evaluation import dataset, report
-from serve.evaluation.report import Report
+from serve.evaluation.dataset import Result, Workspace
+from serve.evaluation.report import Difference, Scores
 from serve.evaluation.run import run
 from serve.recall import Mode
+from store import config
 from store.config import Choices
 from store.projections import memories
 
-LAYERS = ("vector", "speaker", "before", "after", "question", "session")
+LAYERS = (
+    "vector",
+    "speaker",
+    "question",
+    "before",
+    "after",
+    "session",
+    "session_vector",
+    "statement",
+    "dated",
+    "personal",
+    "rule",
+)
+
+Results = Mapping[str, Result]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A pipeline, its results, and the row it is compared with; None: with none."""
+
+    name: str
+    results: Results
+    against: str | None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="workspaces whose name starts so")
+    parser.add_argument("--embedder", default="lexical", help="as in config.toml")
+    parser.add_argument(
+        "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
+    )
     asked = parser.parse_args()
     workspaces = dataset.read(asked.folder, asked.only)
+    choices = config.changed(Choices(), {"embedder": asked.embedder})
+    names = ["all", *sorted({one.source for one in workspaces})]
+    print(f"| layer | {' | '.join(names)} | against | recall@5 | recall@10 |")
+    print("|---" * (len(names) + 4) + "|")
+    done: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as home:
-        for name, found in rows(workspaces, Path(home)):
-            scores = {"all": found.overall, **found.datasets}
-            cells = (
-                f"{one.measures['recall@5']:.3f} / {one.measures['recall@10']:.3f}"
-                for one in scores.values()
-            )
-            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        for row in rows(workspaces, Path(home), choices, asked.cache):
+            done[row.name] = row.results
+            print(line(workspaces, row, done), flush=True)
 
 
-def rows(workspaces: tuple[dataset.Workspace, ...], home: Path) -> Iterator[tuple[str, Report]]:
-    def measured(mode: Mode, without: tuple[str, ...] = ()) -> Report:
+def rows(
+    workspaces: tuple[Workspace, ...], home: Path, choices: Choices, cache: Path
+) -> Iterator[Row]:
+    def results(where: Path, mode: Mode, without: tuple[str, ...] = ()) -> Results:
         weights = candidates.WEIGHTS | dict.fromkeys(without, 0.0)
         with mock.patch.object(candidates, "WEIGHTS", weights):
-            results = run(workspaces, home, Choices(), mode).results
-        return report.report(workspaces, {one.query_id: one for one in results}, "memory")
+            found = run(workspaces, where, choices, mode, cache=cache).results
+        return {one.query_id: one for one in found}
 
-    plain = home / "plain"
     with mock.patch.object(memories, "searched_texts", memories.texts):
-        results = run(workspaces, plain, Choices(), "lexical").results
-        found = report.report(workspaces, {one.query_id: one for one in results}, "memory")
-    yield "BM25 of the text", found
-    yield "speaker and date in the text", measured("lexical")
+        yield Row(before := "BM25 of the text", results(home / "plain", "lexical"), None)
+    name = "speaker and date in the text"
+    yield Row(name, results(home, "lexical"), before)
     for number, layer in enumerate(LAYERS, 1):
-        yield f"+ {layer}", measured("auto", LAYERS[number:])
-    yield "all without vector", measured("auto", ("vector",))
-    yield "all without session", measured("auto", ("session",))
+        before, name = name, f"+ {layer}"
+        yield Row(name, results(home, "auto", LAYERS[number:]), before)
+    for layer in LAYERS[:-1]:
+        yield Row(f"all without {layer}", results(home, "auto", (layer,)), name)
+
+
+def line(workspaces: tuple[Workspace, ...], row: Row, done: Mapping[str, Results]) -> str:
+    found = report.report(workspaces, row.results, "memory")
+    cells = [row.name, *map(cell, (found.overall, *found.datasets.values()))]
+    if row.against is None:
+        return f"| {' | '.join([*cells, '', '', ''])} |"
+    compared = report.compare(workspaces, done[row.against], row.results, "memory")
+    return f"| {' | '.join([*cells, row.against, *map(interval, compared.differences)])} |"
+
+
+def cell(one: Scores) -> str:
+    return f"{one.measures['recall@5']:.3f} / {one.measures['recall@10']:.3f}"
+
+
+def interval(one: Difference) -> str:
+    return f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
 
 
 if __name__ == "__main__":

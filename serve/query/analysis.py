@@ -2,6 +2,7 @@
 What a question says: its words and their weight, whom and what it names, its vector.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
@@ -9,8 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from serve import people
 from serve.filters import Filter
+from serve.query import people
 from serve.reader import View
 from store import text
 from store.embedding import Embedder
@@ -24,6 +25,9 @@ MAX_QUERY = 2_000  # characters looked at
 MAX_TERMS = 64  # different ones: bounds the work a pasted log can ask for
 # In a memory of a few notes BM25Okapi's idf may be zero or less; there every word must still count.
 LEAST_IDF = 0.1
+_WHEN = re.compile(
+    r"\bwhen\b|\bhow long\b|\b(?:what|which) (?:date|time|day|year|month)\b", re.IGNORECASE
+)
 _CHANNELS: dict[str, tuple[str, ...]] = {
     "auto": ("lexical", "vector", "entity"),
     "lexical": ("lexical",),
@@ -59,6 +63,7 @@ class Analysis:
     mentions: tuple[Mention, ...]
     entities: list[int]  # those of the mentions that the snapshot knows
     vector: npt.NDArray[np.float32] | None
+    answer_type: str | None
 
 
 def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
@@ -79,6 +84,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         mentions=found,
         entities=index.lookup(found) if index else [],
         vector=_embedded(about, embedder, notices) if question.wants("vector") else None,
+        answer_type="when" if _WHEN.search(asked) else None,
     )
 
 

@@ -1,0 +1,60 @@
+"""`mnemolog canaries`: does recall bring back memories that are asked for by their own words?"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from serve.cli import output, session
+from serve.cli.group import FAILED
+from serve.cli.session import Session
+from store.events import isoformat
+
+if TYPE_CHECKING:
+    from serve.evaluation.canaries import Outcome, Point
+
+_SHOWN = 10  # builds of the trend
+
+
+@click.command("canaries", epilog=output.example("mnemolog canaries"))
+@output.json_option
+@click.pass_context
+def canaries_command(context: click.Context, as_json: bool) -> None:
+    """Ask for some thirty memories by their own words, and say which do not come back.
+
+    Every build asks them too, before it is published: the trend is of the last builds. Exit code 1
+    says that more stayed away than chance explains.
+    """
+    from serve.evaluation import canaries
+    from store import manifest as manifests
+    from store.embedding import embedder
+
+    session_: Session = context.obj
+    settings = session_.settings()
+    tenant = session.chosen(settings)
+    manifest = manifests.current(tenant)
+    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
+    found = canaries.over(tenant, manifest, model, settings.choices, session.now())
+    check = canaries.check_of(manifest)
+    trend = canaries.trend(check) if check else ()
+    if as_json:
+        output.emit(
+            {
+                "ok": not found.is_doubted,
+                "asked": found.asked,
+                "came_back": found.found,
+                "missed": found.missed,
+                "trend": trend,
+            }
+        )
+    else:
+        _show(found, trend)
+    context.exit(FAILED if found.is_doubted else 0)
+
+
+def _show(found: "Outcome", trend: "Sequence[Point]") -> None:
+    output.say(f"{found.found} of {found.asked} canaries came back")
+    for one in found.missed:
+        output.say(f"missed  {one.id}  {output.one_line(one.question)}")
+    for at, back, asked in trend[-_SHOWN:]:
+        output.say(f"build   {isoformat(at)}  {back} of {asked}")

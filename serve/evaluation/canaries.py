@@ -1,0 +1,172 @@
+"""
+Canaries: memories asked for by their own most telling words. One that stays away says that recall
+itself is broken, not that a question was hard.
+
+A few dozen are chosen over all kinds and ages by the hashes of their ids: the same memory gives the
+same canaries, and a growing one keeps most of them. Only a memory that its words tell from every
+other is asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from serve.filters import Filter
+from serve.reader import Snapshots, View, standing
+from serve.recall import Mode, Question, recall
+from store import text
+from store.config import Choices
+from store.embedding import Embedder
+from store.manifest import CANARIES, CheckResult, Manifest
+from store.tenant import Tenant
+
+MOST = 30  # canaries
+WORDS = 4  # of a question
+WITHIN = 5  # ranks: a canary among them came back
+AGES = 4  # parts of the memory, from the oldest to the newest
+# With fewer canaries nothing is concluded; below the first share a build is refused, below the
+# second it is published with a warning.
+FEWEST, REFUSED_BELOW, DOUBTED_BELOW = 10, 0.5, 0.9
+
+_TRIES = 4 * MOST  # memories looked at: many may say the same
+_LONGEST = 8  # terms of a word; more are a sentence without spaces, or data
+
+_TREND = 100  # builds
+
+Point = tuple[int, int, int]
+Docs = npt.NDArray[np.int64]
+
+
+class Canary(msgspec.Struct, frozen=True):
+    id: str
+    question: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How many were asked for and which did not come back."""
+
+    asked: int
+    missed: tuple[Canary, ...]
+
+    @property
+    def found(self) -> int:
+        return self.asked - len(self.missed)
+
+    @property
+    def share(self) -> float:
+        """The share that came back; 1 where none was asked for."""
+        return self.found / self.asked if self.asked else 1.0
+
+    @property
+    def is_refused(self) -> bool:
+        return self.asked >= FEWEST and self.share < REFUSED_BELOW
+
+    @property
+    def is_doubted(self) -> bool:
+        return self.asked >= FEWEST and self.share < DOUBTED_BELOW
+
+
+def over(
+    tenant: Tenant, manifest: Manifest, embedder: Embedder, choices: Choices, now: int
+) -> Outcome:
+    """Return what comes back of a manifest's canaries; it need not be published.
+
+    Raise SnapshotDamaged where its snapshots cannot be read.
+    """
+    view = standing(tenant, manifest, embedder)
+    return ask(view, choose(view.snapshots, now), embedder, choices, now)
+
+
+def result(found: Outcome, now: int, earlier: Manifest | None) -> CheckResult:
+    """Return an outcome as the check a manifest keeps, after the trend of the one before it."""
+    before = earlier and check_of(earlier)
+    points = [*(trend(before) if before else ()), (now, found.found, found.asked)][-_TREND:]
+    detail = f"{found.found} of {found.asked} canaries came back"
+    if found.missed:
+        detail += f"; missed: {', '.join(one.id for one in found.missed[:3])}"
+    said = {"is_doubted": found.is_doubted, "missed": found.missed, "trend": points}
+    return CheckResult(CANARIES, not found.is_refused, detail, CANARIES, msgspec.to_builtins(said))
+
+
+def check_of(manifest: Manifest) -> CheckResult | None:
+    """Return what the canaries said when a manifest was built; None where they were not asked."""
+    return next((one for one in manifest.checks if one.name == CANARIES), None)
+
+
+def trend(check: CheckResult) -> tuple[Point, ...]:
+    """Return when builds asked (microseconds UTC), how many came back and of how many."""
+    return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
+
+
+def choose(snapshots: Snapshots, now: int) -> tuple[Canary, ...]:
+    """Return the canaries of a manifest: `MOST`, or as many as there are."""
+    living = snapshots.rows.living(now)
+    chosen: list[Canary] = []
+    for doc in _in_turn(snapshots, living)[:_TRIES]:
+        memory = snapshots.rows.take([int(doc)])[0]
+        if question := _question(snapshots, living, memory.text):
+            chosen.append(Canary(memory.id, question))
+        if len(chosen) == MOST:
+            break
+    return tuple(chosen)
+
+
+def ask(
+    view: View, canaries: Sequence[Canary], embedder: Embedder, choices: Choices, now: int
+) -> Outcome:
+    """Ask for every canary as a user would, but without a bar: no setting can hide one."""
+    missed: list[Canary] = []
+    mode: Mode = "auto"
+    for canary in canaries:
+        asked = Question(canary.question, Filter(now), WITHIN, mode, choices.fusion)
+        answer = recall(view, asked, embedder)
+        if canary.id not in [hit.memory.id for hit in answer.hits]:
+            missed.append(canary)
+        if answer.degraded:
+            mode = "lexical"  # a model that is away is waited for once
+    return Outcome(len(canaries), tuple(missed))
+
+
+def _in_turn(snapshots: Snapshots, living: npt.NDArray[np.bool_]) -> Docs:
+    """Return the living documents, one of each kind and age in turn, by the hash of their ids."""
+    rows = snapshots.rows
+    by_hash = rows.by_hash.astype(np.int64)
+    docs = by_hash[living[by_hash]]
+    if not len(docs):
+        return docs
+    kinds = rows.table.column("kind").combine_chunks().indices.to_numpy()[docs].astype(np.int64)
+    strata = kinds * AGES + docs * AGES // len(rows)
+    order = np.argsort(strata, kind="stable")
+    _, starts, sizes = np.unique(strata[order], return_index=True, return_counts=True)
+    turns = np.empty(len(docs), np.int64)
+    turns[order] = np.arange(len(docs)) - np.repeat(starts, sizes)
+    return docs[np.lexsort((strata, turns))]
+
+
+def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], said: str) -> str | None:
+    """Return a memory's rarest words in another order; None if other memories hold them all too."""
+    frequency = snapshots.postings.frequency
+    words: dict[str, tuple[str, ...]] = {}
+    taken: set[str] = set()
+    for word, terms in sorted(_words(said), key=lambda one: (min(map(frequency, one[1])), one[0])):
+        if len(words) < WORDS and taken.isdisjoint(terms):
+            words[word] = terms
+            taken |= set(terms)
+    if len(words) < 2:
+        return None
+    lists = (snapshots.postings.posting_list(term)[0] for term in sorted(taken))
+    holding = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), lists)
+    return " ".join(sorted(words)) if living[holding].sum() == 1 else None
+
+
+def _words(said: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the words of a text, each with its terms; a run without spaces gives its terms."""
+    for chunk in dict.fromkeys(said.split()):
+        terms = tuple(text.terms(chunk))
+        if len(terms) > _LONGEST:
+            yield from ((term, (term,)) for term in terms)
+        elif terms:
+            yield chunk, terms

@@ -1,0 +1,191 @@
+"""
+Evidence: what speaks for each candidate, kind by kind, each in [0, 1].
+
+Documents are numbered through: first the snapshot's rows, then the tail's slots. The score is the
+weighted sum of the evidence. The weights were found on conversations, chats and issues
+(docs/recall.md has what each brings) and lie in the middle of wide plateaus.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.query.analysis import LEAST_IDF, Analysis
+from serve.ranking import context
+from serve.ranking.fusion import Ranking
+from serve.reader import View
+from store.projections.sessions import Sessions
+from store.traits import Traits
+
+Scores = npt.NDArray[np.float32]
+Docs = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float64]
+
+WEIGHTS = {
+    "lexical": 1.0,
+    "vector": 2.5,
+    "entity": 1.0,  # alone only: beside the words it adds candidates, and told nothing more
+    "speaker": 1.2,  # settles who of two said it, and finds nothing alone
+    "question": 0.6,  # an answer repeats little of its question
+    "before": 0.25,
+    "after": 0.1,
+    "session": 0.6,
+    "session_vector": 1.6,
+    "statement": 0.3,  # an answer is seldom a question
+    "dated": 0.5,
+    "personal": 0.3,
+    "rule": 0.8,  # as far as it is on the topic
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Documents and their place in their conversations; -1 stands for none. All are [docs]."""
+
+    docs: Docs
+    session: context.Links
+    before: context.Links
+    after: context.Links
+    asks: Mask
+    dated: Mask
+    personal: Mask
+    rule: Mask
+    question: Docs  # the turn before, where that asked and may come back
+
+    @property
+    def is_turn(self) -> Mask:
+        """Whether another speaker answered, or was answered."""
+        return (self.before >= 0) | (self.after >= 0)
+
+    def ordered(self, order: npt.NDArray[np.int64]) -> "Around":
+        """Return the same with its documents in another order."""
+        return Around(*(getattr(self, field.name)[order] for field in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How much of a query the memory has ever heard of.
+
+    `weights` [terms] are the different words', less for one that no memory holds: a missing word
+    says the less, the less of the language the memory has seen. `unknown` is their share.
+    """
+
+    weights: Values
+    unknown: float
+
+
+def heard(view: View, analysis: Analysis) -> Heard:
+    """Return what the memory has heard of a query's words; all is unknown where it has no words."""
+    known = np.array([view.tail.knows(term) for term in analysis.weights], np.bool_)
+    weights = np.fromiter(analysis.weights.values(), np.float64, len(known))
+    if not known.any():
+        return Heard(weights, 1.0)
+    seen = view.tail.sample_coverage
+    weights = np.where(known, weights, weights * seen)
+    return Heard(weights, seen * float(weights[~known].sum() / weights.sum()))
+
+
+def around(view: View, docs: Docs, mask: Mask) -> Around:
+    """Return where documents stand in their conversations; the tail's stand in none yet."""
+    sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
+    session, before, after = (np.full(len(docs), -1, np.int32) for _ in range(3))
+    asks, dated, personal, rule = (np.zeros(len(docs), np.bool_) for _ in Traits._fields)
+    question = np.full(len(docs), -1, np.int64)
+    if sessions is not None:
+        inside = docs < rows
+        known = docs[inside]
+        session[inside] = sessions.session[known]
+        before[inside] = sessions.before[known]
+        after[inside] = sessions.after[known]
+        asks[inside] = sessions.asks[known]
+        dated[inside] = sessions.dated[known]
+        personal[inside] = sessions.personal[known]
+        rule[inside] = sessions.rule[known]
+        has_one = np.flatnonzero(before >= 0)
+        asking = has_one[(sessions.asks[before[has_one]] == 1) & mask[before[has_one]]]
+        question[asking] = before[asking]
+    for place in np.flatnonzero(docs >= rows):
+        shown = view.tail.traits[int(docs[place]) - rows]
+        asks[place], dated[place], personal[place], rule[place] = shown
+    return Around(docs, session, before, after, asks, dated, personal, rule, question)
+
+
+def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
+    """Return 1 for each document that one of the people said, [docs]."""
+    said = np.zeros(len(docs))
+    if not people:
+        return said
+    rows, sessions = len(view.snapshots.rows), view.snapshots.sessions
+    if sessions is not None:
+        wanted = [sessions.places[name] for name in people if name in sessions.places]
+        said[docs < rows] = np.isin(sessions.speaker[docs[docs < rows]], wanted)
+    for place in np.flatnonzero(docs >= rows):
+        said[place] = view.tail.speakers[int(docs[place]) - rows] in people
+    return said
+
+
+def of_words(
+    view: View, analysis: Analysis, place: Around, topic: Scores, mask: Mask, heard_of: float
+) -> dict[str, Values]:
+    """Return what the words of the turns beside each document, and of its session, lend it.
+
+    `topic` are the topic's scores, [rows + slots]; `heard_of` is the share of the query's words
+    that the memory knows, and all they can weigh.
+    """
+    sessions = view.snapshots.sessions
+    if sessions is None or not analysis.topic:
+        return {}
+    lent = context.around(
+        topic[place.docs].astype(np.float64),
+        context.gathered(topic, place.before, mask),
+        context.gathered(topic, place.after, mask),
+        place.question >= 0,
+    )
+    whole = sessions.index.scores(analysis.topic, least_idf=LEAST_IDF)
+    scores = context.gathered(whole, place.session, np.ones(len(whole), np.bool_))
+    lent["session"] = context.of_session(scores, place.is_turn)
+    return {name: values * heard_of for name, values in lent.items()}
+
+
+def of_meaning(view: View, place: Around, nearness: Scores, mask: Mask) -> dict[str, Values]:
+    """Return what the vectors of its session lend each turn, and being on the topic each rule.
+
+    `nearness` is what the vectors say of every document, [rows + slots].
+    """
+    near = np.clip(nearness[place.docs].astype(np.float64), 0.0, 1.0)
+    found = {"rule": np.where(place.rule & ~place.is_turn, near, 0.0)}
+    sessions = view.snapshots.sessions
+    if sessions is not None:
+        found["session_vector"] = _best_of_session(sessions, place, nearness, mask)
+    return found
+
+
+def of_traits(place: Around, asks_when: bool) -> dict[str, Values]:
+    """Return what the texts of the documents show by themselves."""
+    turn = place.is_turn
+    return {
+        "statement": (~(place.asks & turn)).astype(np.float64),
+        "personal": (place.personal & turn).astype(np.float64),
+        "dated": (place.dated & turn & asks_when).astype(np.float64),
+    }
+
+
+def of_channel(channel: str, scores: Scores, ranking: Ranking) -> Values:
+    """Return a channel's evidence: a cosine as it is, another score as its share of the best."""
+    greatest = 1.0 if channel == "vector" else float(ranking.scores[:1].sum())
+    return context.scaled(scores.astype(np.float64), greatest)
+
+
+def _best_of_session(sessions: Sessions, place: Around, nearness: Scores, mask: Mask) -> Values:
+    """Return for each turn how near the three best of its session are, in the mean, [docs]."""
+    turns = np.flatnonzero(place.is_turn)
+    wanted, where = np.unique(place.session[turns], return_inverse=True)
+    starts, ends = sessions.starts[wanted], sessions.starts[wanted + 1]
+    means = context.best_of_groups(
+        np.where(mask, nearness, 0.0), sessions.members, starts, ends, context.BEST_OF_SESSION
+    )
+    lent = np.zeros(len(place.docs))
+    lent[turns] = np.clip(means, 0.0, 1.0)[where]
+    return lent

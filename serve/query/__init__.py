@@ -1,0 +1,1 @@
+"""What a question says, read from its words alone: pure functions, no model, no clock."""

@@ -1,0 +1,86 @@
+"""
+Calibration: what a cosine of one model is worth, so that another model's means the same.
+
+Every model spreads its cosines its own way: unrelated texts may lie at 0.04 or at 0.6. A few fixed
+questions and their answers are embedded when vectors are built; evidence of a cosine is then 0 at
+the mean of unrelated pairs and 1/2 at the mean of related ones.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float32]
+
+# Pairs that answer each other in other words: a model that knows words alone cannot join them.
+PAIRS = (
+    (
+        "Which database do we use for billing?",
+        "Billing moved to Postgres because MySQL lost precision in sums.",
+    ),
+    (
+        "Why did the nightly build fail?",
+        "The nightly job broke: the runner had no space left for Docker layers.",
+    ),
+    ("How do I run only the slow tests?", "Slow tests carry a marker and start with make slow."),
+    ("Who reviews changes to the parser?", "Elena looks over everything that touches the grammar."),
+    ("What port does the proxy listen on?", "The reverse proxy is bound to 8443."),
+    ("When is the release planned?", "We ship version two in the second week of May."),
+    ("How are passwords stored?", "Credentials are hashed with argon2 and a salt for each user."),
+    (
+        "What makes the search page slow?",
+        "Rendering the result list takes seconds since every row asks the server again.",
+    ),
+    ("Where do log files go?", "All services write their output below the var directory."),
+    (
+        "Does the user like tabs or spaces?",
+        "She prefers four blanks for indentation and dislikes tabulators.",
+    ),
+    (
+        "What did we decide about caching?",
+        "Agreed: no Redis for now, an in-process cache is enough.",
+    ),
+    ("How do I undo a migration?", "Roll the schema back one step with the downgrade command."),
+    ("Why is the mobile app crashing?", "On Android the camera screen dies without permission."),
+    ("Which licence does the library have?", "The package is published under MIT terms."),
+    ("What should I cook tonight?", "Dinner idea: pasta with tomatoes and basil."),
+    ("Where did we go on holiday?", "Last summer the family spent two weeks at a lake in Italy."),
+)
+# Related pairs this many standard deviations above unrelated ones: more than shared letters do.
+_SEPARATION = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The mean cosines of unrelated and of related texts under a model.
+
+    A model without meaning has no related pairs to go by; what stands for them then was set where
+    hashed letters help as much as they can (docs/recall.md).
+    """
+
+    unrelated: float = 0.0
+    related: float = 2.0
+    knows_meaning: bool = False
+
+    def evidence(self, cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return what cosines say, of the same shape: 0 unrelated, 1/2 related; never negative."""
+        scaled = (cosines - np.float32(self.unrelated)) / np.float32(
+            2.0 * (self.related - self.unrelated)
+        )
+        positive: npt.NDArray[np.float32] = np.maximum(scaled, np.float32(0.0))
+        return positive
+
+
+def calibrate(embed: Callable[[Sequence[str]], Matrix]) -> Calibration:
+    """Return a model's calibration; raise what `embed` raises."""
+    asked = embed([question for question, _ in PAIRS])
+    answered = embed([answer for _, answer in PAIRS])
+    cosines = np.round((asked @ answered.T).astype(np.float64), 4)
+    same = np.eye(len(PAIRS), dtype=np.bool_)
+    related, others = float(cosines[same].mean()), cosines[~same]
+    unrelated = float(others.mean())
+    if related - unrelated < _SEPARATION * float(others.std()):
+        return Calibration()
+    return Calibration(round(unrelated, 4), round(related, 4), knows_meaning=True)

@@ -1,0 +1,119 @@
+"""
+Memory: one memory as it stands, the texts it is found by, and the edges drawn from it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from store.mentions import speaker_name
+
+ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
+STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN)
+DEFAULT_IMPORTANCE = 0.5
+DEFAULT_SCORE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory as it is now. Times are microseconds UTC; `metadata` is JSON text.
+
+    It holds from `created_at`, when it became true, until `ended_at`, or until its ttl runs out.
+    `ended_at` is null while the memory is active and only then.
+    """
+
+    id: str
+    seq: int
+    kind: str
+    state: str
+    content: str
+    context: str | None
+    action: str | None
+    result: str | None
+    tags: tuple[str, ...]
+    project: str | None
+    session: str | None
+    agent: str | None
+    trust: str
+    source: str | None
+    created_by: str | None
+    importance: float
+    score: float
+    pinned: bool
+    tier: str
+    parent_id: str | None
+    source_ids: tuple[str, ...]
+    insight_type: str | None
+    superseded_by: str | None
+    key: str | None
+    value: str | None
+    chain: str | None
+    status: str | None
+    progress: float | None
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+    ended_at: int | None
+    metadata: str
+    text_hash: bytes
+
+    def held(self, at: int) -> bool:
+        """Return whether the memory held at a moment; a forgotten one never did."""
+        ends = (one for one in (self.ended_at, self.expires_at) if one is not None)
+        return self.state != FORGOTTEN and self.created_at <= at < min(ends, default=at + 1)
+
+    @property
+    def text(self) -> str:
+        """What is embedded, and what makes two memories the same: the content and its company."""
+        return indexed_text(self.content, self.context, self.action, self.result, self.tags)
+
+    @property
+    def searched_text(self) -> str:
+        """What is indexed by its words: the text, who said it, and on which day."""
+        return searched_text(self.text, self.created_by, self.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A reasoning edge: `source` is the memory the link was drawn from."""
+
+    source: str
+    target: str
+    relation: str
+    seq: int
+
+
+def indexed_text(
+    content: str,
+    context: str | None,
+    action: str | None,
+    result: str | None,
+    tags: Iterable[str],
+) -> str:
+    """Return the text under which a memory is found: its fields, one a line, tags last."""
+    return "\n".join(part for part in (content, context, action, result, " ".join(tags)) if part)
+
+
+def searched_text(text: str, created_by: str | None, created_at: int) -> str:
+    """Return a text with the person who said it before it and the day, in words, after it.
+
+    A role ("user", "assistant") says nothing about one memory and is left out.
+    """
+    speaker = created_by if created_by and speaker_name(created_by) else ""
+    return f"{speaker}\n{text}\n{_day(created_at // _DAY)}".strip()
+
+
+_DAY = 86_400 * 1_000_000  # microseconds
+_MONTHS = """January February March April May June July August September October November
+    December""".split()
+
+
+@lru_cache(maxsize=4_096)
+def _day(number: int) -> str:
+    """Return a day, counted from 1970, as a person writes it: 7 May 2023."""
+    day = datetime.fromordinal(_EPOCH + number)
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()

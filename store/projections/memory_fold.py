@@ -1,0 +1,219 @@
+"""
+Fold: the memories a run of events leaves behind.
+
+Every event changes the row of its subject. A keyed fact that a newer one of the same key and
+project replaced is `superseded` here; the log need not say so. The newer is the one written later,
+whenever it became true: it takes over from its own `created_at` on, so that at any moment one value
+of a key held, and a value that became true after the one written over it never did.
+
+A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
+as never having ended.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from store.events import (
+    Archived,
+    Event,
+    Forgotten,
+    Linked,
+    Pinned,
+    Recorded,
+    Restored,
+    Revised,
+    Superseded,
+    micros,
+)
+from store.projections.memory import (
+    ACTIVE,
+    ARCHIVED,
+    DEFAULT_IMPORTANCE,
+    DEFAULT_SCORE,
+    FORGOTTEN,
+    SUPERSEDED,
+    Edge,
+    Memory,
+    indexed_text,
+)
+from store.text import text_hash
+
+
+class Rows(Protocol):
+    """Where a fold finds the memories it did not make itself."""
+
+    def find(self, id_: str) -> Memory | None:
+        """Return the memory with this id."""
+
+    def holder(self, project: str | None, key: str) -> str | None:
+        """Return the id of the current memory of a key in a project."""
+
+    def values(self, project: str | None, key: str) -> Sequence[str]:
+        """Return the ids of all memories of a key in a project, in the order of their writing."""
+
+
+class Fold:
+    """The memories a run of events leaves behind: give it rows, `apply` events in order.
+
+    `rows` holds what it was given and what it made or changed. With `beneath`, it lies over a
+    larger set of memories that it reads from and never changes: the log's tail over a snapshot.
+    """
+
+    def __init__(
+        self, rows: Iterable[Memory] = (), edges: Iterable[Edge] = (), beneath: Rows | None = None
+    ) -> None:
+        self.rows = {memory.id: memory for memory in rows}
+        self.edges = list(edges)
+        self._beneath = beneath
+        self._holders = {
+            (memory.project, memory.key): memory.id
+            for memory in self.rows.values()
+            if memory.key is not None and memory.state == ACTIVE
+        }
+        self._values: dict[tuple[str | None, str], list[str]] = {}
+        for memory in self.rows.values():
+            self._add_value(memory)
+
+    def find(self, id_: str) -> Memory | None:
+        found = self.rows.get(id_)
+        return self._beneath.find(id_) if found is None and self._beneath else found
+
+    def holder(self, project: str | None, key: str) -> str | None:
+        found = self._holders.get((project, key))
+        return self._beneath.holder(project, key) if found is None and self._beneath else found
+
+    def values(self, project: str | None, key: str) -> Sequence[str]:
+        beneath = self._beneath.values(project, key) if self._beneath else ()
+        return [*beneath, *self._values.get((project, key), ())]
+
+    def apply(self, event: Event) -> tuple[str, ...]:
+        """Apply one event; return the ids of the memories it made or changed."""
+        body = event.body
+        if isinstance(body, Recorded):
+            memory = _recorded(event, body)
+            self._add_value(memory)
+            return self._put(memory, event.at)
+        before = self.find(event.subject)
+        if before is None:
+            return ()
+        if isinstance(body, Linked):
+            self.edges.append(Edge(event.subject, body.target, body.relation, event.seq))
+            return ()
+        changes = _changes(event)
+        if not changes:
+            return ()
+        if before.ended_at is not None and changes.get("ended_at") is not None:
+            changes["ended_at"] = before.ended_at  # it ends once
+        after = replace(before, updated_at=event.at, **changes)
+        if not changes.keys().isdisjoint(_INDEXED):
+            after = replace(after, text_hash=text_hash(after.text))
+        return self._put(after, event.at)
+
+    def _add_value(self, memory: Memory) -> None:
+        if memory.key is not None:
+            self._values.setdefault((memory.project, memory.key), []).append(memory.id)
+
+    def _put(self, memory: Memory, at: int) -> tuple[str, ...]:
+        """Keep a row; where it is the newest of its key, the other values give way to it."""
+        self.rows[memory.id] = memory
+        if memory.key is None or memory.state != ACTIVE:
+            return (memory.id,)
+        older = self.holder(memory.project, memory.key)
+        if older == memory.id:
+            return (memory.id,)
+        self._holders[memory.project, memory.key] = memory.id
+        there = self.find(older) if older is not None else None
+        if there is not None and there.state == ACTIVE and there.created_at <= memory.created_at:
+            others = [there]  # the earlier ones gave way to it, and so to what comes after it
+        else:
+            ids = self.values(memory.project, memory.key)
+            others = [one for id_ in ids if id_ != memory.id and (one := self.find(id_))]
+        changed = {one.id: after for one in others if (after := _given_way(one, memory, at)) != one}
+        self.rows |= changed
+        return memory.id, *changed
+
+
+def _given_way(one: Memory, newer: Memory, at: int) -> Memory:
+    """Return a value of a key as it is once a newer one holds: it is over when that begins."""
+    ends = max(one.created_at, newer.created_at)
+    if one.state == ACTIVE:
+        return replace(one, state=SUPERSEDED, superseded_by=newer.id, ended_at=ends, updated_at=at)
+    return replace(one, ended_at=ends if one.ended_at is None else min(one.ended_at, ends))
+
+
+def _recorded(event: Event, body: Recorded) -> Memory:
+    created = micros(body.created_at) if body.created_at else event.at
+    tags = tuple(dict.fromkeys(body.tags))
+    text = indexed_text(body.content, body.context, body.action, body.result, tags)
+    return Memory(
+        id=event.id,
+        seq=event.seq,
+        kind=body.kind,
+        state=ACTIVE,
+        content=body.content,
+        context=body.context,
+        action=body.action,
+        result=body.result,
+        tags=tags,
+        project=event.project,
+        session=event.session,
+        agent=event.agent,
+        trust=event.trust,
+        source=body.source,
+        created_by=body.created_by,
+        importance=DEFAULT_IMPORTANCE if body.importance is None else body.importance,
+        score=DEFAULT_SCORE if body.score is None else body.score,
+        pinned=body.pinned,
+        tier=body.tier,
+        parent_id=body.parent_id,
+        source_ids=body.source_ids,
+        insight_type=body.insight_type,
+        superseded_by=None,
+        key=body.key,
+        value=body.value,
+        chain=body.chain,
+        status=body.status or ("open" if body.kind == "goal" else None),
+        progress=body.progress,
+        created_at=created,
+        updated_at=event.at,
+        # a ttl runs from the moment of writing: an import of old notes would expire at once
+        expires_at=event.at + body.ttl_s * 1_000_000 if body.ttl_s else None,
+        ended_at=None,
+        metadata=msgspec.json.encode(body.metadata).decode(),
+        text_hash=text_hash(text),
+    )
+
+
+_INDEXED = frozenset({"content", "context", "action", "result", "tags"})
+_REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
+
+
+def _changes(event: Event) -> dict[str, Any]:
+    """Return the columns an event sets on the row of its subject."""
+    match event.body:
+        case Revised() as body:
+            changes = {
+                name: value for name in _REVISABLE if (value := getattr(body, name)) is not None
+            }
+            if body.tags is not None:
+                changes["tags"] = tuple(dict.fromkeys(body.tags))
+            if body.metadata is not None:
+                changes["metadata"] = msgspec.json.encode(body.metadata).decode()
+            if body.ttl_s is not None:
+                changes["expires_at"] = event.at + body.ttl_s * 1_000_000
+            return changes
+        case Superseded(by=by):
+            return {"state": SUPERSEDED, "superseded_by": by, "ended_at": event.at}
+        case Archived():
+            return {"state": ARCHIVED, "ended_at": event.at}
+        case Forgotten():
+            return {"state": FORGOTTEN, "ended_at": event.at}
+        case Restored():
+            return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
+        case Pinned(pinned=pinned):
+            return {"pinned": pinned}
+        case _:
+            return {}

@@ -1,0 +1,135 @@
+"""Canaries: memories asked for by their own words, which a sound memory brings back."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+from serve.evaluation import canaries
+from serve.evaluation.canaries import Canary, Outcome
+from serve.reader import View, standing
+from store import commands
+from store.commands import Draft
+from store.config import Choices, Settings
+from store.health import checkup
+from store.manifest import Manifest
+from store.projections.memory_rows import MemoryRows
+
+NOW = 1_790_000_000_000_000
+
+
+def view_of(built, manifest: Manifest | None = None) -> View:
+    return standing(built.tenant, manifest or built.manifest, built.embedder)
+
+
+def chosen(built, manifest: Manifest | None = None) -> tuple[Canary, ...]:
+    return canaries.choose(view_of(built, manifest).snapshots, NOW)
+
+
+def asked(built, view: View) -> Outcome:
+    return canaries.ask(view, chosen(built), built.embedder, Choices(), NOW)
+
+
+def test_a_sound_memory_brings_them_all_back(built):
+    found = asked(built, view_of(built))
+    assert (found.asked, found.missed) == (canaries.MOST, ())
+
+
+def test_they_are_the_same_each_time_and_most_outlive_growth(built):
+    before = chosen(built)
+    assert chosen(built) == before
+    commands.record_batch(built.log, [Draft(content=f"note {n} on lamps") for n in range(4)], NOW)
+    after = chosen(built, built.rebuild())
+    assert len({one.id for one in before} & {one.id for one in after}) > 0.7 * len(before)
+
+
+def test_they_are_of_every_kind_and_living(built):
+    snapshots = view_of(built).snapshots
+    memories = [snapshots.rows.find(one.id) for one in chosen(built)]
+    assert {one.kind for one in memories} == {"fact", "goal", "milestone"}
+    assert {one.state for one in memories} == {"active"}
+
+
+def test_a_question_is_made_of_words_in_any_script(built):
+    commands.record_batch(built.log, [Draft(id="ja", content="検索の索引は毎週作り直す。")], NOW)
+    snapshots = view_of(built, built.rebuild()).snapshots
+    questions = {one.id: one.question for one in canaries.choose(snapshots, NOW)}
+    mine = questions.get("ja") or canaries._question(
+        snapshots, snapshots.rows.living(NOW), "検索の索引は毎週作り直す。"
+    )
+    assert mine is not None
+    assert len(mine.split()) == canaries.WORDS
+
+
+def test_what_others_say_too_is_not_asked_for(built):
+    drafts = [Draft(id=f"x{n}", content=f"Restart the worker, case {n}") for n in range(30)]
+    commands.record_batch(built.log, drafts, NOW)
+    commands.record_batch(built.log, [Draft(id="x-alone", content="worker case restart")], NOW)
+    assert "x-alone" not in {one.id for one in chosen(built, built.rebuild())}
+
+
+def test_rows_out_of_place_are_noticed(built):
+    view = view_of(built)
+    rows = view.snapshots.rows
+    turned = rows.table.take(pa.array(np.arange(len(rows))[::-1])).combine_chunks()
+    wrong = MemoryRows(turned, rows.hashes, rows.by_hash, rows.edges)
+    found = asked(built, View(replace(view.snapshots, rows=wrong), view.tail))
+    assert found.share < 0.2
+    assert found.is_refused
+    assert found.is_doubted
+
+
+def test_an_empty_memory_has_none_and_is_not_doubted(built):
+    found = Outcome(0, ())
+    assert (found.share, found.is_doubted, found.is_refused) == (1.0, False, False)
+    assert not Outcome(2, (Canary("a", "b"), Canary("c", "d"))).is_refused  # two say nothing
+
+
+def with_check(manifest: Manifest, found: Outcome, at: int) -> Manifest:
+    return Manifest(
+        **{name: getattr(manifest, name) for name in Manifest.__struct_fields__}
+        | {"checks": (canaries.result(found, at, manifest),)}
+    )
+
+
+def test_the_trend_is_handed_from_build_to_build(built):
+    first = with_check(built.manifest, Outcome(30, ()), 1)
+    second = with_check(first, Outcome(30, (Canary("a", "b"),) * 4), 2)
+    check = canaries.check_of(second)
+    assert check is not None
+    assert canaries.trend(check) == ((1, 30, 30), (2, 26, 30))
+    assert check.passed
+    assert check.metadata["is_doubted"]
+    assert check.detail.startswith("26 of 30 canaries came back; missed: a")
+
+
+@pytest.fixture
+def served(built) -> None:
+    """The tenant's manifest says that four canaries stayed away."""
+    from store import manifest as manifests
+
+    found = Outcome(30, (Canary("a", "b"),) * 4)
+    manifests.publish(built.tenant, with_check(built.manifest, found, NOW))
+
+
+def test_doctor_says_that_some_stayed_away(served, home):
+    found = [one for one in checkup(Settings(home)) if "canaries" in one.what]
+    assert [one.severity for one in found] == ["warn"]
+    assert "mnemolog canaries" in found[0].cure
+
+
+def test_the_command_asks_again_and_shows_the_trend(served):
+    result = CliRunner().invoke(main, ["canaries", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["ok"], found["asked"], found["came_back"]) == (True, 30, 30)
+    assert found["trend"] == [[NOW, 26, 30]]
+    assert "30 of 30 canaries came back" in CliRunner().invoke(main, ["canaries"]).stdout
+
+
+def test_the_command_needs_something_built(log):
+    assert CliRunner().invoke(main, ["canaries"]).exit_code == 1

@@ -1,0 +1,67 @@
+"""The check set is sound, and words alone answer it in every language."""
+
+from pathlib import Path
+
+import pytest
+
+from serve.evaluation import checkset, dataset, quality
+from serve.evaluation.report import Report, report
+from serve.evaluation.run import run
+from store.config import Choices
+
+WORKSPACES = dataset.read(checkset.FOLDER)
+LANGUAGES = {"ar", "de", "es", "fr", "hi", "ja", "ko", "pl", "ru", "th", "tr", "vi", "zh"}
+
+
+@pytest.fixture(scope="module")
+def by_words(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """What the lexical channel alone finds of the notes in many languages."""
+    (workspace,) = (one for one in WORKSPACES if one.name.startswith(checkset.LANGUAGES))
+    found = run([workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical").results
+    return report([workspace], {one.query_id: one for one in found}, "memory")
+
+
+def test_every_query_is_about_memories_there_are():
+    for workspace in WORKSPACES:
+        sessions = {memory.id: memory.session for memory in workspace.memories}
+        for query in workspace.queries:
+            assert {sessions[id_] for id_ in query.relevant} == set(query.relevant_sessions)
+
+
+def test_the_project_has_what_a_project_has():
+    (project,) = (one for one in WORKSPACES if one.name.startswith(checkset.PROJECT))
+    assert 40 <= len(project.memories) <= 80
+    assert len(project.silence) >= 20
+    kinds = {memory.kind for memory in project.memories}
+    assert {"decision", "bugfix", "lesson", "preference", "fact"} <= kinds
+    assert {memory.key for memory in project.memories} > {"deploy.region", "node.version"}
+    assert {memory.speaker for memory in project.memories} == {"agent", "Ines", "Priya", "Tomasz"}
+
+
+def test_words_find_memories_in_every_language(by_words):
+    found = {
+        name: one.measures["recall@5"]
+        for name, one in by_words.categories.items()
+        if not name.startswith(checkset.HARDER)
+    }
+    assert set(found) == LANGUAGES
+    assert {name: share for name, share in found.items() if share < 0.9} == {}
+
+
+def test_a_name_that_both_languages_share_crosses_between_them(by_words):
+    assert by_words.categories["English, a shared name"].measures["recall@5"] >= 0.9
+
+
+def test_words_alone_do_not_cross_languages(by_words):
+    # not a wish: docs/recall.md says so, and must be mended when it is no longer true
+    assert by_words.categories["English, plain words"].measures["recall@5"] < 0.2
+
+
+def test_a_replaced_fact_does_not_come_back(tmp_path: Path):
+    (project,) = (one for one in WORKSPACES if one.name.startswith(checkset.PROJECT))
+    found = run([project], tmp_path, Choices(), "auto").results
+    assert not [one for one in found if {"k01", "k02"} & set(one.ranked)]
+
+
+def test_the_floors_lie_below_what_is_reached(tmp_path: Path):
+    assert quality.measure(Choices(), tmp_path).shortfalls == ()
