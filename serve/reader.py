@@ -192,11 +192,17 @@ def _open_manifest(
             damaged.append(str(error))
             return None
 
+    vectors = optional("vectors", VectorRows.open)
+    if vectors is not None and manifest.missing_vectors:
+        damaged.append(
+            f"{manifest.missing_vectors} memories are found by their words only: {embedder.model} "
+            "did not answer when they were built; `mnemolog build` asks it again"
+        )
     return Snapshots(
         manifest=manifest,
         rows=MemoryRows.open(tables("memories")),
         postings=PostingsIndex.open(tables("postings")),
-        vectors=optional("vectors", VectorRows.open),
+        vectors=vectors,
         entities=optional("entities", EntityIndex.open),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
@@ -207,6 +213,11 @@ def _open_manifest(
 def _tables(tenant: Tenant, manifest: Manifest, projection: Projection) -> Tables:
     """Return the tables of one projection, checked and mapped when asked for."""
     ref = manifest.projections.get(projection.name)
+    if projection.name == "vectors" and ref is not None and ref.version != projection.version:
+        raise SnapshotDamaged(
+            f"the vectors were made by {manifest.embedder}, not by the embedder of the settings: "
+            "recall goes by words until `mnemolog build`"
+        )
     if ref is None or ref.version != projection.version:
         made = "nothing" if ref is None else ref.version
         raise SnapshotDamaged(

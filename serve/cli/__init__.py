@@ -12,6 +12,7 @@ import click
 from serve.cli import (
     canaries,
     changes,
+    embedder,
     evaluate,
     history,
     imports,
@@ -82,6 +83,7 @@ for _command in (
     upkeep.verify,
     upkeep.doctor,
     evaluate.evaluate,
+    embedder.embedder,
     canaries.canaries_command,
 ):
     main.add_command(_command)

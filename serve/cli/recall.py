@@ -158,7 +158,7 @@ def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     from serve.reader import Reader
     from store.embedding import embedder
 
-    model = embedder(settings.choices.embedder, settings.home)
+    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
     return Reader(session.chosen(settings), log, model), model
 
 
