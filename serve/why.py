@@ -79,6 +79,7 @@ def of_answer(
     return {
         "words": {term: round(weight, 2) for term, weight in analysis.weights.items()},
         "people": sorted(analysis.people),
+        "analysis": analysis.shown(),
         "entities": _names(index, analysis.entities, candidates.passing) if index else [],
         "memories": len(view.snapshots.rows) + len(view.tail) - len(view.tail.hidden),
         "passed_filter": int(candidates.passing.sum()),

@@ -18,7 +18,11 @@ import platformdirs
 
 from store import tenant
 from store.errors import ConfigError
+from store.files import replace_file
 from store.profiles import Profile, Profiles
+
+# what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
+Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates"]
 
 PROJECT_FILE = ".mnemolog.toml"
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
@@ -36,6 +40,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.35
+    layers: tuple[Layer, ...] = ()
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
 
@@ -78,7 +83,7 @@ def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
             if not isinstance(table.get(one), dict):
                 raise ConfigError(f"there is no setting {key}: {one} is no table")
             table = table[one]
-        table[name] = value
+        table[name] = _written(key, value)
     try:
         return msgspec.convert(values, Choices, strict=False)
     except msgspec.ValidationError as error:
@@ -116,6 +121,26 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     return Settings(home, msgspec.convert(merged, Choices, strict=False), origin)
 
 
+def keep(home: Path, name: str, value: str) -> Path:
+    """Set one value in the user's config.toml; return the file. Its comments and order stay.
+
+    Raise ConfigError where the file is not TOML, or the value is none for this setting.
+    """
+    import tomlkit  # costs 30 ms, and few commands write settings
+
+    path = home / "config.toml"
+    try:
+        msgspec.convert({**_user_file(path), name: value}, Choices, strict=False)
+        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
+        document[name] = value
+        replace_file(path.resolve(), tomlkit.dumps(document).encode())
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
+    return path
+
+
 def _user_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
@@ -138,7 +163,14 @@ def _project_file(path: Path) -> dict[str, Any]:
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     names = Choices.__struct_fields__
     return {
-        name: value
+        name: _written(name, value)
         for name in names
         if (value := environ.get(f"MNEMOLOG_{name.upper()}")) is not None
     }
+
+
+def _written(name: str, value: str) -> str | list[str]:
+    """Return a setting's value as a variable or an option has it: a list is split at commas."""
+    if not isinstance(getattr(Choices(), name, None), tuple):
+        return value
+    return [one for part in value.split(",") if (one := part.strip())]

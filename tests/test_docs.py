@@ -75,7 +75,8 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
     for field in msgspec.structs.fields(Choices):
         if field.name == "profiles":
             continue
-        default = "found from git" if field.default is None else str(field.default)
+        unset = {None: "found from git", (): "none"}
+        default = unset.get(field.default, str(field.default))
         assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
 
 

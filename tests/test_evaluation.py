@@ -270,7 +270,8 @@ def test_only_takes_workspaces_by_prefix(data):
 def test_settings_and_mode_can_be_tried(data):
     found = answer(data, "--set", "fusion=rrf", "--mode", "lexical")
     assert (found["fusion"], found["mode"]) == ("rrf", "lexical")
-    for wrong in ("fusion", "fusion=best", "speed=1"):
+    assert evaluated(data, "--set", "layers=parts,siblings").exit_code == 0
+    for wrong in ("fusion", "fusion=best", "speed=1", "layers=magic"):
         assert evaluated(data, "--set", wrong).exit_code == 2
     assert "no setting speed" in evaluated(data, "--set", "speed=1").stderr
 
@@ -299,7 +300,7 @@ def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monk
 class Counting:
     """A model that counts the texts it is asked for."""
 
-    model, dimension, is_cheap = "counting", 2, False
+    model, dimension, is_cheap, is_local = "counting", 2, False, True
 
     def __init__(self) -> None:
         self.asked: list[str] = []
