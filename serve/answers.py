@@ -10,7 +10,7 @@ import msgspec
 
 from serve.filters import Filter
 from serve.reader import Reader
-from serve.recall import Answer, Question, recall
+from serve.recall import Answer, Hit, Question, recall
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
@@ -24,6 +24,7 @@ from store.events import (
     new_id,
 )
 from store.events import Hit as ReceiptHit
+from store.profiles import Profile
 from store.projections.memories import Edge, Memory
 from store.tenant import checked_project
 
@@ -36,6 +37,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     project: str | None = None
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
     mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
+    profile: Profile | None = None
     kinds: tuple[MemoryKind, ...] = ()
     tiers: tuple[Tier, ...] = ()
     tags: tuple[str, ...] = ()
@@ -71,6 +73,8 @@ def answer(
         top_k=asked.top_k or choices.top_k,
         mode=asked.mode,
         fusion=choices.fusion,
+        profile=asked.profile or choices.profile,
+        profiles=choices.profiles,
         min_confidence=(
             choices.min_confidence if asked.min_confidence is None else asked.min_confidence
         ),
@@ -86,12 +90,7 @@ def answer(
 
 def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
-        "hits": [
-            short(hit.memory)
-            | {"score": hit.score, "confidence": hit.confidence}
-            | ({"why": hit.why} if hit.why is not None else {})
-            for hit in found.hits
-        ],
+        "hits": [_shown(hit) for hit in found.hits],
         "below_bar": found.below_bar,
         "degraded": found.degraded,
         "manifest": found.manifest,
@@ -103,6 +102,24 @@ def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     if found.why is not None:
         payload["why"] = found.why
     return payload
+
+
+def _shown(hit: Hit) -> dict[str, Any]:
+    """Return a hit as it is sent; marks it does not bear are left out."""
+    marks = {
+        "copies": list(hit.copies),
+        "conflicts_with": hit.conflicts_with,
+        "history": [
+            {"id": old.id, "text": old.content, "at": isoformat(old.created_at)}
+            for old in hit.history
+        ],
+        "why": hit.why,
+    }
+    return (
+        short(hit.memory)
+        | {"score": hit.score, "confidence": hit.confidence}
+        | {name: mark for name, mark in marks.items() if mark}
+    )
 
 
 def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int) -> Event:

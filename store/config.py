@@ -18,12 +18,13 @@ import platformdirs
 
 from store import tenant
 from store.errors import ConfigError
+from store.profiles import Profile, Profiles
 
 # what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
 Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates"]
 
 PROJECT_FILE = ".mnemolog.toml"
-_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion"})
+_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
 
 
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +35,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 7437
     embedder: str = "lexical"
     fusion: Literal["rrf", "weighted"] = "weighted"
+    profile: Profile = "balanced"
+    profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.35
     layers: tuple[Layer, ...] = ()
@@ -63,15 +66,31 @@ class Settings:
 
 
 def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
-    """Return the settings with some changed by hand; raise ConfigError naming what is wrong."""
-    if unknown := sorted(changes.keys() - set(Choices.__struct_fields__)):
-        known = ", ".join(Choices.__struct_fields__)
-        raise ConfigError(f"there is no setting {', '.join(unknown)}: there are {known}")
-    given = {name: _written(name, value) for name, value in changes.items()}
+    """Return the settings with some changed by hand; raise ConfigError naming what is wrong.
+
+    `profiles.wal.recency` names a key of a table.
+    """
+    if unknown := sorted({key.partition(".")[0] for key in changes} - _names()):
+        raise ConfigError(
+            f"there is no setting {', '.join(unknown)}: there are {', '.join(sorted(_names()))}"
+        )
+    values: dict[str, Any] = msgspec.to_builtins(choices)
+    for key, value in changes.items():
+        *tables, name = key.split(".")
+        table = values
+        for one in tables:
+            if not isinstance(table.get(one), dict):
+                raise ConfigError(f"there is no setting {key}: {one} is no table")
+            table = table[one]
+        table[name] = _written(key, value)
     try:
-        return msgspec.convert(msgspec.to_builtins(choices) | given, Choices, strict=False)
+        return msgspec.convert(values, Choices, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{', '.join(changes)}: {error}") from error
+
+
+def _names() -> frozenset[str]:
+    return frozenset(Choices.__struct_fields__)
 
 
 def cache_folder() -> Path:

@@ -29,6 +29,11 @@ _OPTIONS = (
         help="Which channels look.",
     ),
     click.option(
+        "--profile",
+        type=click.Choice(["balanced", "wal", "match"]),
+        help="What orders them.",
+    ),
+    click.option(
         "--kind",
         "kinds",
         multiple=True,
@@ -168,6 +173,8 @@ def _show(
         output.say(f"{rank:2}. {hit['kind']}  {hit['at'][:10]}{project}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
+        for line in explain.marks(log, hit):
+            output.say(f"    {line}")
         if "why" in hit:
             output.say(f"    why: {explain.hit(hit['why'])}")
     below = payload["below_bar"]

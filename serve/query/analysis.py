@@ -3,7 +3,7 @@ What a question says: its words and their weight, whom and what it names, its ve
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import isoformat
 from store.mentions import Mention, mentions
+from store.profiles import Profile, Profiles
 from store.projections.sessions import by_part
 
 Mode = Literal["auto", "lexical", "vector", "entity"]
@@ -49,6 +50,8 @@ class Question:
     top_k: int
     mode: Mode = "auto"
     fusion: Literal["rrf", "weighted"] = "rrf"
+    profile: Profile = "balanced"
+    profiles: Profiles = field(default_factory=Profiles)
     min_confidence: float = 0.0
     explain: bool = False
     layers: tuple[Layer, ...] = ()

@@ -100,6 +100,14 @@ class MemoryRows:
         return view(self.table, "created_at")
 
     @cached_property
+    def updated_at(self) -> npt.NDArray[np.int64]:
+        return view(self.table, "updated_at")
+
+    @cached_property
+    def importance(self) -> npt.NDArray[np.float64]:
+        return view(self.table, "importance")
+
+    @cached_property
     def expires_at(self) -> npt.NDArray[np.int64]:
         return self._or_never("expires_at")
 
@@ -145,6 +153,11 @@ class MemoryRows:
         """Return where a dictionary column is null, [rows]."""
         return self._dictionaries[name][0] < 0
 
+    def named(self, name: str, rows: npt.NDArray[np.int64]) -> list[str | None]:
+        """Return a dictionary column's values for some rows."""
+        codes, values = self._dictionaries[name]
+        return [values[code] if code >= 0 else None for code in codes[rows].tolist()]
+
     def tagged(self, tags: Sequence[str]) -> Mask:
         """Return which rows carry every tag, [rows]."""
         mask = np.ones(len(self), np.bool_)
@@ -165,6 +178,16 @@ class MemoryRows:
             for field in self.table.schema
             if pa.types.is_dictionary(field.type)
         }
+
+    @cached_property
+    def replaced(self) -> dict[str, list[int]]:
+        """The rows that each id took the place of."""
+        found: dict[str, list[int]] = {}
+        column = self.table.column("superseded_by")
+        rows = np.flatnonzero(pc.is_valid(column).to_numpy())
+        for row, id_ in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+            found.setdefault(id_, []).append(row)
+        return found
 
     @cached_property
     def _holders(self) -> dict[tuple[str | None, str], str]:
