@@ -15,7 +15,7 @@ from serve import why
 from serve.candidates import Candidates, candidates, holding
 from serve.history import Replaced
 from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
-from serve.query.smalltalk import is_smalltalk
+from serve.query.mode import KINDS
 from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
 from serve.selection import Selection, select
@@ -68,8 +68,9 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     analysis = analyse(view, question, embedder, notices)
     found = candidates(view, question, analysis)
     sure, covered = _confidence(view, analysis, found)
-    weighed = weigh(view, question, found, covered)
-    if question.mode == "auto" and is_smalltalk(question.text):
+    fitting = KINDS[analysis.task_mode] if analysis.task_mode else None
+    weighed = weigh(view, question, found, covered, fitting)
+    if question.mode == "auto" and analysis.is_smalltalk:
         selection = Selection(small_talk=len(sure))
     else:
         selection = select(question, weighed, sure, lambda places: _memories(view, found, places))

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from store.events import MemoryKind
 from store.text import terms
 
 TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine"]
@@ -16,7 +15,7 @@ TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine
 SURE = 2  # a telling word, or two that hint
 
 # How well a kind of memory fits a mode, in [0, 1]; what is not listed does not fit.
-KINDS: Mapping[TaskMode, Mapping[MemoryKind, float]] = {
+KINDS: Mapping[TaskMode, Mapping[str, float]] = {
     "debug": {
         "bugfix": 1.0,
         "lesson": 0.8,
