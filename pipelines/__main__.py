@@ -59,6 +59,12 @@ def build(name: str | None, as_json: bool, full: bool, wait_s: float) -> None:
         f"in {seconds:.1f} s",
         highlight=False,
     )
+    if manifest.missing_vectors:
+        console.print(
+            f"{manifest.missing_vectors:,} texts wait for a vector: {manifest.embedder} did not "
+            "answer; recall finds them by their words, the next build asks again",
+            highlight=False,
+        )
     if as_json:
         click.echo(run.as_json(manifest, seconds))
 

@@ -50,6 +50,8 @@ def of_projection(
         "inputs": dg.MetadataValue.json(dict(ref.inputs)),
         "path": dg.MetadataValue.path(made.tenant.snapshots / ref.path),
     }
+    if ref.missing:
+        shown["texts without a vector"] = dg.MetadataValue.int(ref.missing)
     if ref.projection == "memories":
         table = tables["memories"]
         shown["sample"] = dg.MetadataValue.md(_sample(table))

@@ -35,6 +35,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
 
     _tenant: Tenant = PrivateAttr()
     _log: EventLog = PrivateAttr()
+    _model: Embedder = PrivateAttr()
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantStore"]:
@@ -45,15 +46,14 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
         tenant = existing(Path(self.home), run.tags[PARTITION])
         with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
             self._tenant, self._log = tenant, log
+            # one for the whole run: a step of its own would load the model again
+            self._model = embedder(self.embedder, Path(self.home))
             yield self
 
     def start(self, *, full: bool) -> build.Build:
         """Begin a build at the log's head."""
-        return build.start(self._tenant, self._log, self._embedder(), full=full)
+        return build.start(self._tenant, self._log, self._model, full=full)
 
     def resume(self) -> build.Build:
         """Return the build that an earlier step, or an earlier run, began."""
-        return build.resume(self._tenant, self._log, self._embedder())
-
-    def _embedder(self) -> Embedder:
-        return embedder(self.embedder, Path(self.home))
+        return build.resume(self._tenant, self._log, self._model)

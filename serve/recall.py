@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from serve import why
 from serve.candidates import Candidates, candidates, holding
-from serve.history import Replaced
 from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.query.mode import KINDS
 from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
+from serve.replaced import Replaced
 from serve.selection import Selection, select
 from serve.weighing import Weighed, weigh
 from store.embedding import Embedder

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from serve import jobs
+from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
 from store.config import Settings
-from store.embedding import Embedder, embedder
+from store.embedding import embedder
 from store.errors import LogError
 from store.events import Event
 from store.log import EventLog
@@ -52,12 +53,20 @@ Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
 class OpenTenants:
     """Every tenant this process serves. Threads may share it; `close` writes what is left."""
 
-    def __init__(self, settings: Settings, build: Builder | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        build: Builder | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` gives seconds that never go back."""
         self.settings = settings
-        self.embedder: Embedder = embedder(settings.choices.embedder, settings.home)
+        self._clock = clock
+        choice = settings.choices.embedder
+        self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True), clock)
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
-        self._asked_at = time.monotonic()
+        self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._tried: dict[str, int] = {}
@@ -65,11 +74,12 @@ class OpenTenants:
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 
     def start(self) -> None:
+        self.embedder.load()
         self._thread.start()
 
     def get(self, name: str) -> OpenTenant:
         """Return a tenant, opened if need be; raise InvalidName or NotFound."""
-        self._asked_at = time.monotonic()
+        self._asked_at = self._clock()
         found = self._open.get(name)
         if found is not None:
             return found
@@ -104,7 +114,7 @@ class OpenTenants:
         running = self._building.get(name)
         if running is not None and running.poll() is None:
             return
-        if self._build is None or not wanted or time.monotonic() - self._asked_at < IDLE_S:
+        if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
             return
         with one.reader.view() as view:
             waiting, mark = view.tail.changes, view.tail.watermark

@@ -156,7 +156,9 @@ def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
         part = rows.rows[start : start + 10_000].astype(np.float32)
         lengths = np.linalg.norm(part, axis=1) * rows.scale[start : start + 10_000]
         wrong += int(((lengths > 0) & (np.abs(lengths - 1) > 0.05)).sum())
-    return wrong == 0, f"{len(rows.rows)} vectors, {wrong} not of length 1"
+    waiting = len(audited.tables["missing"])
+    detail = f"{len(rows.rows)} vectors, {wrong} not of length 1"
+    return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:

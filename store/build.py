@@ -9,7 +9,7 @@ run again: where a projection's inputs did not change, its published snapshot se
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from store import manifest as manifests
 from store import projections, snapshot
 from store.audit import Audited, audit
 from store.embedding import Embedder
-from store.errors import BuildBusy, BuildRefused, NoManifest, SnapshotDamaged
+from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder, replace_file
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
@@ -69,6 +69,9 @@ def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
 
 def start(tenant: Tenant, log: EventLog, embedder: Embedder, *, full: bool = False) -> Build:
     """Begin a build at the log's head and forget what an earlier one left unpublished."""
+    if not embedder.dimension:
+        with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
+            embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full)
     for path in tenant.candidate.glob("*.json"):
         path.unlink()
@@ -93,20 +96,20 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
     began = time.perf_counter()
     refs = candidate_refs(build)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
-    served = None if build.full else published(build.tenant)
-    old = served.projections.get(projection.name) if served else None
+    old = None if build.full else _served(build.tenant, projection)
     if reused := _reused(build, projection, old, inputs):
         ref, tables = reused
     else:
-        tables = checked_build(
-            projection,
-            Inputs(
-                build.watermark,
-                lambda after: build.log.read(after, build.watermark),
-                {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
-            ),
-            _previous(build, projection, old),
+        given = Inputs(
+            build.watermark,
+            lambda after: build.log.read(after, build.watermark),
+            {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
         )
+        tables = checked_build(projection, given, _previous(build, projection, old))
+        if build.full and "missing" in tables and tables["missing"].num_rows:
+            # what made them does not answer now: better the ones there are than none
+            old = _served(build.tenant, projection)
+            tables = checked_build(projection, given, _previous(build, projection, old))
         seconds = time.perf_counter() - began
         ref = snapshot.write(
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
@@ -168,6 +171,7 @@ def candidate(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest
         at=now,
         watermark=build.watermark,
         embedder=build.embedder.model,
+        dimension=build.embedder.dimension,
         projections=candidate_refs(build),
         checks=tuple(checks),
     )
@@ -214,12 +218,18 @@ def rebuild(
         return publish(build, kept_checks(build), now)
 
 
-def digests(log: EventLog, embedder: Embedder, watermark: int) -> dict[str, Tables]:
-    """Return every projection's tables computed from the log alone, in memory."""
+def digests(
+    log: EventLog, embedder: Embedder, watermark: int, *, vectors: Previous | None = None
+) -> dict[str, Tables]:
+    """Return every projection's tables computed from the log, in memory.
+
+    `vectors` are taken over as a build takes them over; all else comes from the log alone.
+    """
     made: dict[str, Tables] = {}
     for projection in projections.all_of(embedder):
         inputs = Inputs(watermark, lambda after: log.read(after, watermark), made)
-        made[projection.name] = checked_build(projection, inputs, None)
+        previous = vectors if projection.name == "vectors" else None
+        made[projection.name] = checked_build(projection, inputs, previous)
     return made
 
 
@@ -259,6 +269,11 @@ def _loaded(tenant: Tenant, ref: SnapshotRef, known: Sequence[Projection]) -> Ta
     return snapshot.read(tenant.snapshots, ref, projection, check=False)
 
 
+def _served(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
+    served = published(tenant)
+    return served.projections.get(projection.name) if served else None
+
+
 def _checks_path(build: Build, projection: Projection) -> Path:
     return build.tenant.candidate / f"{projection.name}.checks.json"
 
@@ -274,8 +289,13 @@ def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str
 def _reused(
     build: Build, projection: Projection, old: SnapshotRef | None, inputs: Mapping[str, str]
 ) -> tuple[SnapshotRef, Tables] | None:
-    """Return the published snapshot where its inputs are what they were and its files are whole."""
+    """Return the published snapshot where its inputs are what they were and its files are whole.
+
+    One that something is missing of is made again: this time it may be there.
+    """
     if old is None or old.version != projection.version or dict(old.inputs) != dict(inputs):
+        return None
+    if old.missing:
         return None
     tables = _loaded(build.tenant, old, build.projections)
     if tables is None:

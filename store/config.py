@@ -18,6 +18,7 @@ import platformdirs
 
 from store import tenant
 from store.errors import ConfigError
+from store.files import replace_file
 from store.profiles import Profile, Profiles
 
 # what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
@@ -118,6 +119,26 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
         merged |= values
         origin |= dict.fromkeys(values, name)
     return Settings(home, msgspec.convert(merged, Choices, strict=False), origin)
+
+
+def keep(home: Path, name: str, value: str) -> Path:
+    """Set one value in the user's config.toml; return the file. Its comments and order stay.
+
+    Raise ConfigError where the file is not TOML, or the value is none for this setting.
+    """
+    import tomlkit  # costs 30 ms, and few commands write settings
+
+    path = home / "config.toml"
+    try:
+        msgspec.convert({**_user_file(path), name: value}, Choices, strict=False)
+        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
+        document[name] = value
+        replace_file(path.resolve(), tomlkit.dumps(document).encode())
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
+    return path
 
 
 def _user_file(path: Path) -> dict[str, Any]:

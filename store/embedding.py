@@ -2,27 +2,27 @@
 Embedder: text to unit vectors; and which one a setting names.
 
 `lexical` needs no download and is the default. The others, one a file of store/embedders, are
-imported where they are chosen.
+imported where they are chosen. A model that is not there is no reason to end: its place is taken by
+one that does not answer, so that recall goes on by words and a build keeps the vectors there are.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from store.embedders.learned import Acquaintance
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import ConfigError
+from store.errors import ConfigError, EmbedderError
 
-__all__ = ["CHOICES", "Embedder", "LexicalEmbedder", "Matrix", "embedder"]
+__all__ = ["CHOICES", "Embedder", "LexicalEmbedder", "Matrix", "SilentEmbedder", "embedder"]
 
 Matrix = npt.NDArray[np.float32]
 
-CHOICES = (
-    "lexical",
-    "onnx:FOLDER or onnx:PACKAGE",
-)
+CHOICES = ("lexical", "onnx:FOLDER", "onnx:PACKAGE", "table:FOLDER", "litellm:PROVIDER/MODEL")
 
 
 class Embedder(Protocol):
@@ -33,11 +33,15 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """0 while it is not known, because the model never answered."""
+        """0 where it is not known, because the model never answered."""
 
     @property
     def is_cheap(self) -> bool:
         """Whether a text costs so little that what was just written is embedded while one waits."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a text gives the same bits every time and sends nothing anywhere."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors [n, dimension]; a text with nothing in it gives zeros.
@@ -46,16 +50,52 @@ class Embedder(Protocol):
         """
 
 
-def embedder(name: str, home: Path | None = None) -> Embedder:
+@dataclass(frozen=True, slots=True)
+class SilentEmbedder:
+    """A model that is not there: what is known of it, and why it does not answer."""
+
+    model: str
+    dimension: int
+    reason: str
+    is_cheap: bool = False
+    is_local: bool = True
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        raise EmbedderError(self.reason)
+
+
+def embedder(name: str, home: Path | None = None, *, while_asked: bool = False) -> Embedder:
     """Return the embedder a setting names; raise ConfigError for a name of no known form.
 
     `home` is where it keeps what it makes and learns; without one it does so at every start.
+    `while_asked`: somebody waits for the answer, so a remote model gets little time and one try.
     """
     kind, _, rest = name.partition(":")
     if name == "lexical":
         return LexicalEmbedder()
-    if kind == "onnx" and rest:
+    if not rest or kind not in ("onnx", "table", "litellm"):
+        raise ConfigError(f"no embedder {name!r}: use one of {', '.join(CHOICES)}")
+    known = Acquaintance(home)
+    if kind == "litellm":
+        from store.embedders import remote
+
+        patience = remote.WHILE_ASKED if while_asked else remote.IN_A_JOB
+        return remote.RemoteEmbedder(rest, known, patience)
+    try:
+        made = _from_folder(kind, rest, home / "cache" if home else None)
+    except EmbedderError as error:
+        learned = known.of(name)
+        model, dimension = (learned.model, learned.dimension) if learned else (name, 0)
+        return SilentEmbedder(model, dimension, str(error))
+    known.keep(name, made.model, made.dimension)
+    return made
+
+
+def _from_folder(kind: str, named: str, cache: Path | None) -> Embedder:
+    if kind == "onnx":
         from store.embedders.onnx_model import OnnxEmbedder
 
-        return OnnxEmbedder(rest, home / "cache" if home else None)
-    raise ConfigError(f"no embedder {name!r}: use one of {', '.join(CHOICES)}")
+        return OnnxEmbedder(named, cache)
+    from store.embedders.token_table import TableEmbedder
+
+    return TableEmbedder(named)

@@ -16,7 +16,7 @@ import msgspec
 from store import manifest as manifests
 from store import projections, snapshot
 from store.config import Settings
-from store.embedding import Embedder, embedder
+from store.embedding import Embedder, SilentEmbedder, embedder
 from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
 from store.events import RECEIPTS, isoformat
 from store.log import EventLog
@@ -205,6 +205,11 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
     if manifest.embedder != chosen.model:
         what = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
         yield Finding("warn", f"{what}: recall goes without vectors", _BUILD)
+    elif missing := manifest.missing_vectors:
+        what = f"{missing} texts wait for a vector: {chosen.model} did not answer the last build"
+        yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
+    if isinstance(chosen, SilentEmbedder):
+        yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")
     for projection in projections.all_of(chosen):
         ref = manifest.projections.get(projection.name)
         if projection.name != "vectors" and (ref is None or ref.version != projection.version):

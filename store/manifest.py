@@ -42,10 +42,17 @@ class Manifest(msgspec.Struct, frozen=True):
     embedder: str
     projections: Mapping[str, SnapshotRef]
     checks: tuple[CheckResult, ...] = ()
+    dimension: int = 0  # of the embedder's vectors; 0: it never answered
 
     @property
     def bytes(self) -> int:
         return sum(ref.bytes for ref in self.projections.values())
+
+    @property
+    def missing_vectors(self) -> int:
+        """How many texts wait for the embedder to answer."""
+        vectors = self.projections.get("vectors")
+        return vectors.missing if vectors else 0
 
     @property
     def digests(self) -> dict[str, str]:

@@ -54,6 +54,11 @@ class SnapshotRef(msgspec.Struct, frozen=True):
     def bytes(self) -> int:
         return sum(mark.bytes for mark in self.files.values())
 
+    @property
+    def missing(self) -> int:
+        """How many rows it lacks, because what makes them did not answer; its table lists them."""
+        return self.rows.get("missing", 0)
+
 
 def write(
     root: Path,

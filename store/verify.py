@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from store import build, projections, snapshot
 from store import manifest as manifests
-from store.embedding import Embedder
+from store.embedding import Embedder, SilentEmbedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
 from store.manifest import Manifest
-from store.projection import Projection, Tables, digest
+from store.projection import Previous, Projection, Tables, digest
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
@@ -97,13 +97,37 @@ def _verdicts(
     on_progress: Callable[[str], None],
 ) -> tuple[Verdict, ...]:
     on_progress("rebuild")
-    rebuilt = build.digests(log, embedder, manifest.watermark)
+    prover, vectors = _proof(tenant, embedder, manifest)
+    rebuilt = build.digests(log, prover, manifest.watermark, vectors=vectors)
     verdicts = []
     for projection in projections.all_of(embedder):
         on_progress(projection.name)
         ref = manifest.projections.get(projection.name)
         verdicts.append(_verdict(tenant, projection, ref, rebuilt[projection.name]))
     return tuple(verdicts)
+
+
+def _proof(
+    tenant: Tenant, embedder: Embedder, manifest: Manifest
+) -> tuple[Embedder, Previous | None]:
+    """Return who makes the vectors again, and those that are taken as they are.
+
+    A remote model costs money and gives other last bits each time, and one that did not answer a
+    build owes it some: then the live vectors are held to the log, and no model is asked.
+    """
+    if embedder.is_local and not manifest.missing_vectors:
+        return embedder, None
+    silent = SilentEmbedder(embedder.model, embedder.dimension, "verify asks no model")
+    ref = manifest.projections.get("vectors")
+    known = {one.name: one for one in projections.all_of(embedder)}["vectors"]
+    if ref is None or ref.version != known.version:
+        return silent, None
+    try:
+        snapshot.verify(tenant.snapshots, ref)
+    except SnapshotDamaged:
+        return silent, None
+    tables = snapshot.read(tenant.snapshots, ref, known, check=False)
+    return silent, Previous(ref.watermark, tables)
 
 
 def _verdict(

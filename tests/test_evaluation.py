@@ -300,7 +300,7 @@ def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monk
 class Counting:
     """A model that counts the texts it is asked for."""
 
-    model, dimension, is_cheap = "counting", 2, False
+    model, dimension, is_cheap, is_local = "counting", 2, False, True
 
     def __init__(self) -> None:
         self.asked: list[str] = []

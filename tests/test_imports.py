@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SLOW = ("dagster", "litellm", "polars", "lancedb", "lance", "torch", "matplotlib", "pandas", "rich")
+SLOW = {
+    *("dagster", "litellm", "polars", "lancedb", "lance", "matplotlib", "pandas", "rich"),
+    *("torch", "onnx", "onnxruntime", "tokenizers", "tomlkit"),
+}
 
 
 def loaded(statement: str, cwd: Path) -> set[str]:

@@ -17,8 +17,10 @@ FILES = {
     for layer in LAYERS
     for path in sorted((ROOT / layer).rglob("*.py"))
 }
-# Each hands the environment on, to a process it starts or to `config.load`; none reads a setting.
+# Each hands the environment on, to a process it starts, `config.load` or litellm; none reads a
+# setting.
 HAND_THE_ENVIRONMENT_ON = {
+    "store/embedders/remote.py",
     "serve/jobs.py",
     "serve/cli/session.py",
     "store/importers/git.py",

@@ -78,7 +78,7 @@ def test_the_graph_is_kept_in_the_home_and_nothing_beside_the_model(tmp_path: Pa
     write_bert(folder := tmp_path / "tiny")
     before = sorted(folder.rglob("*"))
     embedder(f"onnx:{folder}", tmp_path / "home").embed(["deploy"])
-    kept = list((tmp_path / "home/cache").iterdir())
+    kept = list((tmp_path / "home/cache").glob("*.onnx"))
     assert sorted(folder.rglob("*")) == before
     assert len(kept) == 1 and kept[0].stat().st_size < 64_000
     assert str(tmp_path).encode() not in kept[0].read_bytes()

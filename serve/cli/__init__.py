@@ -12,9 +12,12 @@ import click
 from serve.cli import (
     canaries,
     changes,
+    embedder,
     evaluate,
+    history,
     imports,
     memories,
+    overview,
     processes,
     recall,
     record,
@@ -65,6 +68,9 @@ for _command in (
     recall.why,
     memories.show,
     memories.list_,
+    history.history,
+    overview.overview,
+    overview.timeline,
     changes.forget,
     changes.restore,
     changes.pin,
@@ -77,6 +83,7 @@ for _command in (
     upkeep.verify,
     upkeep.doctor,
     evaluate.evaluate,
+    embedder.embedder,
     canaries.canaries_command,
 ):
     main.add_command(_command)

@@ -33,7 +33,7 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
     settings = session_.settings()
     tenant = session.chosen(settings)
     manifest = manifests.current(tenant)
-    model = embedder(settings.choices.embedder, settings.home)
+    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
     found = canaries.over(tenant, manifest, model, settings.choices, session.now())
     check = canaries.check_of(manifest)
     trend = canaries.trend(check) if check else ()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from serve.answers import RecallRequest, answer
+from serve.answers import RecallRequest, answer, moment_of
 from serve.cli import output
 from serve.query.smalltalk import is_smalltalk
 from serve.reader import Reader
@@ -100,7 +100,7 @@ def reason(
     assert memory is not None  # the log named it, and the view holds all the log holds
     if memory.state == FORGOTTEN:
         return "did not come back: it was forgotten; `mnemolog restore` undoes that"
-    if lost := list(_filtered(memory, asked, now)):
+    if lost := list(_filtered(memory, asked, now, moment_of(reader, asked.as_of))):
         return f"did not come back: {'; '.join(lost)}"
     payload, _ = answer(reader, embedder, asked, choices, now)
     for rank, one in enumerate(payload["hits"], 1):
@@ -109,12 +109,19 @@ def reason(
     return "did not come back: " + _lost(reader, embedder, asked, choices, now, memory)
 
 
-def _filtered(memory: Memory, asked: RecallRequest, now: int) -> Iterator[str]:
+def _filtered(memory: Memory, asked: RecallRequest, now: int, as_of: int | None) -> Iterator[str]:
     """Yield what the filter has against a memory."""
-    if asked.active_only and memory.state != ACTIVE:
+    ended = memory.state != ACTIVE
+    if as_of is not None:
+        ended = memory.ended_at is not None and memory.ended_at <= as_of
+        if memory.created_at > as_of:
+            yield f"it is of {isoformat(memory.created_at)}, after --as-of"
+    if asked.active_only and ended:
         by = f" by {memory.superseded_by}" if memory.superseded_by else ""
-        yield f"it is {memory.state}{by}; --include-archived asks for such"
-    if asked.active_only and memory.expires_at is not None and memory.expires_at <= now:
+        since = f" since {isoformat(memory.ended_at)}" if memory.ended_at is not None else ""
+        yield f"it is {memory.state}{by}{since}; --include-archived asks for such"
+    at = now if as_of is None else as_of
+    if asked.active_only and memory.expires_at is not None and memory.expires_at <= at:
         yield f"it expired {isoformat(memory.expires_at)}"
     if asked.project is not None and memory.project not in (None, asked.project):
         yield f"it belongs to {memory.project}, asked was {asked.project}; try --all-projects"

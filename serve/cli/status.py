@@ -66,6 +66,8 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "memories": manifest.projections["memories"].rows["memories"],
             "bytes": manifest.bytes,
             "embedder": manifest.embedder,
+            "dimension": manifest.dimension,
+            "missing_vectors": manifest.missing_vectors,
         },
         "tail": max(0, head - manifest.watermark),
         "damage": health.damage(tenant, manifest),
@@ -83,6 +85,8 @@ def _show(found: dict[str, Any]) -> None:
             f"{manifest['memories']} memories, {output.size(manifest['bytes'])}, "
             f"vectors by {manifest['embedder']}"
         )
+        if missing := manifest["missing_vectors"]:
+            output.say(f"          {missing} texts wait for a vector: `mnemolog build` asks again")
     else:
         output.say("manifest  none: `mnemolog build` makes the first")
     output.say(f"tail      {found['tail']} events since")

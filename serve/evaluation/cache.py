@@ -30,6 +30,7 @@ class CachedEmbedder:
 
     def __init__(self, embedder: Embedder, cache: Path) -> None:
         self.model, self.is_cheap = embedder.model, embedder.is_cheap
+        self.is_local = embedder.is_local
         self._embedder = embedder
         self._folder = cache / _folder_name(embedder.model)
         self._known = dict(_read(self._folder))

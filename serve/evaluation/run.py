@@ -130,7 +130,8 @@ def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:
         return False
     wanted = {one.name: one.version for one in projections.all_of(model)}
     made = {name: ref.version for name, ref in manifest.projections.items()}
-    return manifest.watermark == log.head() and made == wanted
+    is_whole = made == wanted and not manifest.missing_vectors
+    return manifest.watermark == log.head() and is_whole
 
 
 def _draft(workspace: Workspace, memory: Memory) -> Draft:

@@ -1,5 +1,5 @@
 """
-Where a model's folder lies, and a digest that changes with what is in it.
+A model's folder: where it lies, its tokenizer, and a digest that changes with what is in it.
 """
 
 import sys
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from store.errors import EmbedderError
 
@@ -14,13 +15,13 @@ _SAMPLES, _SAMPLE = 256, 4_096  # blocks and their bytes: 1 MiB of a file of any
 
 
 def folder(named: str, files: Sequence[str]) -> Path:
-    """Return the folder a setting names: a path, or an installed package that ships a model.
+    """Return the folder a setting names: a path with a / in it, or a package that ships a model.
 
     Of a package, the folder that holds the first of `files` that is found, at most one level down.
     The package is looked for and never imported: its own code may load far more than its weights.
     """
     path = Path(named).expanduser()
-    if path.is_dir():
+    if path.is_dir() and path.name != named:
         return path
     for home in _package(named):
         for place in (home, *sorted(one for one in home.iterdir() if one.is_dir())):
@@ -39,6 +40,25 @@ def _package(named: str) -> list[Path]:
     found = PathFinder.find_spec(named, [place for place in sys.path if place])
     places = found.submodule_search_locations if found else None
     return [path for place in places or () if (path := Path(place)).is_dir()]
+
+
+def name(named: str) -> str:
+    """Return the last part of what a setting names, for a model's id."""
+    return Path(named).expanduser().absolute().name
+
+
+def tokenizer(path: Path) -> Any:
+    """Return the tokenizer of a file, without the padding it may bake in."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise EmbedderError("tokenizers is missing: pip install 'mnemolog[onnx]'") from error
+    try:
+        made = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise EmbedderError(f"{path} is missing or no tokenizer: {error}") from error
+    made.no_padding()
+    return made
 
 
 def digest(weights: Path, small: Sequence[Path]) -> str:

@@ -27,6 +27,7 @@ class LexicalEmbedder:
     """Hashed terms and trigrams; the same on every machine."""
 
     is_cheap = True
+    is_local = True
     model = f"lexical-1.{text.TOKENIZER_VERSION}"
     dimension = 256
 

@@ -8,6 +8,7 @@ is no slower on one thread than batches of texts of one length, and nothing is s
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ class OnnxEmbedder:
     """A model's folder; the model itself is loaded when the first text is embedded."""
 
     is_cheap = False  # some milliseconds a text
+    is_local = True
 
     def __init__(self, named: str, cache: Path | None = None) -> None:
         """`cache` keeps the graphs made for folders that ship none. Raise EmbedderError."""
@@ -62,7 +64,7 @@ class OnnxEmbedder:
         self._by_first = _takes_first(_read(self._folder / "1_Pooling/config.json", _Pooling))
         settings = [self._folder / name for name in _SETTINGS]
         digest = folders.digest(self._weights, settings)
-        self.model = f"onnx-1/{Path(named).name}-{digest}"
+        self.model = f"onnx-1/{folders.name(named)}-{digest}"
         self._digest = digest
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
@@ -94,7 +96,8 @@ class OnnxEmbedder:
             return kept.read_bytes()
         made = bert_graph.graph(self._folder)
         if kept is not None:
-            replace_file(kept, made)
+            with suppress(OSError):  # where nothing can be written it is made again
+                replace_file(kept, made)
         return made
 
 
@@ -133,10 +136,9 @@ def _load(folder: Path, weights: Path, graph: Any, tokens: int) -> _Loaded:
     try:
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as failures
-        from tokenizers import Tokenizer
     except ImportError as error:
         raise EmbedderError(
-            f"{folder.name} needs onnxruntime and tokenizers: pip install 'mnemolog[onnx]'"
+            f"{folder.name} needs onnxruntime: pip install 'mnemolog[onnx]'"
         ) from error
 
     options = onnxruntime.SessionOptions()
@@ -165,9 +167,9 @@ def _load(folder: Path, weights: Path, graph: Any, tokens: int) -> _Loaded:
     if unknown := inputs - {"input_ids", "attention_mask", "token_type_ids"}:
         raise EmbedderError(f"{weights} wants {', '.join(sorted(unknown))}: it is no text encoder")
     output = _output(session, weights)
-    return _Loaded(
-        session, _tokenizer(Tokenizer, folder, tokens), inputs, output.name, output.shape[-1]
-    )
+    tokenizer = folders.tokenizer(folder / "tokenizer.json")
+    tokenizer.enable_truncation(tokens)  # a file may bake in a shorter cut
+    return _Loaded(session, tokenizer, inputs, output.name, output.shape[-1])
 
 
 def _output(session: Any, weights: Path) -> Any:
@@ -183,18 +185,6 @@ def _output(session: Any, weights: Path) -> Any:
         if found:
             return found[0]
     raise EmbedderError(f"{weights} gives neither token states nor a sentence embedding")
-
-
-def _tokenizer(kind: Any, folder: Path, tokens: int) -> Any:
-    """Return the tokenizer cut at `tokens`; a file may bake in another cut, and padding."""
-    path = folder / "tokenizer.json"
-    try:
-        made = kind.from_file(str(path))
-    except Exception as error:  # the library raises nothing narrower
-        raise EmbedderError(f"{path} is missing or no tokenizer: {error}") from error
-    made.no_padding()
-    made.enable_truncation(tokens)
-    return made
 
 
 def _weights(folder: Path) -> Path:

@@ -6,9 +6,13 @@ its hash; a text that was embedded before by the same model is never embedded ag
 the server maps: one int8 row for each memory, in the order of memories, with the scale that gives
 the float back. Rows of forgotten memories are zero. `calibration` says what a cosine of the model
 is worth.
+
+A model that does not answer loses nothing: the texts it owes a vector are listed in `missing`,
+their rows are zero, and the next build asks for them again.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -27,7 +31,9 @@ try:
 except ImportError:  # no wheel for this platform: numpy is a few times slower and as exact
     _kernel = None  # type: ignore[assignment]
 
-_BATCH = 1_000  # texts a call of the embedder
+log = logging.getLogger("mnemolog")
+
+_BATCH = 256  # texts a call of the embedder: what a failure takes with it
 
 Bytes = npt.NDArray[np.int8]
 
@@ -39,22 +45,32 @@ CALIBRATION = pa.schema(
 def projection(embedder: Embedder) -> Projection:
     """Return the vectors projection of one model; another model is another version."""
 
+    dimension = embedder.dimension
+
     def build(inputs: Inputs, previous: Previous | None) -> Tables:
         table = inputs.tables["memories"]["memories"]
-        texts = _distinct_texts(table)
+        texts = distinct_texts(table)
         known = {} if previous is None else _known(previous.tables["vectors"], embedder.model)
-        hashes = sorted(texts)
-        vectors = _vectors(embedder, hashes, texts, known)
+        wanted = {hash_: text for hash_, text in sorted(texts.items()) if hash_ not in known}
+        known |= _embedded(embedder, dimension, wanted)
+        hashes = sorted(texts.keys() & known.keys())
+        vectors = np.zeros((len(hashes), width), np.float32)
+        for row, hash_ in enumerate(hashes):
+            vectors[row] = known[hash_]
+        missing = sorted(texts.keys() - known.keys())
+        calibration = _calibration(embedder, previous, is_down=bool(missing))
         return {
             "vectors": _table(schemas["vectors"], hashes, embedder.model, vectors),
             "rows": _rows(schemas["rows"], table, hashes, vectors),
-            "calibration": pa.Table.from_pylist([_calibration(embedder, previous)], CALIBRATION),
+            "missing": pa.table([pa.array(missing, pa.binary(16))], schema=schemas["missing"]),
+            "calibration": pa.Table.from_pylist(calibration, CALIBRATION),
         }
 
-    schemas = _schemas(embedder.dimension)
+    width = dimension or 1  # of a model that never answered: its rows are zero
+    schemas = _schemas(width)
     return Projection(
         name="vectors",
-        version=f"2/{embedder.model}/{embedder.dimension}",
+        version=f"3/{embedder.model}/{dimension}",
         inputs=("memories",),
         schemas=schemas,
         build=build,
@@ -79,18 +95,28 @@ def _schemas(dimension: int) -> dict[str, pa.Schema]:
             ]
         ),
         "rows": pa.schema([("vector", pa.list_(pa.int8(), dimension)), ("scale", pa.float32())]),
+        "missing": pa.schema([("text_hash", pa.binary(16))]),
         "calibration": CALIBRATION,
     }
 
 
-def _calibration(embedder: Embedder, previous: Previous | None) -> dict[str, object]:
-    if previous is not None:  # another model is another version, and has no previous
-        (found,) = previous.tables["calibration"].to_pylist()
-        return dict(found)
-    return asdict(calibrate(embedder.embed))
+def _calibration(
+    embedder: Embedder, previous: Previous | None, *, is_down: bool
+) -> list[dict[str, object]]:
+    """Return the one row, none while the model does not answer."""
+    if previous is not None and len(table := previous.tables["calibration"]):
+        kept: list[dict[str, object]] = table.to_pylist()
+        return kept  # another model is another version, and has no previous
+    if is_down or not embedder.dimension:
+        return []
+    try:
+        return [asdict(calibrate(embedder.embed))]
+    except EmbedderError:
+        return []
 
 
-def _distinct_texts(table: pa.Table) -> dict[bytes, str]:
+def distinct_texts(table: pa.Table) -> dict[bytes, str]:
+    """Return what is embedded of a table of memories, by its hash; forgotten ones are left out."""
     hashes = table.column("text_hash").to_pylist()
     states = memories.states(table)
     return {
@@ -115,25 +141,25 @@ def _matrix(column: pa.ChunkedArray) -> Matrix:
     return np.asarray(flat, np.float32).reshape(-1, width)
 
 
-def _vectors(
-    embedder: Embedder,
-    hashes: Sequence[bytes],
-    texts: dict[bytes, str],
-    known: dict[bytes, npt.NDArray[np.float32]],
-) -> Matrix:
-    """Return the vector of every hash, [n, d]; only the unknown ones are embedded."""
-    vectors = np.zeros((len(hashes), embedder.dimension), np.float32)
-    missing = [row for row, hash_ in enumerate(hashes) if hash_ not in known]
-    for row, hash_ in enumerate(hashes):
-        if hash_ in known:
-            vectors[row] = known[hash_]
-    for start in range(0, len(missing), _BATCH):
-        rows = missing[start : start + _BATCH]
-        made = embedder.embed([texts[hashes[row]] for row in rows])
-        if made.shape != (len(rows), embedder.dimension):
-            raise EmbedderError(f"{embedder.model} gave {made.shape} for {len(rows)} texts")
-        vectors[rows] = made
-    return vectors
+def _embedded(
+    embedder: Embedder, dimension: int, texts: Mapping[bytes, str]
+) -> dict[bytes, npt.NDArray[np.float32]]:
+    """Return the vectors of texts by their hash, as far as the model gives them."""
+    made: dict[bytes, npt.NDArray[np.float32]] = {}
+    if not dimension:
+        return made
+    hashes = list(texts)
+    for start in range(0, len(hashes), _BATCH):
+        some = hashes[start : start + _BATCH]
+        try:
+            vectors = embedder.embed([texts[hash_] for hash_ in some])
+        except EmbedderError as error:
+            log.warning("%d texts wait for a vector: %s", len(hashes) - start, error)
+            break
+        if vectors.shape != (len(some), dimension):
+            raise EmbedderError(f"{embedder.model} gave {vectors.shape} for {len(some)} texts")
+        made |= zip(some, vectors, strict=True)
+    return made
 
 
 def _table(schema: pa.Schema, hashes: Sequence[bytes], model: str, vectors: Matrix) -> pa.Table:
@@ -149,7 +175,7 @@ def _rows(schema: pa.Schema, table: pa.Table, hashes: Sequence[bytes], vectors: 
     place = {hash_: row for row, hash_ in enumerate(hashes)}
     states = memories.states(table)
     wanted = [
-        place[hash_] if state != memories.FORGOTTEN else -1
+        place.get(hash_, -1) if state != memories.FORGOTTEN else -1
         for hash_, state in zip(table.column("text_hash").to_pylist(), states, strict=True)
     ]
     quantized, scale = quantize(vectors)
@@ -177,7 +203,7 @@ class VectorRows:
         table = tables["rows"]
         column = table.column("vector")
         width = column.type.list_size
-        calibration = Calibration(**tables["calibration"].to_pylist()[0])
+        calibration = Calibration(**next(iter(tables["calibration"].to_pylist()), {}))
         if not table.num_rows:
             return cls(np.empty((0, width), np.int8), np.empty(0, np.float32), calibration)
         flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)

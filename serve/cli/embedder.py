@@ -1,0 +1,239 @@
+"""`mnemolog embedder`: which models turn texts into vectors, how well they do, and a change."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import output, processes, session
+from serve.cli.group import FAILED
+from serve.cli.session import Session
+from store.config import Settings
+from store.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from store.embedders.trial import Trial
+
+# docs/recall.md and docs/embedders.md say how these were measured
+_LEXICAL = "it needs nothing, and finds what shares words or word parts with the question"
+_SENTENCES = (
+    "it finds by meaning. On English conversations and issues some 72 % of what answers a question "
+    "came among the first five with MiniLM, 68 % with lexical. An English model knows English only"
+)
+_OTHERS = (
+    ("onnx:FOLDER", "a sentence model's folder, or a package that ships one; needs mnemolog[onnx]"),
+    ("table:FOLDER", "a static token table in model2vec's format: fast, knows no context"),
+    (
+        "litellm:PROVIDER/MODEL",
+        "Ollama, OpenAI, OpenRouter, Voyage: litellm:ollama/nomic-embed-text",
+    ),
+)
+
+
+@click.group(epilog=output.example("mnemolog embedder list", "mnemolog embedder recommend"))
+def embedder() -> None:
+    """Choose the model that turns texts into vectors."""
+
+
+@embedder.command("list", epilog=output.example("mnemolog embedder list"))
+@output.json_option
+@click.pass_obj
+def list_(session_: Session, /, as_json: bool) -> None:
+    """List the embedders that are here, and how the others are named."""
+    settings = session_.settings()
+    rows = _here(settings)
+    if as_json:
+        others = [{"name": name, "what": what} for name, what in _OTHERS]
+        output.emit({"current": settings.choices.embedder, "here": rows, "others": others})
+        return
+    shown = [("*" if row["current"] else "", row["name"], row["what"]) for row in rows]
+    output.table(("", "here", "what it is"), shown)
+    output.say()
+    output.table(("also", "what it is"), _OTHERS)
+
+
+@embedder.command(epilog=output.example("mnemolog embedder test onnx:~/models/all-MiniLM-L6-v2"))
+@click.argument("name", required=False)
+@output.json_option
+@click.pass_context
+def test(context: click.Context, name: str | None, as_json: bool) -> None:
+    """Embed three texts: does NAME, or the current embedder, answer, how fast and how well?"""
+    from store.embedders.trial import trial
+    from store.embedding import embedder
+
+    settings = context.obj.settings()
+    name = name or settings.choices.embedder
+    tried = trial(embedder(name, settings.home))
+    if as_json:
+        output.emit({"name": name, **_fields(tried)})
+    else:
+        output.say(f"{name}: {tried.model}, {tried.dimension} dimensions")
+        output.say(f"{tried.ms_per_text:g} ms a text, {tried.load_ms:g} ms for the first")
+        verdict = "as it should" if tried.ok else "no nearer: it does not know meaning apart"
+        output.say(
+            f"cosine {tried.paraphrase:.2f} with a paraphrase, {tried.unrelated:.2f} with another "
+            f"topic, {verdict}"
+        )
+    if not tried.ok:
+        output.note("cure: is it a sentence embedding model? `mnemolog embedder list` names others")
+    context.exit(0 if tried.ok else FAILED)
+
+
+@embedder.command(epilog=output.example("mnemolog embedder recommend"))
+@output.json_option
+@click.pass_obj
+def recommend(session_: Session, /, as_json: bool) -> None:
+    """Name the embedder that serves best with what is installed, and why."""
+    settings = session_.settings()
+    name, why, then = _recommended(settings)
+    if as_json:
+        output.emit({"name": name, "why": why, "then": then})
+        return
+    output.say(f"{name}: {why}.")
+    output.say(then)
+
+
+@embedder.command(epilog=output.example("mnemolog embedder switch onnx:~/models/all-MiniLM-L6-v2"))
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--no-build", is_flag=True, help="Only change the setting; build later.")
+@output.json_option
+@click.pass_context
+def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json: bool) -> None:
+    """Take another embedder: tell what it costs, ask, set it, and build its vectors.
+
+    What is served goes by words until the build is done. Nothing is lost: switch back likewise.
+    """
+    from store import config
+    from store.embedders import learned
+
+    settings = context.obj.settings()
+    if as_json and not yes:
+        raise InvalidInput("--json asks nothing: add --yes")
+    name = _lasting(name)
+    told = _cost(settings, name)
+    if not as_json:
+        _tell(settings, told)
+    if not yes and not click.confirm("go on?"):
+        output.say("nothing was changed")
+        return
+    learned.Acquaintance(settings.home).forget(name)
+    path = config.keep(settings.home, "embedder", name)
+    if settings.origin.get("embedder") == "environment":
+        output.note("note: MNEMOLOG_EMBEDDER is set, and wins over the file")
+    code = 0
+    if not no_build and told["memories"]:
+        code = processes.build(context.obj.settings(), quiet=as_json)
+    if as_json:
+        output.emit({"set": str(path), "exit_code": code, **told})
+    else:
+        output.say(f"embedder = {name} in {path}")
+        output.say("next: `mnemolog build`" if no_build else "next: restart `mnemolog serve`")
+    context.exit(code)
+
+
+def _here(settings: Settings) -> list[dict[str, Any]]:
+    from store.embedders.found import models
+
+    rows = [{"name": "lexical", "what": "hashed words and letters; always here"}]
+    rows += [
+        {"name": one.name, "what": f"{output.size(one.bytes)} on this machine"}
+        for one in models(settings.home)
+    ]
+    current = settings.choices.embedder
+    if current not in [row["name"] for row in rows]:
+        rows.append({"name": current, "what": "set in config.toml"})
+    return [row | {"current": row["name"] == current} for row in rows]
+
+
+def _lasting(name: str) -> str:
+    """Return the name with an absolute folder: servers and jobs run elsewhere."""
+    kind, _, rest = name.partition(":")
+    if kind in ("onnx", "table") and (path := Path(rest).expanduser()).is_dir():
+        return f"{kind}:{path.absolute()}"
+    return name
+
+
+def _fields(tried: "Trial") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"ok": tried.ok, **asdict(tried)}
+
+
+def _recommended(settings: Settings) -> tuple[str, str, str]:
+    """Return the embedder to take, why, and what to do."""
+    from importlib.util import find_spec
+
+    from store.embedders.found import models
+
+    names = [one.name for one in models(settings.home)]
+    sentence = next((name for name in names if name.startswith("onnx:")), None)
+    table = next((name for name in names if name.startswith("table:")), None)
+    if sentence and find_spec("onnxruntime") is not None:
+        name, why = sentence, _SENTENCES
+    elif sentence:
+        then = "A sentence model is here, onnxruntime is not: pip install 'mnemolog[onnx]'"
+        return "lexical", _LEXICAL, then
+    elif table:
+        name, why = table, "it knows words by their company, at the speed of lexical"
+    else:
+        then = "To find by meaning, put a sentence model's folder into the home's models folder, "
+        then += "or name an Ollama model: `mnemolog embedder list` says how"
+        return "lexical", _LEXICAL, then
+    if name == settings.choices.embedder:
+        return name, why, "It is in use."
+    return name, why, f"Next: mnemolog embedder switch {name}"
+
+
+def _cost(settings: Settings, name: str) -> dict[str, Any]:
+    """Return what a switch would take: texts, seconds and dollars (None: not known).
+
+    Raise ConfigError for a wrong name, EmbedderError where the model does not answer: then nothing
+    is changed.
+    """
+    from store.embedders.trial import seconds_for, trial
+    from store.embedding import embedder
+
+    model = embedder(name)  # without a home: nothing is taken from what was known of it
+    texts = _texts(settings)
+    dollars: float | None = 0.0
+    if not model.is_local:
+        from store.embedders.remote import dollars as price
+
+        dollars = price(name.partition(":")[2], sum(map(len, texts)))
+    return {
+        "name": name,
+        "trial": _fields(trial(model)),
+        "sent_away": not model.is_local,
+        "memories": len(texts),
+        "seconds": round(seconds_for(model, texts), 1),
+        "dollars": dollars,
+    }
+
+
+def _texts(settings: Settings) -> list[str]:
+    """Return the different texts of the chosen tenant, as its log has them now."""
+    from store.log import EventLog
+    from store.projection import Inputs
+    from store.projections.memories import MEMORIES_PROJECTION
+    from store.projections.vectors import distinct_texts
+
+    try:
+        tenant = session.chosen(settings)
+    except NotFound:
+        return []
+    with EventLog(tenant.log) as log:
+        head = log.head()
+        tables = MEMORIES_PROJECTION.build(Inputs(head, lambda after: log.read(after, head)), None)
+    return list(distinct_texts(tables["memories"]).values())
+
+
+def _tell(settings: Settings, told: dict[str, Any]) -> None:
+    tried, dollars = told["trial"], told["dollars"]
+    cost = "unknown" if dollars is None else f"${dollars:.4f}" if dollars else "nothing"
+    output.say(f"{settings.choices.embedder} -> {told['name']} ({tried['dimension']} dimensions)")
+    output.say(f"texts to embed  {told['memories']}")
+    output.say(f"time            about {told['seconds']:g} s, by a sample")
+    output.say(f"cost            {cost}")
+    if told["sent_away"]:
+        output.say("note            the texts of your memories are sent to where that model runs")

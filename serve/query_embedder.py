@@ -1,0 +1,105 @@
+"""
+QueryEmbedder: a model as recall asks it, where nobody may wait for one that is gone.
+
+Query vectors are kept, the last few hundred. A failure closes the way to the model for some
+seconds, so that a dead one costs one timeout and not one a recall; then a single recall tries it
+again, and it recovers by itself. Until a heavy model is loaded recall goes without.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import numpy as np
+import numpy.typing as npt
+
+from store.embedding import Embedder, Matrix
+from store.errors import EmbedderError
+
+Vector = npt.NDArray[np.float32]
+
+KEPT = 512  # query vectors: 0.8 MB at 384 dimensions
+PAUSE_S = 5.0  # after a failure
+_FIRST = "what did we decide"  # the first text a model embeds: it loads what it needs
+
+
+class QueryEmbedder:
+    """An Embedder around another. Threads may share it."""
+
+    def __init__(self, model: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds that never go back."""
+        self._model, self._clock = model, clock
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._failure: str | None = None
+        self._again_at = 0.0
+        self._is_loading = False
+
+    @property
+    def model(self) -> str:
+        return self._model.model
+
+    @property
+    def dimension(self) -> int:
+        return self._model.dimension
+
+    @property
+    def is_cheap(self) -> bool:
+        return self._model.is_cheap
+
+    @property
+    def is_local(self) -> bool:
+        return self._model.is_local
+
+    def load(self) -> threading.Thread | None:
+        """Begin to load a heavy model; return the thread that does, None where there is no need."""
+        if self._model.is_cheap:
+            return None
+        self._is_loading = True
+        thread = threading.Thread(target=self._load, name="mnemolog-embedder", daemon=True)
+        thread.start()
+        return thread
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors [n, dimension]; raise EmbedderError, at once in a pause."""
+        if self._model.is_cheap:
+            return self._model.embed(texts)
+        made = [self._vector(text) for text in texts]
+        return np.stack(made) if made else np.zeros((0, self.dimension), np.float32)
+
+    def _vector(self, text: str) -> Vector:
+        with self._lock:
+            if (kept := self._vectors.get(text)) is not None:
+                self._vectors.move_to_end(text)
+                return kept
+            if self._is_loading:
+                raise EmbedderError(f"{self.model} is being loaded")
+            if self._failure is not None:
+                if self._clock() < self._again_at:
+                    raise EmbedderError(self._failure)
+                self._again_at = self._clock() + PAUSE_S  # one tries, the others go on without
+        return self._asked(text)
+
+    def _asked(self, text: str) -> Vector:
+        """Return the model's own answer, and keep it or its failure."""
+        try:
+            vector: Vector = self._model.embed([text])[0]
+        except EmbedderError as error:
+            with self._lock:
+                self._failure, self._again_at = str(error), self._clock() + PAUSE_S
+            raise
+        with self._lock:
+            self._failure = None
+            self._vectors[text] = vector
+            if len(self._vectors) > KEPT:
+                self._vectors.popitem(last=False)
+        return vector
+
+    def _load(self) -> None:
+        try:
+            with suppress(EmbedderError):  # kept, and said by the recalls that follow
+                self._asked(_FIRST)
+        finally:
+            self._is_loading = False

@@ -1,0 +1,185 @@
+"""
+A model behind litellm: Ollama, OpenAI, OpenRouter, Voyage, or whatever speaks like one of them.
+
+Where it listens and with which key are litellm's own variables (OLLAMA_API_BASE, OPENAI_API_KEY,
+OPENAI_BASE_URL ...). litellm's messages may quote a key, so none is passed on: what went wrong is
+said in our own words. https://docs.litellm.ai/docs/embedding/supported_embedding
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.embedders.learned import Acquaintance
+from store.errors import EmbedderError
+
+_BATCH = 64  # texts a request
+_MAX_CHARACTERS = 8_000  # of a text
+_LEAST_CHARACTERS = (
+    500  # a text refused at this length is refused for another reason than its length
+)
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one request may take, and the pauses before it is tried again."""
+
+    timeout_s: float
+    pauses_s: tuple[float, ...] = ()
+
+
+WHILE_ASKED = Patience(2.0)
+IN_A_JOB = Patience(60.0, (1.0, 4.0))
+
+
+class _Refused(EmbedderError):
+    """The model is there and did not take these texts."""
+
+
+class RemoteEmbedder:
+    """One of litellm's models. Its dimension is learned from its first answer, and held to."""
+
+    is_cheap = False
+    is_local = False
+
+    def __init__(
+        self,
+        name: str,
+        acquaintance: Acquaintance,
+        patience: Patience,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.name = name
+        self.model = f"litellm-1/{name}"
+        self._known, self._patience, self._sleep = acquaintance, patience, sleep
+        self._dimension = 0
+
+    @property
+    def dimension(self) -> int:
+        if not self._dimension and (learned := self._known.of(self._setting)):
+            self._dimension = learned.dimension
+        return self._dimension
+
+    @property
+    def _setting(self) -> str:
+        return f"litellm:{self.name}"
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors [n, dimension]; raise EmbedderError, never with a key in it."""
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        made = [
+            self._patiently([texts[row][:_MAX_CHARACTERS] for row in rows[start : start + _BATCH]])
+            for start in range(0, len(rows), _BATCH)
+        ]
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        if rows:
+            vectors[rows] = np.concatenate(made)
+        return vectors
+
+    def _patiently(self, texts: list[str]) -> Matrix:
+        for pause in self._patience.pauses_s:
+            try:
+                return self._accepted(texts)
+            except _Refused:
+                raise
+            except EmbedderError:
+                self._sleep(pause)
+        return self._accepted(texts)
+
+    def _accepted(self, texts: list[str]) -> Matrix:
+        """Return the vectors; what is refused is halved, first in number, then in length."""
+        try:
+            return self._checked(self._asked(texts), len(texts))
+        except _Refused:
+            if len(texts) > 1:
+                half = len(texts) // 2
+                return np.concatenate([self._accepted(texts[:half]), self._accepted(texts[half:])])
+            if len(texts[0]) < 2 * _LEAST_CHARACTERS:
+                raise
+            return self._accepted([texts[0][: len(texts[0]) // 2]])
+
+    def _asked(self, texts: list[str]) -> Any:
+        litellm = _litellm()
+        from openai import OpenAIError  # what all of litellm's errors are
+
+        try:
+            return litellm.embedding(
+                model=self.name,
+                input=texts,
+                timeout=self._patience.timeout_s,
+                max_retries=0,  # ours know when it is worth the wait
+            )
+        except litellm.exceptions.Timeout:
+            waited = f"no answer within {self._patience.timeout_s:g} s"
+            raise EmbedderError(f"{self.name}: {waited}") from None
+        except litellm.exceptions.AuthenticationError:
+            raise EmbedderError(
+                f"{self.name}: the key is missing or was refused: set it in the provider's own "
+                "variable, e.g. OPENAI_API_KEY"
+            ) from None
+        except litellm.exceptions.NotFoundError:
+            raise EmbedderError(f"{self.name}: there is no such model: is it pulled?") from None
+        except litellm.exceptions.BadRequestError:
+            raise _Refused(
+                f"{self.name}: the request was refused: is the model named provider/model, as in "
+                "ollama/nomic-embed-text?"
+            ) from None
+        except OpenAIError as error:
+            raise EmbedderError(
+                f"{self.name}: {type(error).__name__}: is its server running, and where its "
+                "variable says, e.g. OLLAMA_API_BASE?"
+            ) from None
+
+    def _checked(self, answer: Any, count: int) -> Matrix:
+        """Return the answer's vectors at length 1; raise EmbedderError where it holds none such."""
+        try:
+            data = sorted(answer.data, key=lambda one: one["index"])
+            vectors = np.array([one["embedding"] for one in data], np.float32)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise EmbedderError(f"{self.name} answered with something else than vectors") from None
+        if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
+            raise EmbedderError(
+                f"{self.name} answered with {vectors.shape} numbers for {count} texts"
+            )
+        width = vectors.shape[1]
+        if self.dimension and width != self.dimension:
+            raise EmbedderError(
+                f"{self.name} gave {width} dimensions and before {self.dimension}: it is another "
+                f"model now; `mnemolog embedder switch {self._setting}` begins anew with it"
+            )
+        if not self.dimension:
+            self._known.keep(self._setting, self.model, width)
+            self._dimension = width
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Matrix = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        return unit
+
+
+def dollars(name: str, characters: int) -> float | None:
+    """Return what embedding so many characters costs by litellm's own list; None: not listed."""
+    prices = _litellm().model_cost
+    known = prices.get(name) or prices.get(name.partition("/")[2]) or {}
+    price = known.get("input_cost_per_token")
+    return None if price is None else float(price) * characters / 4  # a token has some 4 characters
+
+
+def _litellm() -> Any:
+    """Return litellm, imported when first needed: that takes two seconds and 165 MB."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it fetches a price list
+    try:
+        import litellm as module
+    except ImportError as error:
+        raise EmbedderError("litellm is missing: pip install litellm") from error
+    litellm: Any = module  # its own types leave half of it out
+    litellm.suppress_debug_info = True  # else it prints advice to standard output
+    litellm.telemetry = False
+    # it takes `max_retries=0` for none given, and tries three times: so would the time be spent
+    litellm.DEFAULT_MAX_RETRIES = 0
+    return litellm

@@ -1,0 +1,150 @@
+"""`mnemolog embedder`: what is here, whether it works, and a change that tells its cost before."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from embedding_server import DIMENSION, EmbeddingServer
+from test_token_table import write
+from tiny_model import write_bert
+
+from serve.cli import main
+from store import config
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
+    made = EmbeddingServer()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef0123")
+    monkeypatch.setenv("OPENAI_BASE_URL", made.url)
+    yield made
+    made.stop()
+
+
+def run(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, words, input=stdin)
+
+
+def of(result: Result) -> dict:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def chosen(home: Path) -> str:
+    return config.load(environ={"MNEMOLOG_HOME": str(home)}).choices.embedder
+
+
+def test_the_list_has_what_is_here_and_marks_what_is_used(home: Path):
+    write_bert(home / "models/tiny")
+    write(home / "models/table")
+    (home / "models/empty").mkdir()
+    listed = of(run("embedder", "list", "--json"))
+    here = {one["name"]: one["current"] for one in listed["here"]}
+    wanted = {"lexical", f"onnx:{home / 'models/tiny'}", f"table:{home / 'models/table'}"}
+    assert wanted <= here.keys()
+    assert [name for name, current in here.items() if current] == ["lexical"]
+    assert not any("empty" in name for name in here)
+    assert any(one["name"].startswith("litellm:") for one in listed["others"])
+
+
+def test_without_a_model_lexical_is_recommended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if "-packages" not in one])
+    said = of(run("embedder", "recommend", "--json"))
+    assert said["name"] == "lexical" and "put a sentence model's folder" in said["then"]
+
+
+@pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the extra `onnx` is not installed")
+def test_a_sentence_model_that_is_here_is_recommended(home: Path):
+    write_bert(home / "models/tiny")
+    said = of(run("embedder", "recommend", "--json"))
+    assert said["name"] == f"onnx:{home / 'models/tiny'}" and "knows English only" in said["why"]
+    assert said["then"] == f"Next: mnemolog embedder switch {said['name']}"
+
+
+def test_the_test_says_how_fast_and_how_well(home: Path):
+    tried = of(run("embedder", "test", "--json"))
+    assert tried["ok"] and tried["dimension"] == 256 and tried["ms_per_text"] > 0
+    assert tried["paraphrase"] > tried["unrelated"]
+
+
+@pytest.mark.parametrize("name", ["onnx:/nowhere", "table:/nowhere"])
+def test_the_test_of_a_model_that_is_not_there_fails_with_a_cure(name: str):
+    failed = run("embedder", "test", name)
+    assert failed.exit_code == 1
+    assert "neither a folder nor an installed package" in failed.stderr
+    assert "name one, or install it" in failed.stderr
+
+
+def test_a_switch_tells_before_it_asks_and_no_changes_nothing(home: Path, tmp_path: Path):
+    run("record", "we deploy at noon")
+    told = run("embedder", "switch", f"table:{write(tmp_path / 'tiny')}", stdin="n\n")
+    assert "texts to embed  1" in told.stdout and "cost            nothing" in told.stdout
+    assert "nothing was changed" in told.stdout and chosen(home) == "lexical"
+
+
+def test_a_switch_keeps_the_comments_of_the_users_file(home: Path, tmp_path: Path):
+    home.mkdir()
+    (home / "config.toml").write_text("# mine\ntop_k = 5  # few\n")
+    name = f"table:{write(tmp_path / 'tiny')}"
+    told = of(run("embedder", "switch", name, "--yes", "--no-build", "--json"))
+    assert told["memories"] == 0 and chosen(home) == name
+    assert (home / "config.toml").read_text().startswith("# mine\ntop_k = 5  # few\n")
+
+
+def test_a_folder_is_kept_by_its_whole_path(home: Path, tmp_path: Path):
+    write(tmp_path / "work/tiny")
+    of(run("embedder", "switch", "table:./tiny", "--yes", "--no-build", "--json"))
+    assert chosen(home) == f"table:{tmp_path / 'work/tiny'}"
+
+
+@pytest.mark.parametrize(("name", "code"), [("table:/nowhere", 1), ("psychic", 2)])
+def test_a_switch_to_what_does_not_work_changes_nothing(home: Path, name: str, code: int):
+    assert run("embedder", "switch", name, "--yes").exit_code == code
+    assert chosen(home) == "lexical"
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_switch_to_a_remote_model_says_that_texts_leave_and_that_the_cost_is_unknown(
+    home: Path, server: EmbeddingServer
+):
+    run("record", "we deploy at noon")
+    told = run("embedder", "switch", "litellm:openai/tiny", stdin="n\n")
+    assert f"({DIMENSION} dimensions)" in told.stdout and "cost            unknown" in told.stdout
+    assert "are sent to where that model runs" in told.stdout
+    assert not (home / "cache").exists()
+
+
+def test_json_asks_nothing():
+    refused = run("embedder", "switch", "lexical", "--json")
+    assert refused.exit_code == 2 and "add --yes" in refused.stdout
+
+
+def test_a_switch_builds_and_recall_uses_the_new_vectors(home: Path, tmp_path: Path):
+    run("record", "deploy the cache")
+    name = f"table:{write(tmp_path / 'tiny')}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "serve.cli", "embedder", "switch", name, "--yes", "--json"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    status = of(run("status", "--json"))["manifest"]
+    assert status["embedder"].startswith("table-1/tiny-") and status["dimension"] == 12
+    answer = of(run("recall", "cache", "--min-confidence", "0", "--json"))
+    assert answer["hits"] and not answer["degraded"]

@@ -1,0 +1,211 @@
+"""A model that goes, comes back or is another: nothing is lost, nothing is mixed, all is said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from test_token_table import write
+from tiny_model import write_bert
+
+from serve.filters import Filter
+from serve.reader import Reader
+from serve.recall import Answer, Question, recall
+from store import build, commands, snapshot
+from store.commands import Draft
+from store.embedders.calibration import PAIRS
+from store.embedding import LexicalEmbedder, SilentEmbedder, embedder
+from store.errors import ConfigError, EmbedderError
+from store.projection import digest
+from store.projections import vectors
+from store.text import text_hash
+from store.verify import verify
+
+CALIBRATING = {text for pair in PAIRS for text in pair}
+NOW = 1_790_000_000_000_000
+
+
+@dataclass
+class Model:
+    """A model that takes its time. `gives` is how many texts it embeds before it stops."""
+
+    model: str = "m-1"
+    gives: int = 1_000_000
+    turned: int = 1
+    asked: list[str] = field(default_factory=list)
+    dimension: int = 256
+    is_cheap = False
+    is_local = True
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        own = [text for text in texts if text not in CALIBRATING]
+        if self.gives < max(1, len(own)):
+            raise EmbedderError(f"{self.model}: no answer within 60 s")
+        self.gives -= len(own)
+        self.asked += own
+        return self.turned * LexicalEmbedder().embed(texts)
+
+
+def say(log, *contents: str) -> None:
+    commands.record_batch(
+        log, [Draft(id=one.replace(" ", "-"), content=one) for one in contents], NOW
+    )
+
+
+def rebuild(tenant, log, model, **options):
+    return build.rebuild(tenant, log, model, NOW, **options)
+
+
+def stored(tenant, manifest, model) -> dict[bytes, bytes]:
+    """Return every stored vector by its text's hash."""
+    ref = manifest.projections["vectors"]
+    table = snapshot.read(tenant.snapshots, ref, vectors.projection(model))["vectors"]
+    columns = (table.column(name).to_pylist() for name in ("text_hash", "vector"))
+    return {hash_: np.float32(vector).tobytes() for hash_, vector in zip(*columns, strict=True)}
+
+
+def ask(tenant, log, model, query: str = "deploy") -> Answer:
+    with Reader(tenant, log, model).view() as view:
+        return recall(view, Question(query, Filter(now=NOW), 5), model)
+
+
+def test_a_build_without_its_model_keeps_what_it_had_and_the_next_completes_it(tenant, log):
+    say(log, "deploy at noon")
+    before = stored(tenant, rebuild(tenant, log, Model()), Model())
+    say(log, "cache is cold", "retry twice")
+    down = rebuild(tenant, log, Model(gives=0))
+    assert down.missing_vectors == 2 and stored(tenant, down, Model()) == before
+    up = rebuild(tenant, log, back := Model())
+    assert sorted(back.asked) == ["cache is cold", "retry twice"]
+    assert up.missing_vectors == 0 and stored(tenant, up, back).items() > before.items()
+
+
+def test_a_model_that_stops_halfway_keeps_what_it_gave(tenant, log, monkeypatch):
+    monkeypatch.setattr(vectors, "_BATCH", 2)
+    say(log, *(f"note {number}" for number in range(5)))
+    half = rebuild(tenant, log, Model(gives=4))
+    assert half.missing_vectors == 1 and len(stored(tenant, half, Model())) == 4
+    whole = rebuild(tenant, log, back := Model())
+    assert len(back.asked) == 1 and whole.missing_vectors == 0
+
+
+def test_what_was_built_late_equals_what_is_built_at_once(tenant, log):
+    say(log, "deploy at noon", "cache is cold")
+    rebuild(tenant, log, Model(gives=0))
+    late = rebuild(tenant, log, Model())
+    at_once = build.digests(log, Model(), log.head())["vectors"]
+    assert late.projections["vectors"].digest == digest(at_once)
+
+
+def test_a_full_build_without_its_model_loses_no_vector(tenant, log):
+    say(log, "deploy at noon")
+    before = rebuild(tenant, log, Model())
+    after = rebuild(tenant, log, Model(gives=0), full=True)
+    assert stored(tenant, after, Model()) == stored(tenant, before, Model())
+
+
+def test_recall_says_that_some_are_found_by_words_only(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model(gives=0))
+    answer = ask(tenant, log, Model())
+    assert answer.degraded and [hit.memory.content for hit in answer.hits] == ["deploy at noon"]
+    assert "1 memories are found by their words only: m-1 did not answer" in answer.notices[0]
+
+
+def test_recall_without_its_model_answers_by_words(tenant, log):
+    say(log, "deploy at noon", "cache is cold")
+    rebuild(tenant, log, Model())
+    answer = ask(tenant, log, Model(gives=0))
+    assert [hit.memory.content for hit in answer.hits] == ["deploy at noon"]
+    assert answer.notices == ("no vectors: m-1: no answer within 60 s",)
+
+
+def test_changing_the_model_never_mixes_vectors(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model("one"))
+    answer = ask(tenant, log, other := Model("two", turned=-1))
+    assert answer.notices[0].startswith("the vectors were made by one, not by")
+    say(log, "cache is cold")
+    changed = rebuild(tenant, log, other)
+    assert (changed.embedder, changed.dimension) == ("two", 256)
+    assert sorted(one for one in other.asked if one != "deploy") == [
+        "cache is cold",
+        "deploy at noon",
+    ]
+    of_other = {text_hash(one): one for one in ("deploy at noon", "cache is cold")}
+    assert stored(tenant, changed, other) == {
+        hash_: other.embed([one]).tobytes() for hash_, one in of_other.items()
+    }
+    assert not ask(tenant, log, other).degraded
+
+
+def test_a_new_model_that_is_down_takes_none_of_the_old_ones_vectors(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model("one"))
+    changed = rebuild(tenant, log, Model("two", gives=0))
+    assert changed.missing_vectors == 1 and not stored(tenant, changed, Model("two"))
+
+
+def test_a_model_that_never_answered_can_be_built_with(tenant, log):
+    say(log, "deploy at noon")
+    unknown = rebuild(tenant, log, Model(gives=0, dimension=0))
+    assert (unknown.dimension, unknown.missing_vectors) == (0, 1)
+    assert [hit.memory.content for hit in ask(tenant, log, Model(gives=0, dimension=0)).hits]
+    known = rebuild(tenant, log, Model())
+    assert known.missing_vectors == 0 and known.projections["vectors"].rows["calibration"] == 1
+
+
+def test_a_model_that_takes_its_time_is_not_asked_for_what_was_just_written(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model())
+    say(log, "deploy at dawn")
+    answer = ask(tenant, log, model := Model())
+    assert model.asked == ["deploy"]
+    assert {hit.memory.content for hit in answer.hits} == {"deploy at noon", "deploy at dawn"}
+
+
+def test_a_folder_that_is_gone_keeps_its_place_and_its_vectors(tenant, log, tmp_path):
+    name = f"table:{write(tmp_path / 'tiny')}"
+    say(log, "deploy the cache")
+    there = embedder(name, tmp_path / "home")
+    before = rebuild(tenant, log, there)
+    (tmp_path / "tiny").rename(tmp_path / "away")
+    gone = embedder(name, tmp_path / "home")
+    assert isinstance(gone, SilentEmbedder) and "is neither a folder nor" in gone.reason
+    say(log, "retry the release")
+    after = rebuild(tenant, log, gone)
+    assert (after.embedder, after.missing_vectors) == (before.embedder, 1)
+    assert stored(tenant, after, there) == stored(tenant, before, there)
+
+
+def test_a_sentence_models_vectors_are_the_same_built_one_by_one_or_at_once(tenant, log, tmp_path):
+    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+    write_bert(tmp_path / "tiny")
+    model = embedder(f"onnx:{tmp_path / 'tiny'}", tmp_path / "home")
+    for text in ("deploy the cache", "retry", "a key of the release token"):
+        say(log, text)
+        grown = rebuild(tenant, log, model)
+    at_once = build.digests(log, model, log.head())["vectors"]
+    assert grown.projections["vectors"].digest == digest(at_once)
+    assert verify(tenant, log, model).ok
+
+
+@pytest.mark.parametrize("name", ["psychic", "onnx:", "onnx", "table", "litellm:", "lexical:2", ""])
+def test_a_wrong_setting_names_the_choices(name: str):
+    with pytest.raises(ConfigError, match=r"use one of lexical, onnx:FOLDER, .*litellm:"):
+        embedder(name)
+
+
+def test_verify_asks_no_model_that_is_not_here(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model())
+    far = Model()
+    far.is_local = False
+    assert verify(tenant, log, far).ok
+    assert far.asked == []
+
+
+def test_verify_holds_a_build_that_lacks_vectors_to_the_log(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model(gives=0))
+    assert verify(tenant, log, Model()).ok

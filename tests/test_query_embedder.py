@@ -1,0 +1,121 @@
+"""Recall never waits twice for a model that is gone, and takes it back when it is there again."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from serve.query_embedder import KEPT, PAUSE_S, QueryEmbedder
+from store.embedding import LexicalEmbedder
+from store.errors import EmbedderError
+
+
+class Model:
+    """A model that takes its time; it answers while it is well and counts what it was asked."""
+
+    model, dimension, is_cheap, is_local = "slow-1", 256, False, True
+
+    def __init__(self, *, is_well: bool = True) -> None:
+        self.is_well = is_well
+        self.asked: list[str] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.asked += texts
+        self.may_answer.wait(30)
+        if not self.is_well:
+            raise EmbedderError("slow-1: no answer within 2 s")
+        return LexicalEmbedder().embed(texts)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_query_asked_again_costs_no_model():
+    embedder = QueryEmbedder(model := Model(), Clock())
+    first, again = embedder.embed(["deploy"]), embedder.embed(["deploy"])
+    np.testing.assert_array_equal(first, again)
+    assert model.asked == ["deploy"]
+
+
+def test_only_the_last_queries_are_kept():
+    embedder = QueryEmbedder(model := Model(), Clock())
+    for number in range(KEPT):
+        embedder.embed([f"query {number}"])
+    embedder.embed(["query 0"])  # used again: the next to go is query 1
+    embedder.embed(["one more"])
+    model.asked.clear()
+    embedder.embed(["query 0", "query 1"])
+    assert model.asked == ["query 1"]
+
+
+def test_a_dead_model_costs_one_try_until_the_pause_is_over():
+    embedder = QueryEmbedder(model := Model(is_well=False), clock := Clock())
+    for number in range(5):
+        with pytest.raises(EmbedderError, match="no answer within 2 s"):
+            embedder.embed([f"query {number}"])
+    assert model.asked == ["query 0"]
+    clock.now += PAUSE_S
+    with pytest.raises(EmbedderError):
+        embedder.embed(["query 5"])
+    assert model.asked == ["query 0", "query 5"]
+
+
+def test_it_recovers_by_itself():
+    embedder = QueryEmbedder(model := Model(is_well=False), clock := Clock())
+    with pytest.raises(EmbedderError):
+        embedder.embed(["deploy"])
+    model.is_well = True
+    clock.now += PAUSE_S
+    assert embedder.embed(["deploy"]).any()
+    assert embedder.embed(["cache"]).any()
+
+
+def test_what_was_asked_before_is_answered_while_the_model_is_down():
+    embedder = QueryEmbedder(model := Model(), Clock())
+    before = embedder.embed(["deploy"])
+    model.is_well = False
+    with pytest.raises(EmbedderError):
+        embedder.embed(["cache"])
+    np.testing.assert_array_equal(embedder.embed(["deploy"]), before)
+
+
+def test_while_one_tries_again_the_others_do_not_wait():
+    embedder = QueryEmbedder(model := Model(is_well=False), clock := Clock())
+    with pytest.raises(EmbedderError):
+        embedder.embed(["first"])
+    clock.now += PAUSE_S
+    model.is_well = True
+    model.may_answer.clear()
+    trying = threading.Thread(target=lambda: embedder.embed(["second"]))
+    trying.start()
+    while "second" not in model.asked:
+        pass
+    with pytest.raises(EmbedderError):
+        embedder.embed(["third"])
+    model.may_answer.set()
+    trying.join()
+    assert embedder.embed(["third"]).any()
+
+
+def test_recall_goes_on_while_the_model_is_being_loaded():
+    embedder = QueryEmbedder(model := Model(), Clock())
+    model.may_answer.clear()
+    loading = embedder.load()
+    with pytest.raises(EmbedderError, match="slow-1 is being loaded"):
+        embedder.embed(["deploy"])
+    model.may_answer.set()
+    assert loading is not None
+    loading.join()
+    assert embedder.embed(["deploy"]).any()
+
+
+def test_the_lexical_embedder_needs_no_loading():
+    assert QueryEmbedder(LexicalEmbedder(), Clock()).load() is None
