@@ -37,6 +37,7 @@ class Candidates:
     docs: Docs
     scores: Values
     evidence: dict[str, Values]  # by kind, in the order of `docs`; empty for fusion by rank
+    weights: Mapping[str, float]  # of the evidence
     nearness: Scores  # what the vectors say, in the order of `docs`; zeros without them
     questions: Docs  # the turn before that asked, in the order of `docs`; -1: none
     passing: Mask  # the filter's mask over all documents
@@ -51,6 +52,7 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
     scores = _channels(view, question, analysis, words)
     channels = {name: _ranking(name, one, mask) for name, one in scores.items()}
     heard = evidences.heard(view, analysis)
+    weights = WEIGHTS | layers.WEIGHTS
     if question.fusion == "rrf":
         docs, fused = reciprocal_rank(list(channels.values()))
         place = evidences.around(view, docs, mask)
@@ -62,11 +64,11 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
         place = evidences.around(view, docs, mask)
         found = _evidence(view, question, analysis, channels, scores, topic, place, mask, heard)
         found |= {name: values[docs] for name, values in added.items()}
-        docs, fused, order = weighted_sum(docs, found, WEIGHTS | layers.WEIGHTS)
+        docs, fused, order = weighted_sum(docs, found, weights)
         place = place.ordered(order)
         found = {name: values[order] for name, values in found.items()}
     near = scores["vector"][docs] if "vector" in scores else np.zeros(len(docs), np.float32)
-    return Candidates(channels, docs, fused, found, near, place.question, mask, heard)
+    return Candidates(channels, docs, fused, found, weights, near, place.question, mask, heard)
 
 
 def _evidence(

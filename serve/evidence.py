@@ -64,12 +64,16 @@ class Around:
         return Around(*(getattr(self, field.name)[order] for field in fields(self)))
 
 
+_BACKGROUND = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """How much of a query the memory has ever heard of.
 
-    `weights` [terms] are the different words', less for one that no memory holds: a missing word
-    says the less, the less of the language the memory has seen. `unknown` is their share.
+    `weights` [terms] are the different words' idf, as if `_BACKGROUND` memories more held none of
+    them: a word is not common for being in two of three notes. One that no memory holds weighs
+    less, the less of the language the memory has seen. `unknown` is the share of those.
     """
 
     weights: Values
@@ -78,11 +82,12 @@ class Heard:
 
 def heard(view: View, analysis: Analysis) -> Heard:
     """Return what the memory has heard of a query's words; all is unknown where it has no words."""
-    known = np.array([view.tail.knows(term) for term in analysis.weights], np.bool_)
-    weights = np.fromiter(analysis.weights.values(), np.float64, len(known))
-    if not known.any():
+    held = np.array([view.tail.frequency(term) for term in analysis.weights], np.float64)
+    others = view.tail.size + _BACKGROUND - held
+    weights = np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
+    if not held.any():
         return Heard(weights, 1.0)
-    seen = view.tail.sample_coverage
+    known, seen = held > 0, view.tail.sample_coverage
     weights = np.where(known, weights, weights * seen)
     return Heard(weights, seen * float(weights[~known].sum() / weights.sum()))
 

@@ -87,12 +87,17 @@ class Tail:
             return known
         # a word nobody holds is as rare as can be; an empty memory counts as one of a single note
         frequency = max(1, len(self._counts.get(term, ())))
-        documents = max(1, self._postings.size + len(self._slots))
+        documents = max(1, self.size)
         return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
 
-    def knows(self, term: str) -> bool:
-        """Return whether any memory holds a term."""
-        return bool(self._counts.get(term)) or self._postings.find(term) is not None
+    @property
+    def size(self) -> int:
+        """How many memories there are, the snapshot's and the tail's."""
+        return self._postings.size + len(self._slots)
+
+    def frequency(self, term: str) -> int:
+        """Return in how many memories a term occurs; a changed one may count twice."""
+        return self._postings.frequency(term) + len(self._counts.get(term, ()))
 
     @property
     def sample_coverage(self) -> float:
@@ -134,7 +139,7 @@ class Tail:
 
         Each weighs what an entity of one memory weighs in the snapshot: the tail is short.
         """
-        weight = math.log1p(max(1, self._postings.size + len(self._slots)))
+        weight = math.log1p(max(1, self.size))
         names = [frozenset((one.name.casefold(), one.alias.casefold())) for one in asked]
         counts = [sum(not one.isdisjoint(slot) for one in names) for slot in self._mentioned]
         return np.asarray(counts, np.float32) * np.float32(weight)

@@ -42,6 +42,11 @@ def of_hit(
             for name, values in candidates.evidence.items()
             if values[place] > 0
         },
+        "adds": {
+            name: round(candidates.weights[name] * float(values[place]), 4)
+            for name, values in candidates.evidence.items()
+            if values[place] > 0
+        },
         "fused": round(float(candidates.scores[place]), 6),
         "fused_rank": place + 1,
         "signals": {
@@ -78,6 +83,7 @@ def of_answer(
     index = view.snapshots.entities
     return {
         "words": {term: round(weight, 2) for term, weight in analysis.weights.items()},
+        "unheard_of": [term for term in analysis.weights if not view.tail.frequency(term)],
         "people": sorted(analysis.people),
         "analysis": analysis.shown(),
         "entities": _names(index, analysis.entities, candidates.passing) if index else [],

@@ -257,7 +257,7 @@ def test_recall_filters():
 def test_why_shows_the_stages():
     run("record", "Deploys need two approvals", "--id", "d1")
     stdout = run("why", "deploys zebra").stdout
-    for word in ("words", "memories", "candidates", "lexical #1", "coverage", "nearness"):
+    for word in ("words", "memories", "candidates", "lexical #1", "covers", "nearness"):
         assert word in stdout
 
 

@@ -19,8 +19,29 @@ from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`
 _NAMED = 3  # copies
-# evidence that is no channel's
-_LENT = ("speaker", "question", "before", "after", "session", "session_vector", "dated", "rule")
+_SPOKEN = {
+    "lexical": "words",
+    "question": "question before",
+    "before": "turn before",
+    "after": "turn after",
+    "session_vector": "session's vectors",
+    "dated": "names a time",
+    "personal": "first person",
+    "parts": "parts of the question",
+}
+_WANTS = {
+    "when": "a time",
+    "how_long": "how long",
+    "who": "a person",
+    "where": "a place",
+    "how_many": "a number",
+    "why": "a reason",
+    "how": "a way",
+    "what": "a thing",
+    "yes_no": "a yes or no",
+    "list": "all there is",
+    "code": "code",
+}
 
 
 def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
@@ -28,7 +49,11 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     why = payload["why"]
     for notice in payload.get("notices", ()):
         yield f"degraded    {notice}"
+    if read := ", ".join(_read(why["analysis"])):
+        yield f"read        {read}"
     yield f"words       {_numbers(why['words'])}"
+    if why["unheard_of"]:
+        yield f"unheard of  {', '.join(map(output.clean, why['unheard_of']))}"
     if why["people"]:
         yield f"people      {', '.join(map(output.clean, why['people']))}"
     yield f"entities    {', '.join(map(output.clean, why['entities'])) or 'none'}"
@@ -73,22 +98,38 @@ def marks(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
         yield f"until then: {text} ({old['at'][:10]}, {id_})"
 
 
+def _read(analysis: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was read from the question itself."""
+    if language := analysis.get("language"):
+        yield f"language {language}"
+    if wanted := analysis.get("answer_type"):
+        yield f"wants {_WANTS[wanted]}"
+    if mode := analysis.get("task_mode"):
+        yield f"mode {mode}"
+    if identifiers := analysis.get("identifiers"):
+        yield "identifiers " + " ".join(map(output.clean, identifiers))
+    if when := analysis.get("interval"):
+        yield f"{output.clean(when['words'])} is {when['since'][:10]} until {when['until'][:10]}"
+    if analysis.get("small_talk"):
+        yield "small talk"
+
+
 def hit(why: Mapping[str, Any]) -> str:
-    """Return one hit's evidence as a line."""
-    parts = [
-        f"{name} #{found['rank']} ({found['score']:.2f})" for name, found in why["channels"].items()
-    ]
-    if lent := {name: why["evidence"][name] for name in _LENT if name in why["evidence"]}:
-        parts.append(", ".join(f"{name} {share:.2f}" for name, share in lent.items()))
-    parts.append(", ".join(f"{name} {value:.2f}" for name, value in why["signals"].items()))
-    parts += [f"coverage {why['coverage']:.2f}", f"nearness {why['nearness']:.2f}"]
-    if why["words"]:
-        parts.append("words " + ", ".join(map(output.clean, why["words"])))
+    """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
+    parts = [", ".join(f"{name} #{found['rank']}" for name, found in why["channels"].items())]
+    adds = sorted(why["adds"].items(), key=lambda one: -one[1])
+    parts.append(" + ".join(f"{_SPOKEN.get(name, name)} {value:.2f}" for name, value in adds))
+    parts.append(
+        ", ".join(f"{name} {value:.2f}" for name, value in why["signals"].items() if value)
+    )
+    held = f" ({', '.join(map(output.clean, why['words']))})" if why["words"] else ""
+    parts.append(f"covers {why['coverage']:.0%} of the words{held}")
     if asked := [word for word in why["question_words"] if word not in why["words"]]:
         parts.append("words of the question before it " + ", ".join(map(output.clean, asked)))
+    parts.append(f"nearness {why['nearness']:.2f}")
     if why["fresh"]:
         parts.append("not built in yet")
-    return "; ".join(parts)
+    return "; ".join(part for part in parts if part)
 
 
 def reason(
