@@ -10,7 +10,8 @@ import msgspec
 
 from serve.filters import Filter
 from serve.reader import Reader
-from serve.recall import Answer, Question, recall
+from serve.recall import Answer, Hit, Question, recall
+from serve.rules import role
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
@@ -24,24 +25,32 @@ from store.events import (
     new_id,
 )
 from store.events import Hit as ReceiptHit
-from store.projections.memories import Edge, Memory
+from store.profiles import Profile
+from store.projections.memories import FORGOTTEN, Edge, Memory
 from store.tenant import checked_project
+
+Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `POST /v1/recall` takes; what is left out comes from the settings."""
+    """What `POST /v1/recall` takes; what is left out comes from the settings.
+
+    `as_of` is a moment, or the position of an event in the log and stands for when that happened.
+    """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
     tenant: str | None = None
     project: str | None = None
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
     mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
+    profile: Profile | None = None
     kinds: tuple[MemoryKind, ...] = ()
     tiers: tuple[Tier, ...] = ()
     tags: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
     active_only: bool = True
+    as_of: datetime | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     explain: bool = False
     touch: bool = True
@@ -67,14 +76,18 @@ def answer(
             since=since,
             until=until,
             active_only=asked.active_only,
+            as_of=moment_of(reader, asked.as_of),
         ),
         top_k=asked.top_k or choices.top_k,
         mode=asked.mode,
         fusion=choices.fusion,
+        profile=asked.profile or choices.profile,
+        profiles=choices.profiles,
         min_confidence=(
             choices.min_confidence if asked.min_confidence is None else asked.min_confidence
         ),
         explain=asked.explain,
+        layers=choices.layers,
     )
     with reader.view() as view:
         found = recall(view, question, embedder)
@@ -83,14 +96,14 @@ def answer(
     return _payload(found, took_us), receipt
 
 
+def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
+    """Return the microseconds of a moment or of an event in the log; raise InvalidInput."""
+    return reader.moment_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
+
+
 def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
-        "hits": [
-            short(hit.memory)
-            | {"score": hit.score, "confidence": hit.confidence}
-            | ({"why": hit.why} if hit.why is not None else {})
-            for hit in found.hits
-        ],
+        "hits": [_shown(hit) for hit in found.hits],
         "below_bar": found.below_bar,
         "degraded": found.degraded,
         "manifest": found.manifest,
@@ -102,6 +115,24 @@ def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     if found.why is not None:
         payload["why"] = found.why
     return payload
+
+
+def _shown(hit: Hit) -> dict[str, Any]:
+    """Return a hit as it is sent; marks it does not bear are left out."""
+    marks = {
+        "copies": list(hit.copies),
+        "conflicts_with": hit.conflicts_with,
+        "history": [
+            {"id": old.id, "text": old.content, "at": isoformat(old.created_at)}
+            for old in hit.history
+        ],
+        "why": hit.why,
+    }
+    return (
+        short(hit.memory)
+        | {"role": role(hit.memory), "score": hit.score, "confidence": hit.confidence}
+        | {name: mark for name, mark in marks.items() if mark}
+    )
 
 
 def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int) -> Event:
@@ -138,6 +169,7 @@ def short(memory: Memory) -> dict[str, Any]:
         "pinned": memory.pinned,
         "state": memory.state,
         "superseded_by": memory.superseded_by,
+        "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,
     }
     always = ("id", "text", "kind", "project", "at")
     unsaid = {"state": "active"}
@@ -146,6 +178,14 @@ def short(memory: Memory) -> dict[str, Any]:
         for name, value in shown.items()
         if name in always or (value and unsaid.get(name) != value)
     }
+
+
+def seen(memory: Memory) -> dict[str, Any]:
+    """Return a memory as `short` does; a forgotten one as its tombstone, without what it said."""
+    found = short(memory)
+    if memory.state != FORGOTTEN:
+        return found
+    return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
 
 
 def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, Any]:

@@ -8,12 +8,15 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from flask import Blueprint, Response, request
 
-from serve.answers import RecallRequest, answer, short, whole
+from serve import history, overview
+from serve.answers import RecallRequest, answer, seen, whole
+from serve.filters import Filter
 from serve.tenants import OpenTenant, OpenTenants
 from store import commands
 from store.commands import Draft
 from store.errors import InvalidInput, NotFound
 from store.log import Appended
+from store.tenant import checked_project
 
 Asked = TypeVar("Asked")
 
@@ -73,9 +76,33 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
         if memory is None:
             raise NotFound(f"no memory {id_!r}")
         if memory.state == "forgotten":
-            named_only = ("id", "kind", "project", "at", "state")
-            return _json({name: short(memory)[name] for name in named_only} | {"text": ""})
+            return _json(seen(memory))
         return _json(whole(memory, edges, tenant.log.about(id_)))
+
+    @routes.get("/v1/memories/<id_>/history")
+    def history_of(id_: str) -> Response:
+        with named(request.args.get("tenant")).reader.view() as view:
+            found = history.of_memory(view, id_)
+        if not found:
+            raise NotFound(f"no memory {id_!r}")
+        return _json({"id": id_, "memories": [history.shown(one) for one in found]})
+
+    @routes.get("/v1/keys/<path:key>/history")
+    def history_of_key(key: str) -> Response:
+        project = request.args.get("project")
+        with named(request.args.get("tenant")).reader.view() as view:
+            found = history.of_key(view, key, checked_project(project) if project else None)
+        if not found:
+            raise NotFound(f"no memory has the key {key!r}")
+        return _json({"key": key, "memories": [history.shown(one) for one in found]})
+
+    @routes.get("/v1/overview")
+    def overview_of() -> Response:
+        project = request.args.get("project")
+        asked = Filter(clock(), checked_project(project) if project else None)
+        question = overview.about(request.args.get("topic", ""), asked, choices)
+        with named(request.args.get("tenant")).reader.view() as view:
+            return _json(overview.shown(overview.overview(view, question, tenants.embedder)))
 
     return routes
 

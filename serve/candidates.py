@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve import evidence as evidences
+from serve import layers
 from serve.evidence import WEIGHTS, Around, Heard
 from serve.query.analysis import LEAST_IDF, Analysis, Question
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
@@ -55,10 +56,13 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
         place = evidences.around(view, docs, mask)
         found: dict[str, Values] = {}
     else:
+        added = layers.evidence(view, question, analysis, mask)
         docs = _union(view, channels, mask, with_answers=question.mode == "auto")
+        docs = np.union1d(docs, layers.entering(view, question, added, channels, mask))
         place = evidences.around(view, docs, mask)
         found = _evidence(view, question, analysis, channels, scores, topic, place, mask, heard)
-        docs, fused, order = weighted_sum(docs, found, WEIGHTS)
+        found |= {name: values[docs] for name, values in added.items()}
+        docs, fused, order = weighted_sum(docs, found, WEIGHTS | layers.WEIGHTS)
         place = place.ordered(order)
         found = {name: values[order] for name, values in found.items()}
     near = scores["vector"][docs] if "vector" in scores else np.zeros(len(docs), np.float32)
@@ -87,7 +91,7 @@ def _evidence(
     if "lexical" in found:  # a question in another language shares but a name with the memory
         found["lexical"] *= heard_of
     found["speaker"] = evidences.said_by(view, analysis.people, place.docs)
-    found |= evidences.of_traits(place, analysis.answer_type == "when")
+    found |= evidences.of_traits(place, analysis.answer_type in ("when", "how_long"))
     found |= evidences.of_words(view, analysis, place, topic, mask, heard_of)
     if "vector" in scores and view.snapshots.calibration.knows_meaning:
         found |= evidences.of_meaning(view, place, scores["vector"], mask)

@@ -13,18 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from serve.tail import Tail
 from store import manifest as manifests
 from store import projections, snapshot
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
-from store.errors import NoManifest, SnapshotDamaged
+from store.errors import InvalidInput, NoManifest, SnapshotDamaged
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.projections import postings
 from store.projections.entities import EntityIndex
-from store.projections.memory_rows import MemoryRows
+from store.projections.memories import Memory
+from store.projections.memory_rows import Mask, MemoryRows
 from store.projections.postings import PostingsIndex
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
@@ -63,6 +66,11 @@ class View:
     snapshots: Snapshots
     tail: Tail
 
+    def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
+        """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
+        rows = np.setdiff1d(np.flatnonzero(mask), list(self.tail.hidden))
+        return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
+
 
 class Reader:
     """The newest servable state of one tenant. Threads may share it."""
@@ -84,6 +92,13 @@ class Reader:
         with self._lock:
             self._catch_up(self._view.tail)
             yield self._view
+
+    def moment_of(self, seq: int) -> int:
+        """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
+        found = next(self._log.read(seq - 1, seq), None)
+        if found is None:
+            raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
+        return found.at
 
     def poll(self) -> bool:
         """Open a newly published manifest, if there is one; return whether it did.

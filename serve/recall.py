@@ -1,10 +1,10 @@
 """
-recall(): analyse, candidates, fuse, gate, select; no model and no I/O on the way.
+recall(): analyse, candidates, fuse, weigh, gate, select; no model and no I/O on the way.
 
 Every stage takes the one before it as a value, so that `why` can print what each did.
 """
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,12 @@ import numpy.typing as npt
 from serve import why
 from serve.candidates import Candidates, candidates, holding
 from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
-from serve.query.smalltalk import is_smalltalk
+from serve.query.mode import KINDS
 from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
+from serve.replaced import Replaced
+from serve.selection import Selection, select
+from serve.weighing import Weighed, weigh
 from store.embedding import Embedder
 from store.projections.memories import Memory
 
@@ -27,11 +30,18 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One memory that came back, and why, where that was asked."""
+    """One memory that came back, and why, where that was asked.
+
+    `copies` are ids of memories that say the same; `conflicts_with` is a newer one that says
+    another value; `history` is what this one replaced, newest first.
+    """
 
     memory: Memory
     score: float
     confidence: float
+    copies: tuple[str, ...] = ()
+    conflicts_with: str | None = None
+    history: tuple[Memory, ...] = ()
     why: dict[str, Any] | None = None
 
 
@@ -58,26 +68,38 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     analysis = analyse(view, question, embedder, notices)
     found = candidates(view, question, analysis)
     sure, covered = _confidence(view, analysis, found)
-    kept, dropped = _select(view, question, found, sure)
+    fitting = KINDS[analysis.task_mode] if analysis.task_mode else None
+    weighed = weigh(view, question, found, covered, fitting)
+    if question.mode == "auto" and analysis.is_smalltalk:
+        selection = Selection(small_talk=len(sure))
+    else:
+        selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
+    replaced = Replaced(view, question.filter)
+    returned = {one.memory.id for one in selection.chosen}
     hits = tuple(
         Hit(
-            memory,
-            round(float(found.scores[place]), 6),
-            round(float(sure[place]), 4),
-            why.of_hit(view, analysis, found, place, float(covered[place]))
+            memory=one.memory,
+            score=round(float(weighed.scores[one.place]), 6),
+            confidence=round(float(sure[one.place]), 4),
+            copies=one.copies,
+            conflicts_with=one.conflicts_with,
+            history=tuple(old for old in replaced.by(one.memory.id) if old.id not in returned),
+            why=why.of_hit(view, analysis, found, weighed, one.place, float(covered[one.place]))
             if question.explain
             else None,
         )
-        for memory, place in zip(_memories(view, found, kept), kept, strict=True)
+        for one in selection.chosen
     )
     return Answer(
         hits=hits,
-        below_bar=dropped.get("below_bar", 0),
-        dropped=dropped,
+        below_bar=len(selection.below_bar),
+        dropped=selection.dropped,
         notices=tuple(notices),
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,
-        why=_why(view, question, analysis, found, sure, dropped) if question.explain else None,
+        why=_why(view, question, analysis, found, weighed, sure, selection)
+        if question.explain
+        else None,
     )
 
 
@@ -99,36 +121,8 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     return np.round(sure, 4), covered  # what is shown is what is held to the bar
 
 
-def _select(
-    view: View, question: Question, found: Candidates, sure: Values
-) -> tuple[list[int], dict[str, int]]:
-    """Return the places of the candidates to return, best first, and how many fell to what."""
-    if question.mode == "auto" and is_smalltalk(question.text):
-        return [], {"small_talk": len(sure)}
-    kept: list[int] = []
-    seen: set[bytes] = set()
-    dropped = Counter(below_bar=0, over_top_k=0, same_text=0)
-    for place in range(len(sure)):
-        if sure[place] < question.min_confidence:
-            dropped["below_bar"] += 1
-        elif len(kept) == question.top_k:
-            dropped["over_top_k"] += 1
-        elif (hash_ := _text_hash(view, int(found.docs[place]))) in seen:
-            dropped["same_text"] += 1
-        else:
-            seen.add(hash_)
-            kept.append(place)
-    return kept, {reason: count for reason, count in dropped.items() if count}
-
-
-def _text_hash(view: View, doc: int) -> bytes:
-    rows = len(view.snapshots.rows)
-    if doc >= rows:
-        return view.tail.memories[doc - rows].text_hash
-    return view.snapshots.rows.text_hash(doc)
-
-
-def _memories(view: View, found: Candidates, places: list[int]) -> list[Memory]:
+def _memories(view: View, found: Candidates, places: Sequence[int]) -> list[Memory]:
+    """Return the memories at some places of the candidates, in the order asked."""
     rows = len(view.snapshots.rows)
     chosen = [int(found.docs[place]) for place in places]
     taken = iter(view.snapshots.rows.take([doc for doc in chosen if doc < rows]))
@@ -140,10 +134,24 @@ def _why(
     question: Question,
     analysis: Analysis,
     found: Candidates,
+    weighed: Weighed,
     sure: Values,
-    dropped: dict[str, int],
+    selection: Selection,
 ) -> dict[str, Any]:
-    places = [place for place in range(len(sure)) if sure[place] < question.min_confidence][:5]
-    memories = _memories(view, found, places)
-    below = [(one, float(sure[place])) for one, place in zip(memories, places, strict=True)]
-    return why.of_answer(view, question, analysis, found, below, dropped)
+    def nearest(places: Sequence[int]) -> list[tuple[Memory, float]]:
+        few = places[: why.NEAREST]
+        return [
+            (memory, float(sure[place]))
+            for memory, place in zip(_memories(view, found, few), few, strict=True)
+        ]
+
+    return why.of_answer(
+        view,
+        question,
+        analysis,
+        found,
+        weighed,
+        selection,
+        nearest(selection.below_bar),
+        nearest(selection.over_top_k),
+    )

@@ -87,6 +87,10 @@ class Tail:
         fresh = [edge for edge in self._fold.edges if id_ in (edge.source, edge.target)]
         return [*self._rows.edges_of(id_), *fresh]
 
+    def current(self) -> list[Memory]:
+        """Return the memories that were made or changed since the snapshot, as they are now."""
+        return [memory for slot, memory in enumerate(self.memories) if self.live(slot)]
+
     def live(self, slot: int) -> bool:
         return self._slots.get(self.memories[slot].id) == slot
 

@@ -11,12 +11,21 @@ import numpy.typing as npt
 from serve.candidates import Candidates, Docs, holding
 from serve.query.analysis import Analysis, Question
 from serve.reader import View
+from serve.selection import Selection
+from serve.weighing import Weighed
 from store.projections.entities import EntityIndex
 from store.projections.memories import Memory
 
+NEAREST = 5  # of those dropped at a stage that are named
+
 
 def of_hit(
-    view: View, analysis: Analysis, candidates: Candidates, place: int, covered: float
+    view: View,
+    analysis: Analysis,
+    candidates: Candidates,
+    weighed: Weighed,
+    place: int,
+    covered: float,
 ) -> dict[str, Any]:
     """Return the evidence for the candidate at a place."""
     doc = candidates.docs[place : place + 1]
@@ -32,6 +41,11 @@ def of_hit(
             name: round(float(values[place]), 4)
             for name, values in candidates.evidence.items()
             if values[place] > 0
+        },
+        "fused": round(float(candidates.scores[place]), 6),
+        "fused_rank": place + 1,
+        "signals": {
+            name: round(float(values[place]), 4) for name, values in weighed.signals.items()
         },
         "words": _held(view, analysis, doc),
         "question_words": _held(view, analysis, candidates.questions[place : place + 1]),
@@ -55,26 +69,34 @@ def of_answer(
     question: Question,
     analysis: Analysis,
     candidates: Candidates,
-    below: Sequence[tuple[Memory, float]],
-    dropped: dict[str, int],
+    weighed: Weighed,
+    selection: Selection,
+    below_bar: Sequence[tuple[Memory, float]],
+    over_top_k: Sequence[tuple[Memory, float]],
 ) -> dict[str, Any]:
-    """Return what every stage did; `below` are the best of those under the bar."""
+    """Return what every stage did; the last two are the nearest of those that fell there."""
     index = view.snapshots.entities
     return {
         "words": {term: round(weight, 2) for term, weight in analysis.weights.items()},
         "people": sorted(analysis.people),
+        "analysis": analysis.shown(),
         "entities": _names(index, analysis.entities, candidates.passing) if index else [],
         "memories": len(view.snapshots.rows) + len(view.tail) - len(view.tail.hidden),
         "passed_filter": int(candidates.passing.sum()),
         "candidates": {name: len(one.docs) for name, one in candidates.channels.items()},
         "fusion": question.fusion,
+        "profile": question.profile,
+        "weights": weighed.weights,
         "min_confidence": question.min_confidence,
-        "dropped": dropped,
-        "nearest_below_bar": [
-            {"id": memory.id, "text": memory.content[:120], "confidence": round(sure, 4)}
-            for memory, sure in below
-        ],
+        "dropped": selection.dropped,
+        "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
+        "nearest_below_bar": [_named(*one) for one in below_bar],
+        "nearest_over_top_k": [_named(*one) for one in over_top_k],
     }
+
+
+def _named(memory: Memory, sure: float) -> dict[str, Any]:
+    return {"id": memory.id, "text": memory.content[:120], "confidence": round(sure, 4)}
 
 
 def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool_]) -> list[str]:

@@ -19,9 +19,13 @@ import platformdirs
 from store import tenant
 from store.errors import ConfigError
 from store.files import replace_file
+from store.profiles import Profile, Profiles
+
+# what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
+Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates"]
 
 PROJECT_FILE = ".mnemolog.toml"
-_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion"})
+_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
 
 
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,8 +36,11 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 7437
     embedder: str = "lexical"
     fusion: Literal["rrf", "weighted"] = "weighted"
+    profile: Profile = "balanced"
+    profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.35
+    layers: tuple[Layer, ...] = ()
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
 
@@ -60,14 +67,31 @@ class Settings:
 
 
 def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
-    """Return the settings with some changed by hand; raise ConfigError naming what is wrong."""
-    if unknown := sorted(changes.keys() - set(Choices.__struct_fields__)):
-        known = ", ".join(Choices.__struct_fields__)
-        raise ConfigError(f"there is no setting {', '.join(unknown)}: there are {known}")
+    """Return the settings with some changed by hand; raise ConfigError naming what is wrong.
+
+    `profiles.wal.recency` names a key of a table.
+    """
+    if unknown := sorted({key.partition(".")[0] for key in changes} - _names()):
+        raise ConfigError(
+            f"there is no setting {', '.join(unknown)}: there are {', '.join(sorted(_names()))}"
+        )
+    values: dict[str, Any] = msgspec.to_builtins(choices)
+    for key, value in changes.items():
+        *tables, name = key.split(".")
+        table = values
+        for one in tables:
+            if not isinstance(table.get(one), dict):
+                raise ConfigError(f"there is no setting {key}: {one} is no table")
+            table = table[one]
+        table[name] = _written(key, value)
     try:
-        return msgspec.convert(msgspec.to_builtins(choices) | changes, Choices, strict=False)
+        return msgspec.convert(values, Choices, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{', '.join(changes)}: {error}") from error
+
+
+def _names() -> frozenset[str]:
+    return frozenset(Choices.__struct_fields__)
 
 
 def cache_folder() -> Path:
@@ -139,7 +163,14 @@ def _project_file(path: Path) -> dict[str, Any]:
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     names = Choices.__struct_fields__
     return {
-        name: value
+        name: _written(name, value)
         for name in names
         if (value := environ.get(f"MNEMOLOG_{name.upper()}")) is not None
     }
+
+
+def _written(name: str, value: str) -> str | list[str]:
+    """Return a setting's value as a variable or an option has it: a list is split at commas."""
+    if not isinstance(getattr(Choices(), name, None), tuple):
+        return value
+    return [one for part in value.split(",") if (one := part.strip())]

@@ -51,9 +51,9 @@ _RULES_WITHIN = re.compile("总是|總是|永远|永遠|务必|務必|不要|必
 
 
 # what was kept as a rule is one, whatever its words
-_RULE_KINDS = frozenset({"lesson", "preference", "antipattern"})
+RULE_KINDS = frozenset({"lesson", "preference", "antipattern"})
 # a tool's output or a web page gives no orders
-_MAY_RULE = frozenset({"user", "agent"})
+MAY_RULE = frozenset({"user", "agent"})
 
 
 class Traits(NamedTuple):
@@ -86,4 +86,4 @@ def traits(text: str) -> Traits:
 def of_memory(text: str, kind: str, trust: str) -> Traits:
     """Return the signs of a memory's text, given its kind and whose word it is."""
     found = traits(text)
-    return found._replace(rule=trust in _MAY_RULE and (found.rule or kind in _RULE_KINDS))
+    return found._replace(rule=trust in MAY_RULE and (found.rule or kind in RULE_KINDS))

@@ -91,3 +91,13 @@ def test_a_users_file_that_is_no_text_is_named(home: Path):
 
 def test_the_home_may_start_with_a_tilde(tmp_path: Path):
     assert config.load(None, {"MNEMOLOG_HOME": "~/memory"}).home == tmp_path / "memory"
+
+
+def test_a_list_is_split_at_commas_in_a_variable(home: Path):
+    assert load(home, MNEMOLOG_LAYERS="parts, siblings,").choices.layers == ("parts", "siblings")
+    assert load(home, MNEMOLOG_LAYERS="").choices.layers == ()
+
+
+def test_an_unknown_layer_is_named(home: Path):
+    with pytest.raises(ConfigError, match=r"environment.*magic"):
+        load(home, MNEMOLOG_LAYERS="magic")

@@ -14,6 +14,7 @@ import pytest
 
 from serve.cli import main
 from store.config import Choices
+from store.profiles import Profiles
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -68,8 +69,14 @@ def test_every_command_is_named_in_the_readme() -> None:
 
 
 def test_every_setting_is_in_the_readme_with_its_default() -> None:
+    for name, weights in msgspec.structs.asdict(Profiles()).items():
+        shown = ", ".join(f"{key} {value}" for key, value in msgspec.to_builtins(weights).items())
+        assert f"| `[profiles.{name}]` | {shown} |" in README
     for field in msgspec.structs.fields(Choices):
-        default = "found from git" if field.default is None else str(field.default)
+        if field.name == "profiles":
+            continue
+        unset = {None: "found from git", (): "none"}
+        default = unset.get(field.default, str(field.default))
         assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
 
 

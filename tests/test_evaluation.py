@@ -270,7 +270,8 @@ def test_only_takes_workspaces_by_prefix(data):
 def test_settings_and_mode_can_be_tried(data):
     found = answer(data, "--set", "fusion=rrf", "--mode", "lexical")
     assert (found["fusion"], found["mode"]) == ("rrf", "lexical")
-    for wrong in ("fusion", "fusion=best", "speed=1"):
+    assert evaluated(data, "--set", "layers=parts,siblings").exit_code == 0
+    for wrong in ("fusion", "fusion=best", "speed=1", "layers=magic"):
         assert evaluated(data, "--set", wrong).exit_code == 2
     assert "no setting speed" in evaluated(data, "--set", "speed=1").stderr
 

@@ -272,7 +272,7 @@ def test_the_same_text_is_returned_once_and_the_newest_of_it(tmp_path: Path, bui
     view = build_view(tmp_path, notes | {"other": "the steel boiler is cold"}, built=built)
     answer = ask(view, "copper boiler")
     assert ids(answer) == ["copy4", "other"]
-    assert answer.dropped == {"same_text": 4}
+    assert answer.dropped == {"folded": 4}
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -114,6 +114,21 @@ def test_no_two_values_of_a_key_ever_held_together(
 
 
 @given(VALUES, FATES)
+def test_what_holds_now_is_what_is_active_and_not_expired(
+    days: list[int], fates: list[tuple[int, Body]]
+):
+    steps = [(30, f"m{n}", value(day)) for n, day in enumerate(days)]
+    steps += [(31 + n, f"m{which}", body) for n, (which, body) in enumerate(fates)]
+    rows, now = folded(*steps), JANUARY + 60 * DAY
+    living = [
+        id_
+        for id_, one in rows.items()
+        if one.state == "active" and (one.expires_at or now + 1) > now
+    ]
+    assert held(rows, 60) == living
+
+
+@given(VALUES, FATES)
 def test_only_what_is_active_has_not_ended(days: list[int], fates: list[tuple[int, Body]]):
     steps = [(day, f"m{n}", value()) for n, day in enumerate(days)]
     steps += [(31 + n, f"m{which}", body) for n, (which, body) in enumerate(fates)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from serve.answers import RecallRequest, answer
+from serve.answers import RecallRequest, answer, moment_of
 from serve.cli import output
 from serve.query.smalltalk import is_smalltalk
 from serve.reader import Reader
@@ -18,6 +18,7 @@ from store.log import EventLog
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`
+_NAMED = 3  # copies
 # evidence that is no channel's
 _LENT = ("speaker", "question", "before", "after", "session", "session_vector", "dated", "rule")
 
@@ -34,18 +35,42 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     yield f"memories    {why['memories']}, {why['passed_filter']} passed the filter"
     yield f"candidates  {_numbers(why['candidates'])}"
     yield f"fusion      {why['fusion']}"
+    yield f"profile     {why['profile']}: {_numbers(why['weights'])}"
+    yield f"bar         {why['min_confidence']:.2f} of confidence"
     yield f"dropped     {_numbers(why['dropped'])}"
     yield f"returned    {len(payload['hits'])}"
     for rank, one in enumerate(payload["hits"], 1):
         id_ = output.short_id(log, one["id"])
-        yield f"{rank:3}. {id_}  confidence {one['confidence']:.2f}  score {one['score']:.4f}"
+        moved = f", {one['why']['fused']:.4f} as fused" if why["profile"] != "balanced" else ""
+        sure = f"confidence {one['confidence']:.2f}"
+        yield f"{rank:3}. {id_}  {sure}  score {one['score']:.4f}{moved}"
         yield f"     {hit(one['why'])}"
         yield f"     {output.one_line(one['text'])}"
-    if why["nearest_below_bar"]:
-        yield f"nearest below the bar of {why['min_confidence']:.2f}"
-    for one in why["nearest_below_bar"]:
-        id_ = output.short_id(log, one["id"])
-        yield f"     {id_}  confidence {one['confidence']:.2f}  {output.one_line(one['text'], 50)}"
+        for line in marks(log, one):
+            yield f"     {line}"
+    bar, top_k = (
+        f"nearest below the bar of {why['min_confidence']:.2f}",
+        "next, had more been asked for",
+    )
+    for title, dropped in ((bar, "nearest_below_bar"), (top_k, "nearest_over_top_k")):
+        if why[dropped]:
+            yield title
+        for one in why[dropped]:
+            sure, text = f"{one['confidence']:.2f}", output.one_line(one["text"], 50)
+            yield f"     {output.short_id(log, one['id'])}  confidence {sure}  {text}"
+
+
+def marks(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a hit says of other memories, a line each."""
+    if newer := hit.get("conflicts_with"):
+        yield f"older: {output.short_id(log, newer)} says otherwise"
+    if copies := hit.get("copies"):
+        ids = ", ".join(output.short_id(log, id_) for id_ in copies[:_NAMED])
+        more = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
+        yield f"said {len(copies) + 1} times: also {ids}{more}"
+    for old in hit.get("history", ()):
+        id_, text = output.short_id(log, old["id"]), output.one_line(old["text"], 50)
+        yield f"until then: {text} ({old['at'][:10]}, {id_})"
 
 
 def hit(why: Mapping[str, Any]) -> str:
@@ -55,6 +80,7 @@ def hit(why: Mapping[str, Any]) -> str:
     ]
     if lent := {name: why["evidence"][name] for name in _LENT if name in why["evidence"]}:
         parts.append(", ".join(f"{name} {share:.2f}" for name, share in lent.items()))
+    parts.append(", ".join(f"{name} {value:.2f}" for name, value in why["signals"].items()))
     parts += [f"coverage {why['coverage']:.2f}", f"nearness {why['nearness']:.2f}"]
     if why["words"]:
         parts.append("words " + ", ".join(map(output.clean, why["words"])))
@@ -74,7 +100,7 @@ def reason(
     assert memory is not None  # the log named it, and the view holds all the log holds
     if memory.state == FORGOTTEN:
         return "did not come back: it was forgotten; `mnemolog restore` undoes that"
-    if lost := list(_filtered(memory, asked, now)):
+    if lost := list(_filtered(memory, asked, now, moment_of(reader, asked.as_of))):
         return f"did not come back: {'; '.join(lost)}"
     payload, _ = answer(reader, embedder, asked, choices, now)
     for rank, one in enumerate(payload["hits"], 1):
@@ -83,12 +109,19 @@ def reason(
     return "did not come back: " + _lost(reader, embedder, asked, choices, now, memory)
 
 
-def _filtered(memory: Memory, asked: RecallRequest, now: int) -> Iterator[str]:
+def _filtered(memory: Memory, asked: RecallRequest, now: int, as_of: int | None) -> Iterator[str]:
     """Yield what the filter has against a memory."""
-    if asked.active_only and memory.state != ACTIVE:
+    ended = memory.state != ACTIVE
+    if as_of is not None:
+        ended = memory.ended_at is not None and memory.ended_at <= as_of
+        if memory.created_at > as_of:
+            yield f"it is of {isoformat(memory.created_at)}, after --as-of"
+    if asked.active_only and ended:
         by = f" by {memory.superseded_by}" if memory.superseded_by else ""
-        yield f"it is {memory.state}{by}; --include-archived asks for such"
-    if asked.active_only and memory.expires_at is not None and memory.expires_at <= now:
+        since = f" since {isoformat(memory.ended_at)}" if memory.ended_at is not None else ""
+        yield f"it is {memory.state}{by}{since}; --include-archived asks for such"
+    at = now if as_of is None else as_of
+    if asked.active_only and memory.expires_at is not None and memory.expires_at <= at:
         yield f"it expired {isoformat(memory.expires_at)}"
     if asked.project is not None and memory.project not in (None, asked.project):
         yield f"it belongs to {memory.project}, asked was {asked.project}; try --all-projects"
@@ -122,7 +155,7 @@ def _lost(
             return f"its confidence {one['confidence']:.2f} is below the bar {bar:.2f}: {evidence}"
         return f"it was number {rank}, asked were {asked.top_k or choices.top_k}: {evidence}"
     for one in payload["hits"]:
-        if one["text"] == memory.content:
+        if memory.id in one.get("copies", ()):
             return f"{one['id']} says the same and came back in its place"
     if is_smalltalk(asked.query) and asked.mode == "auto":
         return "the query is small talk, which asks for no memory; --mode lexical asks regardless"

@@ -1,18 +1,13 @@
 """`mnemolog show` and `list`: look at memories without asking a question."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from serve.cli import output, session
+from serve.cli import moments, output, session
 from serve.cli.session import Session
 from store.events import MEMORY_KINDS
 from store.tenant import checked_project
-
-if TYPE_CHECKING:
-    from serve.reader import View
-    from store.projections.memories import Memory
 
 _STATES = ("active", "archived", "superseded", "forgotten")
 _FORGOTTEN = "(forgotten)"
@@ -27,7 +22,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     """Show all there is of a memory and its history. The first letters of its ID suffice."""
     settings = session_.settings()
     with session.open_log(settings) as log:
-        from serve.answers import short, whole
+        from serve.answers import seen, whole
         from serve.reader import Reader
         from store.commands import resolve
         from store.embedding import embedder
@@ -40,18 +35,13 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
             memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
         assert memory is not None  # the log named it, and the view holds all the log holds
         if memory.state == "forgotten":
-            found = _without_words(short(memory))
+            found = seen(memory)
         else:
             found = whole(memory, edges, log.about(wanted))
     if as_json:
         output.emit(found)
     else:
         _show(found)
-
-
-def _without_words(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a forgotten memory as its tombstone: that it was, not what it said."""
-    return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -86,6 +76,7 @@ def _show(found: dict[str, Any]) -> None:
     "--state", type=click.Choice(_STATES), default="active", help="In this state; else active."
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
+@click.option("--as-of", help="Those that held then: 2026-11-20, 7d, or @1234 of the log.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, help="How many at most; else 20."
 )
@@ -98,6 +89,7 @@ def list_(
     project: str | None,
     state: str,
     tags: tuple[str, ...],
+    as_of: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -105,8 +97,14 @@ def list_(
     settings = session_.settings()
     if project is not None:
         checked_project(project)
+    if as_of is not None and state != "active":
+        raise click.UsageError("--as-of lists what was active then: leave --state out")
+    at = session.now()
+    then = moments.point(as_of, at) if as_of else None
     with session.open_log(settings) as log:
-        from serve.answers import short
+        from serve.answers import moment_of, seen
+        from serve.filters import Filter
+        from serve.newest import newest
         from serve.reader import Reader
         from store.embedding import embedder
 
@@ -114,12 +112,10 @@ def list_(
             session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
         )
         with reader.view() as view:
-            found = _newest(view, kinds, project, state, tags, limit)
+            asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
+            found = newest(view, asked, limit, state)
         if as_json:
-            shown = [
-                _without_words(short(one)) if state == "forgotten" else short(one) for one in found
-            ]
-            output.emit({"memories": shown})
+            output.emit({"memories": [seen(one) for one in found]})
             return
         rows = [
             (
@@ -127,9 +123,9 @@ def list_(
                 one["kind"],
                 one["at"][:10],
                 _end(one["project"] or ""),
-                _FORGOTTEN if state == "forgotten" else output.one_line(one["text"], 200),
+                output.one_line(one["text"], 200) or _FORGOTTEN,
             )
-            for one in map(short, found)
+            for one in map(seen, found)
         ]
     if rows:
         output.table(("id", "kind", "date", "project", "text"), rows)
@@ -140,35 +136,3 @@ def list_(
 def _end(project: str) -> str:
     """Return a project's name, or its telling end where it is long."""
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
-
-
-def _newest(
-    view: "View",
-    kinds: tuple[str, ...],
-    project: str | None,
-    state: str,
-    tags: tuple[str, ...],
-    limit: int,
-) -> "list[Memory]":
-    """Return the newest memories that pass, the snapshot's and the tail's together."""
-    import numpy as np
-
-    from serve.filters import Filter
-    from store.projections.memories import ACTIVE
-
-    # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
-    asked = Filter(session.now(), project, kinds, (), tags)
-    rows = view.snapshots.rows
-    mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
-    mask[list(view.tail.hidden)] = False
-    documents = np.flatnonzero(mask)
-    order = np.lexsort((-documents, -rows.created_at[documents]))
-    newest = documents[order[: limit if state == ACTIVE else None]]
-    found = rows.take([int(document) for document in newest])
-    found += [memory for slot, memory in enumerate(view.tail.memories) if view.tail.live(slot)]
-    passed = [one for one in found if one.state == state and asked.accepts(_as_active(one, state))]
-    return sorted(passed, key=lambda one: (-one.created_at, -one.seq))[:limit]
-
-
-def _as_active(memory: "Memory", state: str) -> "Memory":
-    return memory if state == "active" else replace(memory, state="active", expires_at=None)

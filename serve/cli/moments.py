@@ -9,6 +9,7 @@ from store.errors import InvalidInput
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,9})([smhdw])")
+_POSITION = re.compile(r"@([1-9][0-9]{0,17})", re.ASCII)
 
 
 def seconds(text: str) -> int:
@@ -33,6 +34,19 @@ def moment(text: str, now: int) -> datetime:
             f"{text!r} is no date: write 2026-11-20, or 7d for a week ago"
         ) from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def point(text: str, now: int) -> datetime | int:
+    """Return a moment as `moment` does, or the position in the log that "@1234" names."""
+    if found := _POSITION.fullmatch(text.strip()):
+        return int(found[1])
+    try:
+        return moment(text, now)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{text!r} is no moment: write 2026-11-20, 7d for a week ago, or @1234 for a place in "
+            "the log"
+        ) from error
 
 
 def ago(passed: int) -> str:

@@ -29,6 +29,11 @@ _OPTIONS = (
         help="Which channels look.",
     ),
     click.option(
+        "--profile",
+        type=click.Choice(["balanced", "wal", "match"]),
+        help="What orders them.",
+    ),
+    click.option(
         "--kind",
         "kinds",
         multiple=True,
@@ -41,6 +46,7 @@ _OPTIONS = (
     click.option("--all-projects", is_flag=True, help="Of whatever project."),
     click.option("--since", help="Not older: 2026-11-20, or 7d."),
     click.option("--until", help="Older than this: 2026-11-20, or 7d."),
+    click.option("--as-of", help="What held then: 2026-11-20, 7d, or @1234 of the log."),
     click.option("--min-confidence", type=click.FloatRange(0, 1), help="The bar."),
     click.option("--include-archived", is_flag=True, help="Also what is no longer current."),
 )
@@ -130,6 +136,7 @@ def _request(
     all_projects: bool,
     since: str | None,
     until: str | None,
+    as_of: str | None,
     include_archived: bool,
     **asked: Any,
 ) -> "RecallRequest":
@@ -141,6 +148,7 @@ def _request(
         "project": session.project(settings, project, none=all_projects),
         "since": moments.moment(since, at) if since else None,
         "until": moments.moment(until, at) if until else None,
+        "as_of": moments.point(as_of, at) if as_of else None,
         "active_only": not include_archived,
     }
     return msgspec.convert(asked, RecallRequest)
@@ -165,9 +173,13 @@ def _show(
         project = f"  {hit['project']}" if hit["project"] else ""
         sure = f"{hit['confidence']:.0%}"
         id_ = output.short_id(log, hit["id"])
-        output.say(f"{rank:2}. {hit['kind']}  {hit['at'][:10]}{project}  {sure}  {id_}")
+        until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
+        kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
+        output.say(f"{rank:2}. {kind}  {hit['at'][:10]}{until}{project}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
+        for line in explain.marks(log, hit):
+            output.say(f"    {line}")
         if "why" in hit:
             output.say(f"    why: {explain.hit(hit['why'])}")
     below = payload["below_bar"]

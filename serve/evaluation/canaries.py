@@ -121,7 +121,13 @@ def ask(
     missed: list[Canary] = []
     mode: Mode = "auto"
     for canary in canaries:
-        asked = Question(canary.question, Filter(now), WITHIN, mode, choices.fusion)
+        asked = Question(
+            text=canary.question,
+            filter=Filter(now=now),
+            top_k=WITHIN,
+            mode=mode,
+            fusion=choices.fusion,
+        )
         answer = recall(view, asked, embedder)
         if canary.id not in [hit.memory.id for hit in answer.hits]:
             missed.append(canary)

@@ -2,21 +2,29 @@
 What a question says: its words and their weight, whom and what it names, its vector.
 """
 
-import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from serve.filters import Filter
 from serve.query import people
+from serve.query.answer_type import AnswerType, answer_type
+from serve.query.identifiers import identifiers
+from serve.query.interval import Interval, interval
+from serve.query.language import language
+from serve.query.mode import TaskMode, task_mode
+from serve.query.smalltalk import is_smalltalk
 from serve.reader import View
 from store import text
+from store.config import Layer
 from store.embedding import Embedder
 from store.errors import EmbedderError
+from store.events import isoformat
 from store.mentions import Mention, mentions
+from store.profiles import Profile, Profiles
 from store.projections.sessions import by_part
 
 Mode = Literal["auto", "lexical", "vector", "entity"]
@@ -25,9 +33,6 @@ MAX_QUERY = 2_000  # characters looked at
 MAX_TERMS = 64  # different ones: bounds the work a pasted log can ask for
 # In a memory of a few notes BM25Okapi's idf may be zero or less; there every word must still count.
 LEAST_IDF = 0.1
-_WHEN = re.compile(
-    r"\bwhen\b|\bhow long\b|\b(?:what|which) (?:date|time|day|year|month)\b", re.IGNORECASE
-)
 _CHANNELS: dict[str, tuple[str, ...]] = {
     "auto": ("lexical", "vector", "entity"),
     "lexical": ("lexical",),
@@ -45,8 +50,11 @@ class Question:
     top_k: int
     mode: Mode = "auto"
     fusion: Literal["rrf", "weighted"] = "rrf"
+    profile: Profile = "balanced"
+    profiles: Profiles = field(default_factory=Profiles)
     min_confidence: float = 0.0
     explain: bool = False
+    layers: tuple[Layer, ...] = ()
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
@@ -63,7 +71,30 @@ class Analysis:
     mentions: tuple[Mention, ...]
     entities: list[int]  # those of the mentions that the snapshot knows
     vector: npt.NDArray[np.float32] | None
-    answer_type: str | None
+    language: str | None  # ISO 639-1
+    identifiers: tuple[str, ...]
+    interval: Interval | None  # the time it speaks of
+    answer_type: AnswerType | None
+    task_mode: TaskMode | None  # what the asker is at
+    is_smalltalk: bool
+
+    def shown(self) -> dict[str, Any]:
+        """Return what was read from the words, as plain values; what was not found is left out."""
+        when = self.interval
+        found: dict[str, Any] = {
+            "language": self.language,
+            "identifiers": list(self.identifiers),
+            "answer_type": self.answer_type,
+            "task_mode": self.task_mode,
+            "small_talk": self.is_smalltalk,
+        }
+        if when is not None:
+            found["interval"] = {
+                "since": isoformat(when.since),
+                "until": isoformat(when.until),
+                "words": when.words,
+            }
+        return {name: value for name, value in found.items() if value}
 
 
 def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
@@ -76,6 +107,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     names = list((Counter(text.terms(asked)) - Counter(text.terms(about))).elements())
     index = view.snapshots.entities
     found = mentions(asked)
+    spoken = language(asked)
     return Analysis(
         topic=topic,
         names=names,
@@ -84,7 +116,12 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         mentions=found,
         entities=index.lookup(found) if index else [],
         vector=_embedded(about, embedder, notices) if question.wants("vector") else None,
-        answer_type="when" if _WHEN.search(asked) else None,
+        language=spoken,
+        identifiers=identifiers(asked, found),
+        interval=interval(asked, question.filter.now, spoken),
+        answer_type=answer_type(asked, spoken),
+        task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
+        is_smalltalk=is_smalltalk(question.text),
     )
 
 

@@ -254,6 +254,13 @@ class EntityIndex:
         start = self._offsets[entity]
         return self._documents[start : start + self._counts[entity]]
 
+    @property
+    def mentioned(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Return where each entity's documents begin, how many it has, and all documents' run."""
+        return self._offsets, self._counts, self._documents
+
     def lookup(self, found: Sequence[Mention]) -> list[int]:
         """Return the entities that mentions stand for, in their order, each once.
 

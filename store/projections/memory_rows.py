@@ -100,6 +100,14 @@ class MemoryRows:
         return view(self.table, "created_at")
 
     @cached_property
+    def updated_at(self) -> npt.NDArray[np.int64]:
+        return view(self.table, "updated_at")
+
+    @cached_property
+    def importance(self) -> npt.NDArray[np.float64]:
+        return view(self.table, "importance")
+
+    @cached_property
     def expires_at(self) -> npt.NDArray[np.int64]:
         return self._or_never("expires_at")
 
@@ -145,6 +153,11 @@ class MemoryRows:
         """Return where a dictionary column is null, [rows]."""
         return self._dictionaries[name][0] < 0
 
+    def named(self, name: str, rows: npt.NDArray[np.int64]) -> list[str | None]:
+        """Return a dictionary column's values for some rows."""
+        codes, values = self._dictionaries[name]
+        return [values[code] if code >= 0 else None for code in codes[rows].tolist()]
+
     def tagged(self, tags: Sequence[str]) -> Mask:
         """Return which rows carry every tag, [rows]."""
         mask = np.ones(len(self), np.bool_)
@@ -157,6 +170,18 @@ class MemoryRows:
             mask &= has
         return mask
 
+    def keyed(self, key: str) -> Mask:
+        """Return which rows are values of a key, of whatever project, [rows]."""
+        is_value = pc.fill_null(pc.equal(self.table.column("key"), key), False)
+        mask: Mask = is_value.to_numpy()
+        return mask
+
+    def superseded(self) -> list[tuple[str, str]]:
+        """Return what was superseded and by what, in the order of the rows."""
+        found = self.table.filter(pc.is_valid(self.table.column("superseded_by")))
+        pairs = (found.column(name).to_pylist() for name in ("id", "superseded_by"))
+        return list(zip(*pairs, strict=True))
+
     @cached_property
     def _dictionaries(self) -> dict[str, tuple[npt.NDArray[Any], list[str]]]:
         """The dictionary columns: the codes of their rows and the values the codes stand for."""
@@ -165,6 +190,16 @@ class MemoryRows:
             for field in self.table.schema
             if pa.types.is_dictionary(field.type)
         }
+
+    @cached_property
+    def replaced(self) -> dict[str, list[int]]:
+        """The rows that each id took the place of."""
+        found: dict[str, list[int]] = {}
+        column = self.table.column("superseded_by")
+        rows = np.flatnonzero(pc.is_valid(column).to_numpy())
+        for row, id_ in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+            found.setdefault(id_, []).append(row)
+        return found
 
     @cached_property
     def _holders(self) -> dict[tuple[str | None, str], str]:

@@ -88,6 +88,16 @@ class Usage:
             return 0, 0
         return int(self.recalled[place]), int(self.last_recalled_at[place])
 
+    def counts(self, name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return a column for some documents, [documents]; 0 for one that was never used."""
+        counts = np.zeros(len(documents), np.int64)
+        if len(self.documents):
+            places = np.searchsorted(self.documents, documents)
+            places = np.minimum(places, len(self.documents) - 1)
+            used = self.documents[places] == documents
+            counts[used] = getattr(self, name)[places[used]]
+        return counts
+
 
 USAGE_PROJECTION = Projection(
     name="usage",

@@ -3,7 +3,7 @@ What each layer of recall brings on a labelled dataset: from the words alone, on
 
 `python tests/bench/ablation.py DIR`, the folder `mnemolog eval` takes, prints the table of
 docs/recall.md. Each row is compared with another, query by query: a layer with the row before it,
-"all without" one with the whole. What is left of an interval's zero is a loss, right of it a gain.
+"all without" one with the whole. An interval that holds zero says nothing.
 """
 
 import argparse
@@ -23,19 +23,8 @@ from store import config
 from store.config import Choices
 from store.projections import memories
 
-LAYERS = (
-    "vector",
-    "speaker",
-    "question",
-    "before",
-    "after",
-    "session",
-    "session_vector",
-    "statement",
-    "dated",
-    "personal",
-    "rule",
-)
+# the words come first, and entities beside them weigh nothing
+LAYERS = tuple(name for name in candidates.WEIGHTS if name not in ("lexical", "entity"))
 
 Results = Mapping[str, Result]
 
@@ -86,7 +75,7 @@ def rows(
     for number, layer in enumerate(LAYERS, 1):
         before, name = name, f"+ {layer}"
         yield Row(name, results(home, "auto", LAYERS[number:]), before)
-    for layer in LAYERS[:-1]:
+    for layer in LAYERS[:-1]:  # without the last: the row before the whole
         yield Row(f"all without {layer}", results(home, "auto", (layer,)), name)
 
 

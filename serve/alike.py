@@ -1,0 +1,175 @@
+"""
+Whether two memories say the same, or the same but for a value.
+
+To fold two that differ loses what one of them says, so little is let pass: the same words in the
+same order, a tenth of them put in at most, and exactly the same marks: numbers, identifiers,
+versions, paths, negations, and the small words that turn a sentence round (before, until, only).
+"The port is 5432" and "the port is now 5433" are the same but for a value: both are kept, and the
+older is not to be believed unread. A word in another's place (Postgres for MySQL, staging for
+production) may be either, and is taken for neither.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from store import text
+from store.mentions import speaker_name
+from store.projections.memories import Memory
+
+Likeness = Literal["same", "other_value"]
+
+LONGEST = 4_000  # characters; a longer text is like another only where both are equal
+_SAME = 0.9  # the share of the longer text's words that the shorter one must hold
+_SAME_BUT = 0.75
+# what happened once is not made untrue by what happened later
+_HAPPENED = frozenset({"activity", "milestone"})
+
+_UNIT = re.compile(r"[0-9A-Za-z_./:\\@#~%$€£+-]+|!=|[<>]=?|[?\uff1f\u061f]")
+_IS_VALUE = re.compile(r"[0-9]|\w[_./:\\@#]+\w|[a-z][A-Z]|^--?\w|^[/@#~.]\w|^[<>!?\uff1f\u061f]")
+_IS_NUMBER = re.compile(r"[vV$€£-]?[0-9]")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+_ANY_WORD = re.compile(r"\w+")
+_NOT = "not"
+_NEGATIONS = frozenset(
+    """
+    no not never none cannot without neither nor
+    nicht nie niemals kein keine keinen keiner ohne
+    non ne pas jamais aucun aucune sans
+    nunca jamás jamas sin nadie ningún ninguna
+    não nao nem sem nenhum mai senza nessun nessuna
+    niet nooit geen zonder
+    не нет ни никогда без нельзя
+    """.split()
+)
+_TURNS = frozenset(
+    """
+    before after until unless if only or except instead than must may should could would can was
+    were had off out over under above below less more least most first last all any some few
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gist:
+    """What a text says: the words that may differ a little, and the marks that may not."""
+
+    words: tuple[str, ...]
+    marks: tuple[str, ...]
+    begins_with_mark: bool
+
+
+@lru_cache(maxsize=4_096)
+def gist(said: str) -> Gist:
+    """Return the words and marks of a text, each in order."""
+    parts = list(_parts(said))
+    return Gist(
+        tuple(part for part, is_mark in parts if not is_mark),
+        tuple(part for part, is_mark in parts if is_mark),
+        bool(parts) and parts[0][1],
+    )
+
+
+def _parts(said: str) -> Iterator[tuple[str, bool]]:
+    """Yield words and marks, and of each whether it is a mark."""
+    end = 0
+    for unit in _UNIT.finditer(said):
+        value = unit[0].lstrip(".:").rstrip(".:/\\-")
+        if _IS_VALUE.search(value):
+            yield from _of_words(said[end : unit.start()])
+            yield value.casefold(), True
+            end = unit.end()
+    yield from _of_words(said[end:])
+
+
+def _of_words(said: str) -> Iterator[tuple[str, bool]]:
+    for chunk in said.split():
+        found = _WORD.search(chunk)
+        word = found[0].casefold().replace("\u2019", "'") if found else ""
+        if word in _NEGATIONS or word.endswith("n't"):
+            yield _NOT, True
+        elif word in _TURNS:
+            yield word, True
+        else:
+            yield from ((term, False) for term in text.terms(chunk))
+
+
+def likeness(one: Memory, other: Memory) -> Likeness | None:
+    """Return how two memories are alike; None where they are not. Their order changes nothing."""
+    if one.text_hash == other.text_hash:
+        return "same"
+    if one.project != other.project or _speaker(one) != _speaker(other):
+        return None
+    if _replaced(one, other) or _replaced(other, one):
+        return "other_value"
+    ours, theirs = _said(one), _said(other)
+    if max(len(ours), len(theirs)) > LONGEST or not _may_be_alike(ours, theirs):
+        return None
+    a, b = gist(ours), gist(theirs)
+    if a.marks == b.marks:
+        return "same" if (a.words or a.marks) and _within(a.words, b.words, _SAME) else None
+    if one.kind in _HAPPENED or other.kind in _HAPPENED:
+        return None
+    return "other_value" if _is_other_value(a, b) else None
+
+
+def names_one(asked: str, alike: Sequence[Memory]) -> bool:
+    """Return whether a question names a value that some of the memories hold and others do not.
+
+    To "why does test 12 fail" a newer note on test 13 is no better answer.
+    """
+    held = [frozenset(gist(_said(memory)).marks) for memory in alike]
+    told_apart = frozenset[str]().union(*held) - held[0].intersection(*held[1:])
+    return not (told_apart - _TURNS - {_NOT}).isdisjoint(gist(asked).marks)
+
+
+def _may_be_alike(one: str, other: str) -> bool:
+    """Return whether half of the shorter text's word beginnings are in the other: cheap to ask."""
+    a, b = _beginnings(one), _beginnings(other)
+    return 2 * len(a & b) >= min(len(a), len(b))
+
+
+@lru_cache(maxsize=4_096)
+def _beginnings(said: str) -> frozenset[str]:
+    return frozenset([word[:4] for word in _ANY_WORD.findall(said.casefold())])
+
+
+def _said(memory: Memory) -> str:
+    """Return what a memory says; its tags only say where it is filed."""
+    fields = (memory.content, memory.context, memory.action, memory.result)
+    return "\n".join(field for field in fields if field)
+
+
+def _speaker(memory: Memory) -> str | None:
+    return speaker_name(memory.created_by) if memory.created_by else None
+
+
+def _replaced(older: Memory, newer: Memory) -> bool:
+    """Return whether the log says that one took the other's place."""
+    same_key = older.key is not None and older.key == newer.key
+    return same_key or older.superseded_by == newer.id
+
+
+def _is_other_value(a: Gist, b: Gist) -> bool:
+    """Return whether two texts with other marks say of the same thing another value."""
+    ours, theirs = set(a.marks) - set(b.marks), set(b.marks) - set(a.marks)
+    is_shared = bool(a.words or set(a.marks) & set(b.marks))
+    is_swapped = bool(ours) == bool(theirs) or (ours | theirs) == {_NOT}
+    if not (is_shared and is_swapped):
+        return False
+    # a name that opens both sentences is what they are about: two functions, two files
+    about = [one.marks[0] for one in (a, b) if one.begins_with_mark]
+    if len(about) == 2 and about[0] != about[1] and not any(map(_IS_NUMBER.match, about)):
+        return False
+    return _within(a.words, b.words, _SAME_BUT)
+
+
+def _within(one: Sequence[str], other: Sequence[str], share: float) -> bool:
+    """Return whether the longer sequence is the shorter one with no more than so much put in."""
+    shorter, longer = sorted((one, other), key=len)
+    if len(shorter) < share * len(longer):
+        return False
+    rest = iter(longer)
+    return all(word in rest for word in shorter)

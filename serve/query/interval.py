@@ -1,0 +1,223 @@
+"""
+The time a question speaks of: "last week", "since Monday", "in May 2023", "vor zwei Tagen".
+
+All is resolved against the moment of asking, in whole days of UTC; "last week" is the calendar's,
+from Monday on. Doubt means no interval: a month or a year needs a number or a preposition.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from serve.query.time_words import COUNTED, MONTHS, UNITS, WEEKDAYS, tokens
+
+_DAY_US = 86_400_000_000
+_EPOCH = date(1970, 1, 1)
+_DAY = timedelta(days=1)
+
+Days = tuple[date, date]  # from the first until, not with, the second
+Read = Callable[[re.Match[str], date], Days]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From `since` until, not with, `until`, in microseconds UTC; `words` are what said so."""
+
+    since: int
+    until: int
+    words: str
+
+
+def interval(text: str, at: int, language: str | None = "en") -> Interval | None:
+    """Return the time a text speaks of, as one asks at `at` (microseconds UTC); None for none.
+
+    The first time named counts, or the span that "to" or "and" makes of it and the next. A language
+    without a table is read as English.
+    """
+    words = tokens(text, language)
+    if not any(word in _TELLING or word[:2] in ("19", "20") or "." in word for word in words):
+        return None
+    read = " ".join(words)
+    today = datetime.fromtimestamp(at / 1e6, UTC).date()
+    found = _found(read, today)
+    if not found:
+        return None
+    start, end, (since, until) = found[0]
+    side = _side(read, start)
+    if len(found) > 1 and _JOINED.match(read[end : found[1][1]]) and found[1][2][1] > since:
+        _, end, (_, until) = found[1]
+    elif side:
+        since, until = _SIDES[side](since, until, today)
+    begins, ends = _us(since), _us(until)
+    return Interval(begins, ends, read[start:end]) if begins < ends else None
+
+
+def _found(read: str, today: date) -> list[tuple[int, int, Days]]:
+    """Return where times are named, and their days, in order; the earlier rule wins a place."""
+    found: list[tuple[int, int, Days]] = []
+    for pattern, days in _RULES:
+        for match in pattern.finditer(read):
+            start, end = match.span()
+            if any(start < other_end and other < end for other, other_end, _ in found):
+                continue
+            try:
+                found.append((start, end, days(match, today)))
+            except (ValueError, OverflowError):
+                continue  # the 31st of February; a thousand years ago
+    return sorted(found)
+
+
+def _side(read: str, start: int) -> str | None:
+    """Return the word before a time, or its first one, that says on which side of it."""
+    before = [word for word in read[:start].split() if word not in ("the", "on")]
+    if before and before[-1] in _SIDES:
+        return before[-1]
+    own = read[start:].partition(" ")[0]
+    return own if own in _SIDES and own != "ago" else None
+
+
+def _us(day: date) -> int:
+    return max(0, (day - _EPOCH).days) * _DAY_US
+
+
+def _number(written: str) -> int:
+    return int(written) if written.isdigit() else COUNTED.index(written) + 1
+
+
+def _period(unit: str, back: int, today: date) -> Days:
+    """Return the calendar's day, week, month or year that was `back` of them before today's."""
+    if unit == "day":
+        start = today - back * _DAY
+        return start, start + _DAY
+    if unit == "week":
+        start = today - (today.weekday() + 7 * back) * _DAY
+        return start, start + 7 * _DAY
+    if unit == "month":
+        return _month(*divmod(today.year * 12 + today.month - 1 - back, 12))
+    return date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1)
+
+
+def _month(year: int, month: int) -> Days:
+    """Return the days of a month, counted from 0."""
+    return date(year, month + 1, 1), date(year + (month + 1) // 12, (month + 1) % 12 + 1, 1)
+
+
+def _last(match: re.Match[str], today: date) -> Days:
+    """Return the last days, weeks ... up to and with today; without a number the last one."""
+    unit, count = match["unit"], _number(match.groupdict().get("count") or "one")
+    if unit in ("month", "year"):
+        back = count * (12 if unit == "year" else 1)
+        start = _period("month", back, today)[0].replace(day=min(today.day, 28))
+    else:
+        start = today - count * (7 if unit == "week" else 1) * _DAY
+    return start, today + _DAY
+
+
+def _calendar(match: re.Match[str], today: date) -> Days:
+    return _period(match["unit"], int(match["which"] == "last"), today)
+
+
+def _named(match: re.Match[str], today: date) -> Days:
+    return _period("day", _NAMED[match["named"]], today)
+
+
+def _in_year(match: re.Match[str], today: date) -> Days:
+    year = int(match["year"])
+    return date(year, 1, 1), date(year + 1, 1, 1)
+
+
+def _dated(match: re.Match[str], today: date) -> Days:
+    """Return a day of a month; without a year the newest one not after today."""
+    month, day = MONTHS.index(match["month"]) + 1, int(re.sub(r"\D", "", match["day"]))
+    start = date(int(match["year"] or today.year), month, day)
+    if not match["year"] and start > today:
+        start = start.replace(year=today.year - 1)
+    return start, start + _DAY
+
+
+def _in_month(match: re.Match[str], today: date) -> Days:
+    month = MONTHS.index(match["month"])
+    year = match.groupdict().get("year")
+    return _month(int(year) if year else today.year - (month + 1 > today.month), month)
+
+
+def _iso(match: re.Match[str], today: date) -> Days:
+    year, month, day = int(match["year"]), int(match["month"]), match["day"]
+    if day is None:
+        return _month(year, month - 1)
+    start = date(year, month, int(day))
+    return start, start + _DAY
+
+
+def _weekday(match: re.Match[str], today: date) -> Days:
+    """Return the newest such day, today only where nothing says "last"."""
+    back = (today.weekday() - WEEKDAYS.index(match["weekday"])) % 7
+    if back == 0 and "last" in match[0]:
+        back = 7
+    return _period("day", back, today)
+
+
+def _ago(match: re.Match[str], today: date) -> Days:
+    return _period(match["unit"], _number(match["count"]), today)
+
+
+def _since(since: date, until: date, today: date) -> Days:
+    return since, today + _DAY
+
+
+def _after(since: date, until: date, today: date) -> Days:
+    return until, today + _DAY
+
+
+def _before(since: date, until: date, today: date) -> Days:
+    return _EPOCH, since
+
+
+def _until(since: date, until: date, today: date) -> Days:
+    return _EPOCH, until
+
+
+_SIDES: Mapping[str, Callable[[date, date, date], Days]] = {
+    "since": _since,
+    "after": _after,
+    "before": _before,
+    "ago": _before,  # "vor dem 5. Mai": before; "vor zwei Tagen" has it inside
+    "until": _until,
+}
+_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
+_UNIT = rf"(?P<unit>{'|'.join(UNITS)})"
+_COUNT = rf"(?P<count>[0-9]{{1,3}}|{'|'.join(COUNTED)})"
+_YEAR = "(?P<year>(?:19|20)[0-9]{2})"
+_NTH = r"(?P<day>[0-9]{1,2}(?:st|nd|rd|th|er|º| \.)?)"
+_WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
+_BESIDE = "in|during|of|since|last|this|until|before|after|from|between|early|mid|late|to|ago"
+_JOINED = re.compile(r"\s*(?:to|until|-|\u2013)\s")
+_NAMED = {"today": 0, "yesterday": 1, "ereyesterday": 2, "day before yesterday": 2}
+_TELLING = frozenset((*MONTHS, *WEEKDAYS, *UNITS, *_NAMED))
+
+# of rules that want the same words the earlier has them
+_WRITTEN: tuple[tuple[str, Read], ...] = (
+    (r"(?P<year>[0-9]{4})[-/](?P<month>[0-9]{1,2})(?:[-/](?P<day>[0-9]{1,2}))?", _iso),
+    (r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})", _iso),
+    (rf"{_NTH} (?:of )?{_MONTH}(?: (?:, |of )?{_YEAR})?", _dated),
+    (rf"{_MONTH} {_NTH}(?: (?:, )?{_YEAR})?", _dated),
+    (rf"{_MONTH} (?:, |of )?{_YEAR}", _in_month),
+    (rf"(?:{_BESIDE}) {_MONTH}", _in_month),
+    (rf"{_MONTH} last", _in_month),
+    (rf"(?:in|during|of|since|until|before|after|from|to) (?:the )?(?:year )?{_YEAR}", _in_year),
+    (r"(?P<named>today|yesterday|ereyesterday|day before yesterday)", _named),
+    (rf"last {_COUNT} {_UNIT}", _last),
+    (rf"{_COUNT} last {_UNIT}", _last),
+    (rf"(?:in|over|within|during) the last {_UNIT}", _last),
+    (rf"(?P<which>last|this) {_UNIT}", _calendar),
+    (rf"{_UNIT} (?P<which>last)", _calendar),
+    (rf"{_COUNT} {_UNIT} ago", _ago),
+    (rf"ago {_COUNT} {_UNIT}", _ago),
+    (
+        rf"(?:on|last|this|since|until|before|after) (?:the )?(?:last )?{_WEEKDAY}(?: last)?",
+        _weekday,
+    ),
+    (rf"{_WEEKDAY} last", _weekday),
+)
+_RULES = tuple((re.compile(rf"(?<!\S)(?:{one})(?!\S)"), days) for one, days in _WRITTEN)

@@ -1,0 +1,143 @@
+"""
+Selection: which candidates come back, which were dropped, and why.
+
+Of memories that say the same one comes back, the newest or the pinned one, with the ids of its
+copies. Of memories that say the same but for a value all come back, the newest first and the others
+right behind it, marked; a question that names one of the values keeps them in the order of their
+scores. Only the best few dozen are read and compared.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from serve.alike import likeness, names_one
+from serve.query.analysis import Question
+from serve.weighing import Values, Weighed
+from store.projections.memories import Memory
+
+# Read beyond those asked for: a newer value may stand a few places below the older one.
+LOOK_AHEAD = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A memory that comes back; `place` is that among the candidates."""
+
+    place: int
+    memory: Memory
+    copies: tuple[str, ...] = ()
+    conflicts_with: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What comes back, best first; `below_bar` and `over_top_k` are places, best first."""
+
+    chosen: tuple[Chosen, ...] = ()
+    below_bar: Sequence[int] = ()
+    over_top_k: Sequence[int] = ()
+    small_talk: int = 0
+
+    @property
+    def folded(self) -> int:
+        return sum(len(one.copies) for one in self.chosen)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many candidates fell to what."""
+        counts = {
+            "small_talk": self.small_talk,
+            "below_bar": len(self.below_bar),
+            "folded": self.folded,
+            "over_top_k": len(self.over_top_k),
+        }
+        return {reason: count for reason, count in counts.items() if count}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Memories that say the same: the one that stands for them, and the ids of the others."""
+
+    place: int
+    memory: Memory
+    copies: list[str] = field(default_factory=list)
+
+    def fold(self, place: int, memory: Memory) -> None:
+        if _standing(memory) > _standing(self.memory):
+            place, self.place = self.place, place
+            memory, self.memory = self.memory, memory
+        self.copies.append(memory.id)
+
+
+def _standing(memory: Memory) -> tuple[bool, int, int]:
+    return memory.pinned, *_age(memory)
+
+
+def _age(memory: Memory) -> tuple[int, int]:
+    """Return what is greater for the newer memory: when it happened, then when it was written."""
+    return memory.created_at, memory.seq
+
+
+_Group = list[_Entry]  # memories that say the same but for a value
+
+
+def select(
+    question: Question,
+    weighed: Weighed,
+    sure: Values,
+    read: Callable[[Sequence[int]], list[Memory]],
+) -> Selection:
+    """Return what comes back of the candidates; `read` gives the memories at some places."""
+    passed: list[int] = []
+    below: list[int] = []
+    for place in weighed.order.tolist():
+        (below if sure[place] < question.min_confidence else passed).append(place)
+    looked_at = passed[: question.top_k + LOOK_AHEAD]
+    groups, left = _grouped(question, zip(looked_at, read(looked_at), strict=True))
+    chosen = [one for group in groups for one in _chosen(group)]
+    over = {*left, *(one.place for one in chosen[question.top_k :])}
+    return Selection(
+        tuple(chosen[: question.top_k]),
+        below,
+        [*(place for place in looked_at if place in over), *passed[len(looked_at) :]],
+    )
+
+
+def _chosen(group: _Group) -> Iterable[Chosen]:
+    newest = max((entry.memory for entry in group), key=_age)
+    for entry in group:
+        conflict = None if entry.memory is newest else newest.id
+        yield Chosen(entry.place, entry.memory, tuple(entry.copies), conflict)
+
+
+def _grouped(
+    question: Question, ranked: Iterable[tuple[int, Memory]]
+) -> tuple[list[_Group], list[int]]:
+    """Return the groups, best first and each newest first, and the places that are in none.
+
+    Once there are `top_k` entries, only a copy or a newer value of one of them is let in.
+    """
+    groups: list[_Group] = []
+    left: list[int] = []
+    for place, memory in ranked:
+        is_full = sum(map(len, groups)) >= question.top_k
+        for group in groups:
+            alike = [likeness(entry.memory, memory) for entry in group]
+            if "same" in alike:
+                group[alike.index("same")].fold(place, memory)
+                break
+            if "other_value" in alike:
+                if is_full and _age(memory) < max(_age(entry.memory) for entry in group):
+                    left.append(place)
+                else:
+                    group.append(_Entry(place, memory))
+                break
+        else:
+            if is_full:
+                left.append(place)
+            else:
+                groups.append([_Entry(place, memory)])
+    for group in groups:
+        if len(group) > 1 and not names_one(question.text, [entry.memory for entry in group]):
+            group.sort(key=lambda entry: _age(entry.memory), reverse=True)
+    return groups, left

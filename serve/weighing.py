@@ -1,0 +1,144 @@
+"""
+Weighing: the order in which a profile puts the candidates.
+
+Nothing here depends on the hour of the question or on what was recalled since the build: age is
+counted to the moment the manifest was published, and uses and ratings are those of the snapshot. So
+the same manifest gives the same order on every run. What was written after the build counts as
+just written.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.candidates import Candidates
+from serve.query.analysis import Question
+from serve.ranking import profiles
+from serve.reader import View
+from store.projections.memories import Memory
+
+Places = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The places of the candidates, best first; scores and signals in the candidates' order."""
+
+    order: Places
+    scores: Values
+    signals: dict[str, Values]
+    weights: dict[str, float]
+
+
+def weigh(
+    view: View,
+    question: Question,
+    found: Candidates,
+    covered: Values,
+    fitting: Mapping[str, float] | None = None,
+) -> Weighed:
+    """Return the candidates in the order of the question's profile; equals stay as they were fused.
+
+    `covered` is the share of the query's words each holds; `fitting` says how well a kind of memory
+    fits what the asker is at, in [0, 1], kinds not named 0; None, where nobody knows, is neutral.
+    """
+    weights = question.profiles.weights(question.profile)
+    made: Mapping[str, Callable[[], Values]] = {
+        "recency": lambda: profiles.recency(_last_used(view, found), _moment(view)),
+        "relevance": lambda: profiles.relevance(found.scores),
+        "importance": lambda: _importance(view, found),
+        "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
+        "route_fit": lambda: _route_fit(view, found, fitting),
+        "usefulness": lambda: _usefulness(view, found),
+    }
+    signals = {name: made[name]() for name in weights}
+    if question.profile == "balanced":
+        # importance is told from its default, so that saying nothing changes nothing
+        priors = signals | {"importance": 2.0 * signals["importance"] - 1.0}
+        scores = profiles.with_priors(found.scores, priors, weights)
+    else:
+        scores = profiles.weighted_mean(signals, weights)
+    return Weighed(np.argsort(-scores, kind="stable"), scores, signals, weights)
+
+
+def _moment(view: View) -> int:
+    """Return when the manifest was published; without one, the tail's newest change."""
+    manifest = view.snapshots.manifest
+    if manifest is not None:
+        return manifest.at
+    return max((memory.updated_at for memory in view.tail.memories), default=0)
+
+
+def _importance(view: View, found: Candidates) -> Values:
+    column = view.snapshots.rows.importance
+    values = _column(view, found, column, lambda memory: memory.importance)
+    return np.clip(values.astype(np.float64), 0.0, 1.0)
+
+
+def _last_used(view: View, found: Candidates) -> npt.NDArray[np.int64]:
+    """Return when each was last recalled, as far as the build knows, else last changed."""
+    column = view.snapshots.rows.updated_at
+    changed = _column(view, found, column, lambda memory: memory.updated_at).astype(np.int64)
+    usage = view.snapshots.usage
+    if usage is None:
+        return changed
+    recalled = usage.counts("last_recalled_at", _rows(view, found))
+    return np.where(recalled > 0, recalled, changed)
+
+
+def _usefulness(view: View, found: Candidates) -> Values:
+    """Return the ratings' verdict; a count of recalls is none, it would feed on itself."""
+    usage = view.snapshots.usage
+    if usage is None or not usage.ratings.any():
+        return np.zeros(len(found.docs))
+    rows = _rows(view, found)
+    verdicts = usage.counts("verdicts", rows) / 1_000
+    return profiles.usefulness(verdicts, usage.counts("ratings", rows).astype(np.float64))
+
+
+def _route_fit(view: View, found: Candidates, fitting: Mapping[str, float] | None) -> Values:
+    if fitting is None:
+        return np.full(len(found.docs), profiles.NEUTRAL)
+    rows = view.snapshots.rows
+    kinds = rows.named("kind", found.docs[found.docs < len(rows)])
+    fits = np.zeros(len(found.docs))
+    fits[found.docs < len(rows)] = [fitting.get(str(kind), 0.0) for kind in kinds]
+    for place, memory in _fresh(view, found):
+        fits[place] = fitting.get(memory.kind, 0.0)
+    return fits
+
+
+def _column(
+    view: View,
+    found: Candidates,
+    column: npt.NDArray[Any],
+    of: Callable[[Memory], float],
+) -> npt.NDArray[Any]:
+    """Return a column of the candidates, the tail's asked one by one."""
+    values = np.zeros(len(found.docs), column.dtype)
+    built = found.docs < len(column)
+    values[built] = column[found.docs[built]]
+    for place, memory in _fresh(view, found):
+        values[place] = of(memory)
+    return values
+
+
+def _rows(view: View, found: Candidates) -> Places:
+    """Return the snapshot's row of each candidate, -1 for one first written since."""
+    rows = np.where(found.docs < len(view.snapshots.rows), found.docs, -1)
+    if view.tail.hidden:  # some were built and have changed since
+        for place, memory in _fresh(view, found):
+            row = view.snapshots.rows.row(memory.id)
+            rows[place] = -1 if row is None else row
+    return rows
+
+
+def _fresh(view: View, found: Candidates) -> list[tuple[int, Memory]]:
+    """Return the places of the tail's candidates, and their memories."""
+    rows = len(view.snapshots.rows)
+    places = np.flatnonzero(found.docs >= rows).tolist()
+    return [(place, view.tail.memories[int(found.docs[place]) - rows]) for place in places]

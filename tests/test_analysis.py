@@ -1,0 +1,65 @@
+"""What recall reads from a question before it looks for anything."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from serve.filters import Filter
+from serve.query.analysis import Analysis, Question, analyse
+from serve.reader import Reader, View
+from serve.recall import recall
+from store.embedding import LexicalEmbedder
+
+NOW = int(datetime(2023, 11, 17, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+@pytest.fixture
+def view(built) -> View:
+    with Reader(built.tenant, built.log, built.embedder).view() as one:
+        return one
+
+
+def analysed(view: View, text: str) -> Analysis:
+    return analyse(view, Question(text, Filter(now=NOW), 5), LexicalEmbedder(), [])
+
+
+def test_everything_that_was_read_is_shown(view: View):
+    found = analysed(view, "why did store/log.py fail with ENOENT last week?").shown()
+    assert found == {
+        "language": "en",
+        "identifiers": ["store/log.py", "ENOENT"],
+        "answer_type": "why",
+        "task_mode": "debug",
+        "interval": {
+            "since": "2023-11-06T00:00:00Z",
+            "until": "2023-11-13T00:00:00Z",
+            "words": "last week",
+        },
+    }
+
+
+def test_what_was_not_found_is_left_out(view: View):
+    assert analysed(view, "Postgres").shown() == {}
+
+
+def test_small_talk_is_shown(view: View):
+    assert analysed(view, "ok, continue").shown()["small_talk"] is True
+
+
+def test_why_tells_the_analysis_as_json(view: View):
+    question = Question("when did we drop Redis?", Filter(now=NOW), 5, explain=True)
+    why = recall(view, question, LexicalEmbedder()).why
+    assert why is not None
+    assert msgspec.json.decode(msgspec.json.encode(why))["analysis"]["answer_type"] == "when"
+
+
+def test_the_askers_clock_decides_and_no_other(view: View):
+    later = Question("yesterday", Filter(now=NOW + 86_400_000_000), 5)
+    one, two = (
+        analyse(view, asked, LexicalEmbedder(), []).interval
+        for asked in (Question("yesterday", Filter(now=NOW), 5), later)
+    )
+    assert one is not None
+    assert two is not None
+    assert two.since == one.until

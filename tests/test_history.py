@@ -1,0 +1,131 @@
+"""The history of a key and of a memory: every value, from when until when, newest first."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from serve.app import create_app
+from serve.cli import main
+from serve.tenants import OpenTenants
+from store import build
+from store.config import Settings
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.tenant import tenant
+
+VALUES = ((1, "us"), (3, "eu"), (5, "ap"))
+DRAFTS = [
+    {
+        "id": region,
+        "content": f"We deploy to {region}",
+        "key": "deploy.region",
+        "value": region,
+        "created_at": f"2024-0{month}-01T00:00:00Z",
+        "session": f"s-{region}",
+        "source": "chat",
+    }
+    for month, region in VALUES
+] + [
+    {"id": "shop", "content": "We deploy to mars", "key": "deploy.region", "project": "acme/shop"},
+    {"id": "a", "content": "The first plan was Redis"},
+    {"id": "b", "content": "The second plan was Kafka"},
+    {"id": "c", "content": "The third plan was Postgres"},
+]
+
+
+def run(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, words, input=stdin)
+
+
+def answer(*words: str) -> Any:
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def ids(found: dict) -> list[str]:
+    return [one["id"] for one in found["memories"]]
+
+
+@pytest.fixture(params=["tail", "built"], autouse=True)
+def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypatch) -> None:
+    """A key with three values, another project's value of it, and a chain of three plans."""
+    monkeypatch.chdir(tmp_path)
+    assert run("record", "--batch", stdin="\n".join(map(json.dumps, DRAFTS))).exit_code == 0
+    run("supersede", "a", "--by", "b")
+    if request.param == "built":
+        with EventLog(tenant(home).log) as log:
+            build.rebuild(tenant(home), log, LexicalEmbedder(), time.time_ns() // 1000)
+    run("supersede", "b", "--by", "c")
+
+
+def test_a_key_has_all_its_values_newest_first():
+    found = answer("history", "deploy.region", "--project", "acme/web")
+    assert ids(found) == ["ap", "eu", "us"]
+    told = [
+        [one[name] for name in ("value", "from", "until", "source", "session")]
+        for one in found["memories"][:2]
+    ]
+    assert told == [
+        ["ap", "2024-05-01T00:00:00Z", None, "chat", "s-ap"],
+        ["eu", "2024-03-01T00:00:00Z", "2024-05-01T00:00:00Z", "chat", "s-eu"],
+    ]
+
+
+def test_a_project_has_a_history_of_its_own():
+    assert ids(answer("history", "deploy.region", "--project", "acme/shop"))[0] == "shop"
+    assert len(ids(answer("history", "deploy.region", "--all-projects"))) == 4
+
+
+def test_people_read_it_as_a_table():
+    lines = [line.split() for line in run("history", "deploy.region").stdout.splitlines()]
+    said = ["chat", "s-eu", "We", "deploy", "to", "eu"]
+    ended = ["2024-03-01", "00:00", "2024-05-01", "00:00", "eu", "superseded", "eu", *said]
+    assert ended in lines
+    assert any(line[:5] == ["2024-05-01", "00:00", "now", "ap", "active"] for line in lines)
+
+
+@pytest.mark.parametrize(("of", "chain"), [("a", "cba"), ("b", "cba"), ("c", "cba"), ("us", None)])
+def test_a_memory_leads_to_what_it_replaced_and_what_replaced_it(of: str, chain: str | None):
+    found = answer("history", of)
+    assert found["id"] == of
+    assert sorted(ids(found)) == sorted(chain or ["us", "eu", "ap"])
+
+
+def test_a_forgotten_value_is_named_and_not_told():
+    run("forget", "eu")
+    found = answer("history", "deploy.region")["memories"]
+    assert [one["text"] for one in found if one["id"] == "eu"] == [""]
+    assert "(forgotten)" in (shown := run("history", "deploy.region").stdout)
+    assert "We deploy to eu" not in shown
+
+
+def test_memories_that_replaced_each_other_end_the_walk():
+    run("supersede", "c", "--by", "a")
+    assert sorted(ids(answer("history", "b"))) == ["a", "b", "c"]
+
+
+def test_a_name_nobody_used_is_not_found():
+    result = run("history", "no.such")
+    assert result.exit_code == 3
+    assert "no key and no memory 'no.such' here" in result.stderr
+
+
+def test_http_tells_the_same(home: Path):
+    opened = OpenTenants(Settings(home))
+    client = create_app(opened, "token").test_client()
+
+    def get(path: str) -> Any:
+        return client.get(path, headers={"Host": "localhost", "Authorization": "Bearer token"})
+
+    assert get("/v1/keys/deploy.region/history?project=acme/web").json == answer(
+        "history", "deploy.region", "--project", "acme/web"
+    )
+    assert get("/v1/memories/b/history").json == answer("history", "b")
+    missing = ("/v1/keys/no.such/history", "/v1/memories/nobody/history")
+    assert [get(path).status_code for path in missing] == [404, 404]
+    opened.close()

@@ -1,0 +1,36 @@
+"""What a question writes letter for letter."""
+
+import pytest
+
+from serve.query.hints import MAX_HINTS, hints
+from serve.query.identifiers import identifiers
+from store.mentions import mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("why does src/api/users.py import it", ["src/api/users.py"]),
+        ("what is pool_size and loginHandler", ["pool_size", "loginHandler"]),
+        ("ENOENT with --dry-run and -v", ["ENOENT", "--dry-run", "-v"]),
+        ("since v1.2.3 or 2.0", ["v1.2.3", "2.0"]),
+        ("fix #123, PROJ-44 and abc1234", ["#123", "PROJ-44", "abc1234"]),
+        ("well-known words, 42 and e.g. dates", []),
+        ("", []),
+    ],
+)
+def test_identifiers(text: str, found: list[str]):
+    assert list(identifiers(text, mentions(text))) == found
+
+
+def test_hints_are_words_that_may_be_names():
+    assert [one.name for one in hints("Why do we use Redis, and not redis-py?")] == [
+        "use",
+        "redis",
+        "not",
+        "redis-py",
+    ]
+
+
+def test_hints_are_bounded():
+    assert len(hints(" ".join(f"word{n}" for n in range(99)))) == MAX_HINTS

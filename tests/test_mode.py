@@ -1,0 +1,44 @@
+"""What the asker is at, and which kinds of memory help there."""
+
+from typing import get_args
+
+import pytest
+
+from serve.query.mode import KINDS, TaskMode, task_mode
+from store.events import MEMORY_KINDS
+from store.text import terms
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("debug", "why does the login test fail"),
+        ("debug", "the worker crashes with a traceback"),
+        ("debug", "warum kommt dieser Fehler"),
+        ("architecture", "what are the tradeoffs of splitting the service"),
+        ("architecture", "why did we choose this schema design"),
+        ("coding", "refactor the parser"),
+        ("coding", "write a function that parses dates"),
+        ("review", "Review this pull request"),
+        ("plan", "plan the next sprint"),
+        ("routine", "how do I deploy to staging"),
+        (None, "what did Ana say about the cat"),
+        (None, "write it down"),
+        (None, "review the deploy"),
+        (None, ""),
+    ],
+)
+def test_modes_are_told_by_words(mode: TaskMode | None, text: str):
+    assert task_mode(terms(text)) == mode
+
+
+def test_an_errors_name_speaks_for_debugging():
+    assert task_mode(terms("ECONNRESET again"), names_error=True) == "debug"
+
+
+def test_every_mode_has_known_kinds_and_weights_up_to_one():
+    assert set(KINDS) == set(get_args(TaskMode))
+    for kinds in KINDS.values():
+        assert set(kinds) <= set(MEMORY_KINDS)
+        assert max(kinds.values()) == 1.0
+        assert min(kinds.values()) > 0.0

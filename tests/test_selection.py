@@ -1,0 +1,360 @@
+"""Which of the memories that pass the bar come back, and what is said of the others."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from serve.answers import RecallRequest, answer
+from serve.cli import main
+from serve.filters import Filter
+from serve.reader import Reader
+from serve.recall import Answer, Question, recall
+from store import commands
+from store.build import rebuild
+from store.commands import Draft
+from store.config import Choices
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.tenant import Tenant
+
+ROOT = Path(__file__).resolve().parents[1]
+NOW = 1_800_000_000_000_000
+HOUR = 3_600_000_000
+EMBEDDER = LexicalEmbedder()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A tenant one writes to and asks, from the tail or from a build."""
+
+    tenant: Tenant
+    log: EventLog
+    is_built: bool
+
+    def record(self, id_: str, content: str, at: int = NOW, **fields: object) -> None:
+        commands.record(self.log, Draft(id=id_, content=content, **fields), at)
+
+    def ask(self, text: str, **choices: object) -> Answer:
+        if self.is_built:
+            rebuild(self.tenant, self.log, EMBEDDER, NOW)
+        question = Question(text, Filter(now=NOW + HOUR), 8, fusion="weighted")
+        with Reader(self.tenant, self.log, EMBEDDER).view() as view:
+            return recall(view, replace(question, **choices), EMBEDDER)
+
+
+@pytest.fixture(params=["built", "tail"])
+def memory(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog) -> Memory:
+    return Memory(tenant, log, request.param == "built")
+
+
+def ids(found: Answer) -> list[str]:
+    return [hit.memory.id for hit in found.hits]
+
+
+SUBJECTS = "port API pool size Python handler deploys Friday lock orders jobs 端口 порт"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Port is 5432", "port is 5433"),
+        ("The API listens on port 5432.", "The API now listens on port 5433"),
+        ("pool_size = 20", "pool_size = 25"),
+        ("We run Python v3.11.4 in production", "We run Python v3.12.0 in production"),
+        ("The handler lives in src/auth/login.py", "The handler lives in src/auth/session.py"),
+        ("Deploys on Friday are allowed", "Deploys on Friday are not allowed"),
+        ("Lock orders before stock", "Lock orders after stock"),
+        ("At most 20 jobs run", "At most 30 jobs run"),
+        ("数据库的端口是5432", "数据库的端口是5433"),
+        ("Порт базы 5432", "Порт базы 5433"),
+    ],
+)
+def test_of_two_values_the_newer_comes_first_and_the_older_is_marked(
+    memory: Memory, older: str, newer: str
+):
+    memory.record("newer", newer, NOW + HOUR)
+    memory.record("older", older)
+    found = memory.ask(SUBJECTS)
+    assert ids(found) == ["newer", "older"]
+    assert [hit.conflicts_with for hit in found.hits] == [None, "newer"]
+    assert found.dropped == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The staging database is Postgres", "The staging database is MySQL"),
+        ("The staging cluster runs on port 80", "The production cluster runs on port 81"),
+        ("loginHandler answers 401", "logoutHandler answers 401"),
+        ("Is the port 5432?", "The port is 5432"),
+        ("Retry at most 5 times", "Retry at most 5 times, then raise UploadError"),
+        ("worker calls scheduler", "scheduler calls worker"),
+        ("Marek told Ana the secret", "Ana told Marek the secret"),
+    ],
+)
+def test_two_memories_that_differ_by_more_than_a_value_are_left_alone(
+    memory: Memory, one: str, other: str
+):
+    memory.record("one", one)
+    memory.record("other", other, NOW + HOUR)
+    found = memory.ask(f"{one} {other}")
+    assert set(ids(found)) == {"one", "other"}
+    assert all(not hit.copies and hit.conflicts_with is None for hit in found.hits)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Deploys go out on Tuesdays.", "deploys go out on Tuesday"),
+        ("We don't deploy on Fridays", "Do not deploy on Fridays!"),
+        ("The pool_size is 20", "pool_size: 20"),
+        (
+            "Retry uploads with exponential backoff at most 5 times, wait a second between tries, "
+            "then raise UploadError with the path and the answer of the storage service",
+            "Retry uploads with exponential backoff at most 5 times, wait one full second between "
+            "tries, then raise UploadError with the path and the answer of the storage service",
+        ),
+    ],
+)
+def test_near_duplicates_fold_into_the_newer_one(memory: Memory, one: str, other: str):
+    memory.record("older", one)
+    memory.record("newer", other, NOW + HOUR)
+    found = memory.ask(one)
+    assert [(hit.memory.id, hit.copies) for hit in found.hits] == [("newer", ("older",))]
+    assert found.dropped == {"folded": 1}
+
+
+def test_a_pinned_memory_stands_for_its_newer_copies(memory: Memory):
+    for number in range(4):
+        memory.record(f"n{number}", "the copper boiler runs at ten bar", pinned=number == 1)
+    (hit,) = memory.ask("copper boiler").hits
+    assert (hit.memory.id, sorted(hit.copies)) == ("n1", ["n0", "n2", "n3"])
+
+
+def test_copies_take_no_place_from_others(memory: Memory):
+    for number in range(12):
+        memory.record(f"copy{number}", "the copper boiler runs at ten bar")
+    memory.record("steel", "the steel boiler of the copper mine is cold")
+    found = memory.ask("copper boiler bar", top_k=2)
+    assert ids(found) == ["copy11", "steel"]
+    assert found.dropped == {"folded": 11}
+
+
+def test_a_newer_value_is_fetched_from_below_top_k(memory: Memory):
+    memory.record("newer", "billing database port number is 5433 nowadays", NOW + HOUR)
+    for word in ("ledger", "invoice", "journal"):
+        memory.record(word, f"billing database port number, see {word}")
+    memory.record("older", "billing database port number is 5432")
+    query = "billing database port number"
+    plain = memory.ask(query, mode="lexical", top_k=1, filter=Filter(now=NOW, until=NOW + 1))
+    assert ids(plain) == ["older"]
+    found = memory.ask(query, mode="lexical", top_k=1)
+    assert ids(found) == ["newer"]
+    assert found.dropped == {"over_top_k": 4}
+
+
+def test_a_question_that_names_a_value_keeps_the_order_of_the_scores(memory: Memory):
+    for number in (12, 13):
+        memory.record(f"t{number}", f"Test {number} fails on CI", NOW + number)
+    assert ids(memory.ask("why does test 12 fail")) == ["t12", "t13"]
+    assert ids(memory.ask("why does the test fail")) == ["t13", "t12"]
+
+
+def test_what_two_people_or_two_projects_say_is_no_contradiction(memory: Memory):
+    memory.record("ana", "I have 2 children", created_by="Ana Kovacs", kind="raw_turn")
+    memory.record("bob", "I have 3 children", created_by="Bob Miller", kind="raw_turn")
+    memory.record("shop", "the database port is 5432", project="shop")
+    memory.record("bank", "the database port is 5433", project="bank")
+    for found in (memory.ask("children"), memory.ask("database port")):
+        assert len(found.hits) == 2
+        assert all(hit.conflicts_with is None for hit in found.hits)
+
+
+def test_what_happened_is_not_undone_by_what_happened_later(memory: Memory):
+    for minor in (1, 2):
+        memory.record(f"r{minor}", f"Released version 1.{minor}.0", kind="milestone")
+    assert all(hit.conflicts_with is None for hit in memory.ask("released version").hits)
+
+
+def test_a_keyed_fact_brings_its_history(memory: Memory):
+    for number, port in enumerate((5432, 5433, 5434)):
+        memory.record(f"v{number}", f"the port is {port}", NOW + number, key="db.port")
+    (hit,) = memory.ask("port").hits
+    assert hit.memory.id == "v2"
+    assert [(old.id, old.content) for old in hit.history] == [
+        ("v1", "the port is 5433"),
+        ("v0", "the port is 5432"),
+    ]
+
+
+def test_what_was_superseded_on_purpose_is_history_too(memory: Memory):
+    memory.record("old", "we ship on Mondays")
+    memory.record("new", "shipping moved to Tuesday", NOW + 1)
+    commands.supersede(memory.log, "old", "new", NOW + 2)
+    (hit,) = memory.ask("shipping").hits
+    assert [old.id for old in hit.history] == ["old"]
+
+
+def test_history_shows_nothing_forgotten_and_nothing_of_another_project(memory: Memory):
+    for id_, project in (("gone", None), ("bank", "bank"), ("new", None)):
+        memory.record(id_, f"we ship on {id_} days", project=project)
+    for id_ in ("gone", "bank"):
+        commands.supersede(memory.log, id_, "new", NOW)
+    commands.forget(memory.log, "gone", NOW)
+    (hit,) = memory.ask("ship days", filter=Filter(now=NOW, project="shop")).hits
+    assert hit.history == ()
+
+
+def test_a_build_between_two_values_changes_nothing_of_their_history(tenant, log):
+    memory = Memory(tenant, log, True)
+    memory.record("v0", "the port is 5432", key="db.port")
+    memory.record("v1", "the port is 5433", NOW + 1, key="db.port")
+    rebuild(tenant, log, EMBEDDER, NOW)
+    memory.record("v2", "the port is 5434", NOW + 2, key="db.port")
+    (hit,) = replace(memory, is_built=False).ask("port").hits
+    assert (hit.memory.id, [old.id for old in hit.history]) == ("v2", ["v1", "v0"])
+    assert memory.ask("port").hits[0].history == hit.history
+
+
+def test_with_the_archive_asked_for_the_replaced_fact_is_a_hit_marked(memory: Memory):
+    for number, port in enumerate((5432, 5433)):
+        memory.record(f"v{number}", f"the port is {port}", NOW + number, key="db.port")
+    found = memory.ask("port", filter=Filter(now=NOW, active_only=False))
+    assert [(hit.memory.id, hit.conflicts_with, hit.history) for hit in found.hits] == [
+        ("v1", None, ()),
+        ("v0", "v1", ()),
+    ]
+
+
+PUT_AWAY: dict[str, Callable[[EventLog, str], object]] = {
+    "archived": lambda log, id_: commands.archive(log, id_, NOW),
+    "forgotten": lambda log, id_: commands.forget(log, id_, NOW),
+    "superseded": lambda log, id_: commands.supersede(log, id_, "live0", NOW),
+    "expired": lambda log, id_: None,
+}
+
+
+@pytest.mark.parametrize("state", PUT_AWAY)
+@pytest.mark.parametrize("when", ["built", "tail", "put away after the build"])
+def test_sixty_put_away_look_alikes_leave_the_five_living(
+    tenant: Tenant, log: EventLog, state: str, when: str
+):
+    steps = ("open the copper valve", "fill the copper tank", "light it", "wait", "close it")
+    for number, step in enumerate(steps):
+        content = f"copper boiler start, part {'abcde'[number]}: {step}"
+        commands.record(log, Draft(id=f"live{number}", content=content), NOW)
+    ttl = {"ttl_s": 60} if state == "expired" else {}
+    look_alikes = [
+        Draft(id=f"gone{number}", content=f"copper boiler start boiler {number}", **ttl)
+        for number in range(60)
+    ]
+    commands.record_batch(log, look_alikes, NOW)
+    if when == "put away after the build":
+        rebuild(tenant, log, EMBEDDER, NOW)
+    for draft in look_alikes:
+        PUT_AWAY[state](log, draft.id)
+    found = Memory(tenant, log, when == "built").ask("start the copper boiler")
+    assert sorted(ids(found)) == [f"live{number}" for number in range(5)]
+
+
+@pytest.fixture
+def contradicted(tenant: Tenant, log: EventLog) -> Memory:
+    """A port said twice otherwise, a note said three times, a fact with a past."""
+    memory = Memory(tenant, log, True)
+    memory.record("port-old", "billing port is 5432")
+    memory.record("port-new", "billing port is 5433", NOW + HOUR)
+    for number in range(3):
+        memory.record(f"cache{number}", "billing caches rates for a day")
+    memory.record("region0", "billing runs in eu-west-1", key="billing.region")
+    memory.record("region1", "billing runs in eu-north-1", NOW + 1, key="billing.region")
+    rebuild(tenant, log, EMBEDDER, NOW)
+    return memory
+
+
+def test_an_answer_carries_its_marks_and_only_those(contradicted: Memory):
+    with_marks = ("id", "copies", "conflicts_with", "history")
+    reader = Reader(contradicted.tenant, contradicted.log, EMBEDDER)
+    asked = RecallRequest(query="billing", min_confidence=0.0)
+    payload, _ = answer(reader, EMBEDDER, asked, Choices(), NOW)
+    marks = {
+        hit["id"]: {name: hit[name] for name in with_marks[1:] if name in hit}
+        for hit in payload["hits"]
+    }
+    at = "2027-01-15T08:00:00Z"
+    assert marks == {
+        "port-new": {},
+        "port-old": {"conflicts_with": "port-new"},
+        "cache2": {"copies": ["cache1", "cache0"]},
+        "region1": {"history": [{"id": "region0", "text": "billing runs in eu-west-1", "at": at}]},
+    }
+
+
+def test_the_terminal_says_what_an_answer_marks(contradicted: Memory):
+    shown = CliRunner().invoke(main, ["recall", "billing", "--min-confidence", "0"]).output
+    assert "older: port-new says otherwise" in shown
+    assert "said 3 times: also cache1, cache0" in shown
+    assert "until then: billing runs in eu-west-1 (2027-01-15, region0)" in shown
+
+
+def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
+    command = ["why", "billing port", "--profile", "match", "--top-k", "2"]
+    shown = CliRunner().invoke(main, [*command, "--min-confidence", "0.2"]).output
+    for said in ("profile     match: recency 0.05", "dropped     ", "route_fit 0.50", "as fused"):
+        assert said in shown
+    command = ["why", "billing", "--json", "--top-k", "2", "--min-confidence", "0"]
+    why = msgspec.json.decode(CliRunner().invoke(main, command).output)["why"]
+    assert why["profile"] == "balanced"
+    assert why["weights"] == {"importance": 0.025, "usefulness": 0.025}
+    named = why["nearest_over_top_k"]
+    assert len(named) == why["dropped"]["over_top_k"] and {"id", "text", "confidence"} == set(
+        named[0]
+    )
+
+
+def test_why_names_what_a_copy_was_folded_into(contradicted: Memory):
+    command = ["why", "billing caches", "cache0", "--min-confidence", "0"]
+    shown = CliRunner().invoke(main, command).output
+    assert "cache2 says the same and came back in its place" in shown
+
+
+ASKED = ("billing port", "billing", "rates cached for a day", "where does billing run")
+
+
+@pytest.mark.parametrize("profile", ["balanced", "wal", "match"])
+def test_recalls_in_between_change_no_byte_of_an_answer(contradicted: Memory, profile: str):
+    def hits(query: str, now: int) -> bytes:
+        reader = Reader(contradicted.tenant, contradicted.log, EMBEDDER)
+        asked = RecallRequest(query=query, profile=profile, min_confidence=0.0, explain=True)
+        payload, receipt = answer(reader, EMBEDDER, asked, Choices(), now)
+        contradicted.log.append([receipt])
+        return msgspec.json.encode([payload["hits"], payload["why"]])
+
+    first = {query: hits(query, NOW) for query in ASKED}
+    for turn in range(5):
+        for query in ASKED[turn % 2 :]:
+            assert hits(query, NOW + turn * 200 * HOUR) == first[query]
+
+
+def test_two_processes_give_the_same_bytes(contradicted: Memory, home: Path):
+    def hits(query: str) -> bytes:
+        arguments = ["recall", *query.split(), "--json", "--why", "--min-confidence", "0"]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "serve.cli", *arguments],
+            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "random"},
+            cwd=home,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        return msgspec.json.encode(msgspec.json.decode(done.stdout)["hits"])
+
+    first = [hits(query) for query in ASKED[:2]]
+    assert [hits(query) for query in ASKED[:2]] == first
+    assert b"conflicts_with" in first[0]
