@@ -116,7 +116,7 @@ def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
     assert shown["texts without a vector"].value == 2
     ref, tables = steps["memories"]
     assert "texts without a vector" not in metadata.of_projection(
-        made, ref, tables, 0, reused=False
+        made, ref, tables, 0.1, reused=False
     )
 
 
