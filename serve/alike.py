@@ -24,6 +24,7 @@ Likeness = Literal["same", "other_value"]
 LONGEST = 4_000  # characters; a longer text is like another only where both are equal
 _SAME = 0.9  # the share of the longer text's words that the shorter one must hold
 _SAME_BUT = 0.75
+_SLACK = 4  # of the words' beginnings: in a short text a few stop words are half of it
 # what happened once is not made untrue by what happened later
 _HAPPENED = frozenset({"activity", "milestone"})
 
@@ -126,14 +127,14 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
 
 
 def _may_be_alike(one: str, other: str) -> bool:
-    """Return whether half of the shorter text's word beginnings are in the other: cheap to ask."""
+    """Return whether the texts share half of their words' beginnings or so: cheap to ask."""
     a, b = _beginnings(one), _beginnings(other)
-    return 2 * len(a & b) >= min(len(a), len(b))
+    return 2 * len(a & b) + _SLACK >= max(len(a), len(b))
 
 
 @lru_cache(maxsize=4_096)
 def _beginnings(said: str) -> frozenset[str]:
-    return frozenset([word[:4] for word in _ANY_WORD.findall(said.casefold())])
+    return frozenset([word[:6] for word in _ANY_WORD.findall(said.casefold())])
 
 
 def _said(memory: Memory) -> str:

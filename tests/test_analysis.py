@@ -7,6 +7,7 @@ import pytest
 
 from serve.filters import Filter
 from serve.query.analysis import Analysis, Question, analyse
+from serve.query.mode import KINDS
 from serve.reader import Reader, View
 from serve.recall import recall
 from store.embedding import LexicalEmbedder
@@ -63,3 +64,13 @@ def test_the_askers_clock_decides_and_no_other(view: View):
     assert one is not None
     assert two is not None
     assert two.since == one.until
+
+
+def test_a_profile_hears_what_the_asker_is_at(view: View):
+    def fits(text: str) -> set[float]:
+        asked = Question(text, Filter(now=NOW), 5, fusion="weighted", profile="match", explain=True)
+        found = recall(view, asked, LexicalEmbedder()).hits
+        return {hit.why["signals"]["route_fit"] for hit in found if hit.memory.kind == "fact"}
+
+    assert fits("where does the staging cluster run") == {0.5}  # nobody knows
+    assert fits("debug the staging cluster") == {KINDS["debug"]["fact"]}

@@ -33,7 +33,7 @@ NOTES = {
     "boat": "Tom sold the sailing boat",
 }
 TURNS = [("q1", "Ana", "Shall we hike on Sunday?"), ("a1", "Tom", "Gladly"), ("a2", "Ana", "Fine")]
-OLD, NEW = "the printer jams", "the printer jams again"
+OLD, NEW = "thick paper jams the printer", "the printer jams upstairs too"
 
 
 @pytest.fixture(scope="module")
