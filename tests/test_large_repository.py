@@ -96,6 +96,9 @@ REASONS = (
     "Support asked for it last week, see the ticket.",
     "It was the only caller of the helper that goes away next.",
     "Needed before the spring release.",
+    "Customers could not use it with a keyboard alone.",
+    "The library does this by itself since its last version, so our own code can go.",
+    "Nobody could say why it was there, and no policy asks for it.",
     "",
 )
 NOISE = ("wip", "fix typo", "Bump version to 2.{n}.0", "Merge branch 'main'", "lint", "fixup! cart")

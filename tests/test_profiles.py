@@ -149,6 +149,19 @@ def test_match_adds_the_words_covered_and_a_neutral_route(tenant, log):
     }
 
 
+@pytest.mark.parametrize("is_built", [True, False])
+def test_match_prefers_the_kind_that_helps_with_what_the_asker_is_at(tenant, log, is_built: bool):
+    record(log, "fix", "checkout timeout came from the payment worker", kind="bugfix")
+    record(log, "aim", "payment worker without a checkout timeout", kind="goal")
+    if is_built:
+        built(tenant, log)
+    with Reader(tenant, log, EMBEDDER).view() as view:
+        query = "debug the crash: checkout timeout error"
+        hits = ask(view, query, profile="match", explain=True).hits
+    fits = {hit.memory.id: hit.why["signals"]["route_fit"] for hit in hits}
+    assert fits == {"fix": 1.0, "aim": 0.0}
+
+
 @pytest.mark.parametrize("name", ["balanced", "wal", "match"])
 def test_a_question_asked_a_year_later_gets_the_same_order(tenant, log, name: str):
     for bar in range(10, 20):

@@ -108,6 +108,9 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     index = view.snapshots.entities
     found = mentions(asked)
     spoken = language(asked)
+    is_idle = is_smalltalk(question.text)
+    # nothing comes back for small talk, so no model is asked about it
+    wants_vector = question.wants("vector") and not (is_idle and question.mode == "auto")
     return Analysis(
         topic=topic,
         names=names,
@@ -115,13 +118,13 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         people=who,
         mentions=found,
         entities=index.lookup(found) if index else [],
-        vector=_embedded(about, embedder, notices) if question.wants("vector") else None,
+        vector=_embedded(about, embedder, notices) if wants_vector else None,
         language=spoken,
         identifiers=identifiers(asked, found),
         interval=interval(asked, question.filter.now, spoken),
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
-        is_smalltalk=is_smalltalk(question.text),
+        is_smalltalk=is_idle,
     )
 
 
