@@ -79,7 +79,7 @@ class Reader:
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._lock = threading.RLock()
         self._swap_lock = threading.Lock()
-        self._head = _stamp(tenant)
+        self._head = self._stamp()
         self._version: tuple[int, int] | None = None
         self._view = self._open()
 
@@ -106,7 +106,7 @@ class Reader:
         Answers go on from the old one meanwhile.
         """
         with self._swap_lock:
-            head = _stamp(self._tenant)
+            head = self._stamp()
             if head == self._head:
                 return False
             view = self._open()
@@ -116,9 +116,13 @@ class Reader:
             self._head = head  # only now: what failed to open is tried again
             return True
 
+    def _stamp(self) -> tuple[object, int]:
+        """Return what changes with HEAD, or when a model's dimension becomes known."""
+        return _stamp(self._tenant), self._embedder.dimension
+
     def _open(self) -> View:
         snapshots = open_snapshots(self._tenant, self._embedder)
-        tail = Tail(snapshots.rows, snapshots.postings, self._embedder)
+        tail = Tail(snapshots.rows, snapshots.postings, self._embedder, snapshots.vectors)
         tail.watermark = snapshots.watermark
         tail.extend(self._log.read(snapshots.watermark))
         return View(snapshots, tail)
@@ -137,7 +141,7 @@ def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
     snapshots = _open_manifest(tenant, manifest, embedder, [])
-    tail = Tail(snapshots.rows, snapshots.postings, embedder)
+    tail = Tail(snapshots.rows, snapshots.postings, embedder, snapshots.vectors)
     tail.watermark = manifest.watermark
     return View(snapshots, tail)
 

@@ -23,9 +23,14 @@ from store.projections.entities import short_names
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import K1, B, PostingsIndex, sample_coverage
+from store.projections.vectors import VectorRows
 from store.traits import Traits, of_memory
 
 Scores = npt.NDArray[np.float32]
+
+# Changed memories that a local model embeds before the next build, the first ones: at some 10 ms
+# each, and 60 for a long one, the first recall after a start may wait for all of them.
+MOST_EMBEDDED = 32
 
 
 class Tail:
@@ -34,12 +39,19 @@ class Tail:
     Each version of a memory takes a slot; only the newest version's slot is live.
     """
 
-    def __init__(self, rows: MemoryRows, postings: PostingsIndex, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        rows: MemoryRows,
+        postings: PostingsIndex,
+        embedder: Embedder,
+        vectors: VectorRows | None = None,
+    ) -> None:
         self.watermark = 0
         self.changes = 0  # events applied that were no receipts
         self.memories: list[Memory] = []
         self.hidden: set[int] = set()
         self._rows, self._postings, self._embedder = rows, postings, embedder
+        self._built = vectors
         self._fold = Fold(beneath=rows)
         self._slots: dict[str, int] = {}
         self._counts: dict[str, dict[int, int]] = {}  # term -> slot -> occurrences
@@ -50,6 +62,8 @@ class Tail:
         self.people: set[str] = set()
         self.traits: list[Traits] = []  # by slot
         self._vectors = np.zeros((0, embedder.dimension), np.float32)
+        self._numbers: dict[str, int] = {}  # by memory, in the order of their first change
+        self._waiting: list[int] = []  # slots to embed when a vector is asked about
 
     def __len__(self) -> int:
         return len(self.memories)
@@ -129,7 +143,8 @@ class Tail:
 
     def cosines(self, query: npt.NDArray[np.float32]) -> Scores:
         """Return the cosine of a unit query with every slot, [slots]; zero without a vector."""
-        if not self._embedder.is_cheap:  # its dimension may not even have been known
+        self._embed_waiting()
+        if len(query) != self._vectors.shape[1]:  # it was not known when the tail began
             return np.zeros(len(self), np.float32)
         cosines: Scores = self._vectors[: len(self)] @ query
         return cosines
@@ -181,11 +196,35 @@ class Tail:
             grown = np.zeros((max(64, 2 * end), self._embedder.dimension), np.float32)
             grown[:start] = self._vectors[:start]
             self._vectors = grown
-        # with a model that takes its time a fresh memory is found by its words until the next build
         if self._embedder.is_cheap:
             with suppress(EmbedderError):
                 texts = [memory.text for memory in memories]
                 self._vectors[start:end] = self._embedder.embed(texts)
+            return
+        for slot, memory in enumerate(memories, start):
+            number = self._numbers.setdefault(memory.id, len(self._numbers))
+            if (built := self._built_vector(memory)) is not None:
+                self._vectors[slot] = built
+            elif self._embedder.is_local and number < MOST_EMBEDDED:
+                self._waiting.append(slot)
+            # else it is found by its words until the next build
+
+    def _built_vector(self, memory: Memory) -> Scores | None:
+        """Return the vector a memory has in the snapshot, where its text is still the same."""
+        row = self._rows.row(memory.id)
+        if self._built is None or row is None or self._rows.text_hash(row) != memory.text_hash:
+            return None
+        found = self._built.floats(row)
+        return found if found.any() and len(found) == self._vectors.shape[1] else None
+
+    def _embed_waiting(self) -> None:
+        """Embed what waits, one by one; what a failing model leaves waits on."""
+        with suppress(EmbedderError):
+            while self._waiting:
+                slot = self._waiting[0]
+                if self.live(slot):
+                    self._vectors[slot] = self._embedder.embed([self.memories[slot].text])[0]
+                self._waiting.pop(0)
 
 
 def _names(mention: Mention) -> frozenset[str]:

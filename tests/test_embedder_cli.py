@@ -15,9 +15,14 @@ from test_token_table import write
 from tiny_model import write_bert
 
 from serve.cli import main
-from store import config
+from store import build, commands, config
+from store.commands import Draft
+from store.embedding import embedder
+from store.log import EventLog
+from store.tenant import Tenant
 
 ROOT = Path(__file__).parents[1]
+NOW = 1_790_000_000_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +131,20 @@ def test_a_switch_to_a_remote_model_says_that_texts_leave_and_that_the_cost_is_u
     assert f"({DIMENSION} dimensions)" in told.stdout and "cost            unknown" in told.stdout
     assert "are sent to where that model runs" in told.stdout
     assert not (home / "cache").exists()
+
+
+def test_status_and_doctor_say_how_many_texts_wait(
+    home: Path, tenant: Tenant, log: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    commands.record(log, Draft(content="deploy at noon"), NOW)
+    monkeypatch.setenv("MNEMOLOG_EMBEDDER", "table:/nowhere")
+    build.rebuild(tenant, log, embedder("table:/nowhere", home), NOW)
+    assert of(run("status", "--json"))["manifest"]["missing_vectors"] == 1
+    assert "1 texts wait for a vector" in run("status").stdout
+    found = {one["what"]: one["cure"] for one in of(run("doctor", "--json"))["findings"]}
+    (waiting,) = [what for what in found if what.startswith("1 texts wait for a vector")]
+    assert "mnemolog build" in found[waiting]
+    assert any(what.startswith("no vectors: '/nowhere' is neither") for what in found)
 
 
 def test_json_asks_nothing():

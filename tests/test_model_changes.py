@@ -11,6 +11,7 @@ from tiny_model import write_bert
 from serve.filters import Filter
 from serve.reader import Reader
 from serve.recall import Answer, Question, recall
+from serve.tail import MOST_EMBEDDED
 from store import build, commands, snapshot
 from store.commands import Draft
 from store.embedders.calibration import PAIRS
@@ -104,6 +105,21 @@ def test_a_full_build_without_its_model_loses_no_vector(tenant, log):
     assert stored(tenant, after, Model()) == stored(tenant, before, Model())
 
 
+def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
+    from pipelines import metadata
+
+    say(log, "deploy at noon", "cache is cold")
+    made = build.start(tenant, log, Model(gives=0))
+    steps = {one.name: build.step(made, one) for one in made.projections}
+    ref, tables = steps["vectors"]
+    shown = metadata.of_projection(made, ref, tables, 0.1, reused=False)
+    assert shown["texts without a vector"].value == 2
+    ref, tables = steps["memories"]
+    assert "texts without a vector" not in metadata.of_projection(
+        made, ref, tables, 0.1, reused=False
+    )
+
+
 def test_recall_says_that_some_are_found_by_words_only(tenant, log):
     say(log, "deploy at noon")
     rebuild(tenant, log, Model(gives=0))
@@ -155,13 +171,71 @@ def test_a_model_that_never_answered_can_be_built_with(tenant, log):
     assert known.missing_vectors == 0 and known.projections["vectors"].rows["calibration"] == 1
 
 
-def test_a_model_that_takes_its_time_is_not_asked_for_what_was_just_written(tenant, log):
+def test_a_model_elsewhere_is_not_asked_for_what_was_just_written(tenant, log):
     say(log, "deploy at noon")
     rebuild(tenant, log, Model())
     say(log, "deploy at dawn")
-    answer = ask(tenant, log, model := Model())
-    assert model.asked == ["deploy"]
+    far = Model()
+    far.is_local = False
+    answer = ask(tenant, log, far)
+    assert far.asked == ["deploy"]
     assert {hit.memory.content for hit in answer.hits} == {"deploy at noon", "deploy at dawn"}
+
+
+def cosines(tenant, log, model, query: str) -> list[float]:
+    """Return the cosine of everything in the tail with a query."""
+    with Reader(tenant, log, model).view() as view:
+        vector = model.embed([query])[0]
+        return view.tail.cosines(vector).tolist()
+
+
+def test_a_model_here_embeds_the_first_few_of_what_was_just_written(tenant, log):
+    rebuild(tenant, log, Model())
+    texts = [f"note {number}" for number in range(MOST_EMBEDDED + 3)]
+    say(log, *texts)
+    found = cosines(tenant, log, model := Model(), "note 1")
+    assert model.asked == ["note 1", *texts[:MOST_EMBEDDED]]
+    assert found[1] == pytest.approx(1, abs=1e-5) and found[MOST_EMBEDDED:] == [0, 0, 0]
+
+
+def test_the_same_few_are_embedded_however_the_events_came(tenant, log):
+    rebuild(tenant, log, Model())
+    reader = Reader(tenant, log, model := Model())
+    for number in range(MOST_EMBEDDED + 3):
+        say(log, f"note {number}")
+        with reader.view() as view:
+            gradually = view.tail.cosines(model.embed(["note 1"])[0]).tolist()
+    assert gradually == cosines(tenant, log, Model(), "note 1")
+
+
+def test_what_fails_to_be_embedded_is_embedded_when_the_model_is_back(tenant, log):
+    rebuild(tenant, log, Model())
+    say(log, "note 1", "note 2")
+    reader = Reader(tenant, log, model := Model(gives=1))
+    query = LexicalEmbedder().embed(["note 2"])[0]
+    with reader.view() as view:
+        assert [round(one, 4) > 0 for one in view.tail.cosines(query).tolist()] == [True, False]
+        model.gives = 9
+        assert view.tail.cosines(query)[1] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_memory_that_was_only_pinned_keeps_its_vector(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model())
+    commands.pin(log, "deploy-at-noon", NOW)
+    assert cosines(tenant, log, model := Model(), "deploy at noon")[0] == pytest.approx(1, abs=0.02)
+    assert model.asked == ["deploy at noon"]
+
+
+def test_vectors_are_used_as_soon_as_the_dimension_is_known(tenant, log):
+    say(log, "deploy at noon")
+    rebuild(tenant, log, Model())
+    reader = Reader(tenant, log, model := Model(dimension=0))
+    assert not reader.poll()
+    model.dimension = 256
+    assert reader.poll()
+    with reader.view() as view:
+        assert view.snapshots.vectors is not None and not view.snapshots.notices
 
 
 def test_a_folder_that_is_gone_keeps_its_place_and_its_vectors(tenant, log, tmp_path):

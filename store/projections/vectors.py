@@ -209,6 +209,11 @@ class VectorRows:
         flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
         return cls(flat.reshape(-1, width), view(table, "scale"), calibration)
 
+    def floats(self, row: int) -> npt.NDArray[np.float32]:
+        """Return one row as floats, of about length 1; zeros where it has no vector."""
+        floats: npt.NDArray[np.float32] = self.rows[row] * self.scale[row]
+        return floats
+
     def cosines(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the cosine of a unit query with every row, [rows], to about 0.01."""
         if not len(self.rows):
