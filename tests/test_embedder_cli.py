@@ -101,6 +101,11 @@ def test_a_switch_tells_before_it_asks_and_no_changes_nothing(home: Path, tmp_pa
     assert "nothing was changed" in told.stdout and chosen(home) == "lexical"
 
 
+def test_a_switch_that_nobody_answers_names_the_option(home: Path, tmp_path: Path):
+    told = run("embedder", "switch", f"table:{write(tmp_path / 'tiny')}", stdin="")
+    assert told.exit_code == 2 and "--yes" in told.stderr and chosen(home) == "lexical"
+
+
 def test_a_switch_keeps_the_comments_of_the_users_file(home: Path, tmp_path: Path):
     home.mkdir()
     (home / "config.toml").write_text("# mine\ntop_k = 5  # few\n")

@@ -1,5 +1,6 @@
 """`mnemolog embedder`: which models turn texts into vectors, how well they do, and a change."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     told = _cost(settings, name)
     if not as_json:
         _tell(settings, told)
-    if not yes and not click.confirm("go on?"):
+    if not yes and not _agreed():
         output.say("nothing was changed")
         return
     learned.Acquaintance(settings.home).forget(name)
@@ -183,6 +184,15 @@ def _recommended(settings: Settings) -> tuple[str, str, str]:
     if name == settings.choices.embedder:
         return name, why, "It is in use."
     return name, why, f"Next: mnemolog embedder switch {name}"
+
+
+def _agreed() -> bool:
+    try:
+        return click.confirm("go on?")
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise  # somebody was there, and left
+        raise click.UsageError("nobody is there to answer: give --yes") from None
 
 
 def _cost(settings: Settings, name: str) -> dict[str, Any]:
