@@ -1,23 +1,60 @@
-"""Synthetic memories for the benchmarks: Zipfian words, 30 a text, the same for the same seed."""
+"""
+Synthetic memories for the benchmarks: Zipfian words, a quarter of them a topic's own.
 
-import random
-from collections.abc import Iterator
+The commonest words do what stop words do: they stand in most memories, and no tokenizer knows them.
+Without topics every vector would be as far from all the others as from any, and an index over
+vectors would look worse than it is. The same seed gives the same texts, and the first thousand of a
+hundred thousand are the thousand.
+"""
+
+from collections.abc import Iterator, Sequence
 from itertools import product
 
+import numpy as np
+
 _SYLLABLES = ("ka", "lo", "mi", "ne", "pu", "ra", "sto", "ver", "quin", "ba", "dor", "fel")
-WORDS = ["".join(parts) for parts in product(_SYLLABLES, repeat=4)]
-_WEIGHTS = [1 / (rank + 10) for rank in range(len(WORDS))]
-LENGTH = 30
+WORDS = np.array(["".join(parts) for parts in product(_SYLLABLES, repeat=4)], object)
+LENGTH = 30  # words of a text
+
+_COMMON = 200  # words that say nothing: none is a topic's or a keyword
+_TOPICS = 500
+_TOPIC_WORDS = 50
+_TOPICAL = 0.25  # of a text's words; ten of them then meet 0.7 postings a memory
+_BATCH = 1_000
 
 
 def texts(count: int, seed: int = 7) -> Iterator[str]:
     """Yield `count` texts of LENGTH words."""
-    chosen = random.Random(seed)
-    for _ in range(count):
-        yield " ".join(chosen.choices(WORDS, _WEIGHTS, k=LENGTH))
+    chosen = np.random.default_rng(seed)
+    weights = 1.0 / (np.arange(len(WORDS)) + 2.7)  # the commonest is in six texts of ten
+    reach = np.cumsum(weights / weights.sum())
+    topics = chosen.integers(_COMMON, len(WORDS), (_TOPICS, _TOPIC_WORDS))
+    shape = (_BATCH, LENGTH)
+    for start in range(0, count, _BATCH):
+        common = np.minimum(np.searchsorted(reach, chosen.random(shape)), len(WORDS) - 1)
+        topic = chosen.integers(0, _TOPICS, (_BATCH, 1))
+        own = topics[topic, chosen.integers(0, _TOPIC_WORDS, shape)]
+        places = np.where(chosen.random(shape) < _TOPICAL, own, common)
+        for words in WORDS[places[: count - start]]:
+            yield " ".join(words)
 
 
-def queries(corpus: list[str], count: int, seed: int = 11) -> list[str]:
-    """Return questions of five words that some memory holds, as a person would half remember it."""
-    chosen = random.Random(seed)
-    return [" ".join(chosen.sample(chosen.choice(corpus).split(), 5)) for _ in range(count)]
+def questions(corpus: Sequence[str], count: int, seed: int = 11) -> list[str]:
+    """Return runs of ten words that a memory holds, its commonest words among them."""
+    chosen = np.random.default_rng(seed)
+    asked = []
+    for place in chosen.integers(0, len(corpus), count):
+        start = int(chosen.integers(0, LENGTH - 10))
+        asked.append(" ".join(corpus[place].split()[start : start + 10]))
+    return asked
+
+
+def keywords(corpus: Sequence[str], count: int, seed: int = 13) -> list[str]:
+    """Return four words that a memory holds, none of them common."""
+    chosen = np.random.default_rng(seed)
+    common = frozenset(WORDS[:_COMMON])
+    asked = []
+    for place in chosen.integers(0, len(corpus), count):
+        rare = [word for word in dict.fromkeys(corpus[place].split()) if word not in common]
+        asked.append(" ".join(chosen.permutation(rare)[:4]))
+    return asked

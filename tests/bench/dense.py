@@ -1,0 +1,118 @@
+"""Vectors: our int8 scan beside LanceDB's flat scan and its indexes, over the same vectors."""
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from corpus import questions, texts
+from figure import OURS, Figure, Note, cpu_s, interleaved
+
+from serve.ranking.topk import best
+from store.embedders.calibration import Calibration
+from store.embedders.lexical import LexicalEmbedder
+from store.projections.vectors import VectorRows, quantize
+
+NEAREST = "vectors, the nearest ten"
+INDEX = "vectors, index all"
+TOP = 10
+QUERIES = 100
+BUDGET_S = 15.0
+LARGEST_INDEX = 100_000  # vectors: above, LanceDB's indexes take many minutes to build
+LEAST_INDEX = 256  # what product quantization needs to be trained
+
+Matrix = npt.NDArray[np.float32]
+Vector = npt.NDArray[np.float32]
+Search = Callable[[Vector], npt.NDArray[np.int64]]
+
+# by who: what its index is made with; None: no index. Its own choice of sub-vectors, a quarter as
+# many, finds half of the nearest ten.
+RIVALS: dict[str, dict[str, Any] | None] = {
+    "LanceDB flat": None,
+    "LanceDB IVF_PQ": {"index_type": "IVF_PQ", "num_sub_vectors": LexicalEmbedder.dimension // 4},
+    "LanceDB HNSW_SQ": {"index_type": "IVF_HNSW_SQ"},
+}
+
+
+def ours(vectors: Matrix) -> Search:
+    """Return the search the server does: every int8 row, no index."""
+    index = VectorRows(*quantize(vectors), Calibration())
+    everything = np.ones(len(vectors), np.bool_)
+    return lambda asked: best(index.cosines(asked), everything, TOP, above=-2.0)
+
+
+def lance(vectors: Matrix, folder: Path, index: dict[str, Any] | None) -> Search:
+    """Return LanceDB's search; ten candidates a hit are weighed by their floats, by an index."""
+    import lancedb
+    import pyarrow as pa
+
+    width = vectors.shape[1]
+    rows = pa.table(
+        {
+            "id": np.arange(len(vectors)),
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width),
+        }
+    )
+    table = lancedb.connect(folder).create_table("memories", rows)
+    if index is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few rows make its k-means complain
+            table.create_index(metric="cosine", vector_column_name="vector", **index)
+
+    def search(asked: Vector) -> npt.NDArray[np.int64]:
+        query = table.search(asked).distance_type("cosine").select(["id", "_distance"]).limit(TOP)
+        if index is not None:
+            query = query.nprobes(20).ef(200).refine_factor(10)
+        return np.asarray(query.to_arrow()["id"].to_numpy(), np.int64)
+
+    return search
+
+
+def figures(size: int) -> Iterator[Figure | Note]:
+    """Time the TOP nearest of a query's vector, its recall against exact floats, and the index."""
+    corpus = list(texts(size))
+    embedder = LexicalEmbedder()
+    vectors = embedder.embed(corpus)
+    asked = list(embedder.embed(questions(corpus, QUERIES)))
+    del corpus
+    yield Note(f"vectors: the lexical embedder's, {embedder.dimension} wide, of the same memories")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        seconds, search = cpu_s(lambda: ours(vectors))
+        searches = {OURS: search}
+        yield Figure(size, INDEX, OURS, seconds, "s")
+        for who, index in RIVALS.items():
+            if (reason := _missing(size, index)) is not None:
+                yield Note(f"{who}, {size:,}: left out, {reason}")
+                continue
+            place = Path(folder) / str(len(searches))
+            seconds, searches[who] = cpu_s(
+                lambda place=place, index=index: lance(vectors, place, index)  # type: ignore[misc]
+            )
+            yield Figure(size, INDEX, who, seconds, "s")
+        found = {who: recall(vectors, asked, search) for who, search in searches.items()}
+        for who, ms in interleaved(searches, asked, BUDGET_S).items():
+            yield Figure(size, NEAREST, who, ms, "ms", found[who])
+
+
+def recall(vectors: Matrix, asked: Sequence[Vector], search: Search) -> float:
+    """Return the mean share of the exact TOP that a search finds; what ties with them counts."""
+    shares = []
+    for one in asked:
+        exact = vectors @ one
+        least = np.sort(exact)[-min(TOP, len(exact))]
+        shares.append(np.mean(exact[search(one)] >= least - 1e-6))
+    return float(np.mean(shares))
+
+
+def _missing(size: int, index: dict[str, Any] | None) -> str | None:
+    try:
+        import_module("lancedb")  # and what it costs is not the index's
+    except ImportError:
+        return "`pip install lancedb`"
+    if index is not None and not LEAST_INDEX <= size <= LARGEST_INDEX:
+        return f"an index is built from {LEAST_INDEX} to {LARGEST_INDEX:,} vectors"
+    return None

@@ -1,0 +1,149 @@
+"""The goals: what was promised at which size, and whether this run kept it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import dense
+import lexical
+import service
+from figure import OURS, Figure
+from table import shown, times
+
+Figures = Mapping[tuple[str, str, int], Figure]  # by what, whose, size
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound at a size. `found` gives the measured value and how to show it; None: not measured."""
+
+    text: str
+    size: int
+    found: Callable[[Figures, int], tuple[float, str] | None]
+    bound: float
+    is_least: bool = False  # else it is the most
+
+
+def ratio(what: str, who: str) -> Callable[[Figures, int], tuple[float, str] | None]:
+    """How many times ours a rival needs."""
+
+    def found(figures: Figures, size: int) -> tuple[float, str] | None:
+        ours, theirs = figures.get((what, OURS, size)), figures.get((what, who, size))
+        if ours is None or theirs is None:
+            return None
+        value = theirs.value / ours.value
+        return value, times(value)
+
+    return found
+
+
+def value(what: str) -> Callable[[Figures, int], tuple[float, str] | None]:
+    def found(figures: Figures, size: int) -> tuple[float, str] | None:
+        one = figures.get((what, OURS, size))
+        return None if one is None else (one.value, shown(one.value, one.unit))
+
+    return found
+
+
+def growth(what: str, since: int) -> Callable[[Figures, int], tuple[float, str] | None]:
+    """How many times what it was at a smaller size."""
+
+    def found(figures: Figures, size: int) -> tuple[float, str] | None:
+        before, now = figures.get((what, OURS, since)), figures.get((what, OURS, size))
+        if before is None or now is None:
+            return None
+        return now.value / before.value, times(now.value / before.value)
+
+    return found
+
+
+def lead(figures: Figures, size: int) -> tuple[float, str] | None:
+    """How many times ours the fastest index needs; 0 where one is as fast and finds more."""
+    ours = figures.get((dense.NEAREST, OURS, size))
+    indexes = [
+        one
+        for who, index in dense.RIVALS.items()
+        if index and (one := figures.get((dense.NEAREST, who, size)))
+    ]
+    if ours is None or not indexes:
+        return None
+    best = min(indexes, key=lambda one: one.value)
+    recalls = f"recall {ours.recall:.3f} against {best.recall:.3f}"
+    ahead = best.value / ours.value
+    more = any((one.recall or 0) > (ours.recall or 0) + 0.001 for one in indexes)
+    return (
+        ahead if ahead > 1 or not more else 0.0
+    ), f"{times(ahead)} the fastest ({best.who}), {recalls}"
+
+
+_REFERENCE, _FTS5, _LANCE = "rank_bm25 get_scores", "SQLite FTS5, OR", "LanceDB full text"
+_LEXICAL_CPU, _AUTO_CPU = f"{service.LEXICAL}, CPU", f"{service.AUTO}, CPU"
+
+GOALS = (
+    *(
+        Goal(
+            "BM25 against rank_bm25, same scores",
+            size,
+            ratio(lexical.QUESTION, _REFERENCE),
+            n,
+            True,
+        )
+        for size, n in ((10_000, 300), (100_000, 1_000), (1_000_000, 1_000))
+    ),
+    *(
+        Goal("BM25 against FTS5, OR, common words", size, ratio(lexical.QUESTION, _FTS5), n, True)
+        for size, n in ((10_000, 25), (100_000, 100), (1_000_000, 250))
+    ),
+    *(
+        Goal("BM25 against LanceDB full text", size, ratio(lexical.QUESTION, _LANCE), n, True)
+        for size, n in ((10_000, 10), (100_000, 10), (1_000_000, 3))
+    ),
+    *(
+        Goal(
+            "vectors against LanceDB's flat scan",
+            size,
+            ratio(dense.NEAREST, "LanceDB flat"),
+            20,
+            True,
+        )
+        for size in (10_000, 100_000, 1_000_000)
+    ),
+    *(
+        Goal("vectors against LanceDB's best index", size, lead, 1, True)
+        for size in (10_000, 100_000)
+    ),
+    Goal("recall over HTTP, lexical, server's CPU ms", 100_000, value(_LEXICAL_CPU), 2),
+    Goal("recall over HTTP, auto, server's CPU ms", 100_000, value(_AUTO_CPU), 5),
+    Goal("server's anonymous memory, MiB", 100_000, value("server's anonymous memory, now"), 80),
+    Goal("recall over HTTP, lexical, p50 ms", 1_000_000, value(f"{service.LEXICAL}, p50"), 5),
+    Goal("recall over HTTP, auto, p50 ms", 1_000_000, value(f"{service.AUTO}, p50"), 12),
+    Goal("full build, s", 1_000_000, value(f"{service.BUILD}, wall"), 150),
+    Goal("full build, peak MiB", 1_000_000, value(f"{service.BUILD}, peak memory"), 2_000),
+    Goal("build of 1,000 new memories, s", 1_000_000, value(f"{service.REFRESH}, wall"), 3),
+    Goal("server ready, s", 1_000_000, value(f"{service.READY}, wall"), 0.5),
+    Goal("server's anonymous memory, MiB", 1_000_000, value("server's anonymous memory, now"), 250),
+    *(
+        Goal(f"{what}: ten times the memories, times the CPU", size, growth(what, size // 10), 4)
+        for what in (_LEXICAL_CPU, _AUTO_CPU)
+        for size in (100_000, 1_000_000)
+    ),
+)
+
+
+def markdown(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> str:
+    """Return a table of the goals at the sizes measured; the others are named in a line below."""
+    known = {(one.what, one.who, one.size): one for one in figures}
+    lines = ["| goal | memories | bound | measured | |", "|---|---|---|---|---|"]
+    unknown = []
+    for goal in goals:
+        found = goal.found(known, goal.size)
+        bound = f"{'at least' if goal.is_least else 'at most'} {goal.bound:,g}"
+        if found is None:
+            unknown.append(f"{goal.text} at {goal.size:,}")
+            continue
+        measured, text = found
+        kept = measured >= goal.bound if goal.is_least else measured <= goal.bound
+        mark = "met" if kept else "**missed**"
+        lines.append(f"| {goal.text} | {goal.size:,} | {bound} | {text} | {mark} |")
+    if unknown:
+        lines += ["", f"Not measured in this run: {'; '.join(unknown)}."]
+    return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""Growth: how time grows with the number of memories, as a fitted exponent and a log-log plot."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import dense
+import lexical
+import numpy as np
+import service
+from figure import OURS, Figure
+
+TIMES = ("ms", "s")
+PANELS = {
+    "BM25, ten words (CPU ms)": (lexical.QUESTION,),
+    "BM25, four keywords (CPU ms)": (lexical.KEYWORDS,),
+    "the nearest ten vectors (CPU ms)": (dense.NEAREST,),
+    "over HTTP (server's CPU ms)": tuple(
+        f"{what}, CPU" for what in (service.LEXICAL, service.AUTO, service.FRESH, service.WRITE)
+    ),
+    "builds (CPU s)": (f"{service.BUILD}, CPU", f"{service.REFRESH}, CPU"),
+}
+
+
+def exponent(series: Sequence[Figure]) -> float | None:
+    """Return b of the fit value = a size^b over all sizes; None for one size, or what is no time.
+
+    1 is linear. What a thing costs even for nothing flattens it at the small sizes.
+    """
+    if len(series) < 2 or any(one.unit not in TIMES or one.value <= 0 for one in series):
+        return None
+    sizes, values = ([getattr(one, name) for one in series] for name in ("size", "value"))
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def series(figures: Iterable[Figure]) -> dict[tuple[str, str], list[Figure]]:
+    """Return the figures by what and who, as first met, each by size."""
+    found: dict[tuple[str, str], list[Figure]] = {}
+    for one in figures:
+        found.setdefault((one.what, one.who), []).append(one)
+    return {key: sorted(those, key=lambda one: one.size) for key, those in found.items()}
+
+
+def draw(figures: Sequence[Figure], target: Path) -> None:
+    """Draw every panel that has figures; each line carries its exponent."""
+    from matplotlib.figure import Figure as Sheet  # without pyplot, which looks for a screen
+
+    drawn = {
+        title: {key: those for key, those in series(figures).items() if key[0] in whats}
+        for title, whats in PANELS.items()
+    }
+    drawn = {title: lines for title, lines in drawn.items() if lines}
+    if not drawn:
+        return
+    sheet = Sheet(figsize=(5 * len(drawn), 4.5), layout="constrained")
+    panels = sheet.subplots(1, len(drawn), squeeze=False)[0]
+    for panel, (title, lines) in zip(panels, drawn.items(), strict=True):
+        for (what, who), those in lines.items():
+            name = what.removesuffix(", CPU") if len(PANELS[title]) > 1 else who
+            grows = exponent(those)
+            label = name if grows is None else f"{name}: size^{grows:.2f}"
+            sizes, values = [one.size for one in those], [one.value for one in those]
+            panel.plot(sizes, values, "o-", label=label, linewidth=2.5 if who == OURS else 1.2)
+        panel.set(xscale="log", yscale="log", title=title, xlabel="memories")
+        panel.grid(alpha=0.3, which="both")
+        panel.legend(fontsize=8)
+    sheet.savefig(target, dpi=110)

@@ -1,0 +1,127 @@
+"""BM25: our index beside rank_bm25, bm25s, SQLite's FTS5 and LanceDB, over the same terms."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from corpus import keywords, questions, texts
+from figure import OURS, Figure, Note, cpu_s, interleaved
+
+from serve.ranking.topk import best
+from store import text
+from store.projections import postings
+from store.projections.postings import PostingsIndex
+
+QUESTION = "BM25, ten words with common ones"
+KEYWORDS = "BM25, four keywords"
+INDEX = "BM25, index all"
+TOP = 10
+QUERIES = 200
+BUDGET_S = 15.0  # of each rival and kind of query: rank_bm25 takes seconds for one at a million
+CHECKED = 3  # queries whose scores are held against rank_bm25's
+
+Terms = Sequence[str]
+Search = Callable[[Terms], object]  # returns the TOP best, or, rank_bm25, the scores of all
+
+
+def ours(documents: Sequence[Terms], folder: Path) -> Search:
+    index = PostingsIndex.open(postings.index(documents))
+    everything = np.ones(len(documents), np.bool_)
+    return lambda terms: best(index.scores(terms), everything, TOP)
+
+
+def rank_bm25(documents: Sequence[Terms], folder: Path) -> Search:
+    from rank_bm25 import BM25Okapi
+
+    index = BM25Okapi(documents, k1=postings.K1, b=postings.B, epsilon=postings.EPSILON)
+    return lambda terms: index.get_scores(terms)
+
+
+def bm25s(documents: Sequence[Terms], folder: Path) -> Search:
+    import bm25s
+
+    index = bm25s.BM25(k1=postings.K1, b=postings.B)
+    index.index(documents, show_progress=False)
+    return lambda terms: index.retrieve([terms], k=TOP, show_progress=False)
+
+
+def fts5(documents: Sequence[Terms], folder: Path) -> Search:
+    import apsw
+
+    connection = apsw.Connection(str(folder / "fts.sqlite"))
+    connection.execute("CREATE VIRTUAL TABLE memories USING fts5(text)")
+    with connection:
+        rows = ((number, " ".join(terms)) for number, terms in enumerate(documents))
+        connection.executemany("INSERT INTO memories (rowid, text) VALUES (?, ?)", rows)
+    connection.execute("INSERT INTO memories (memories) VALUES ('optimize')")
+
+    def search(terms: Terms) -> object:
+        any_of = " OR ".join(f'"{term}"' for term in terms)
+        asked = "SELECT rowid FROM memories WHERE memories MATCH ? ORDER BY rank LIMIT ?"
+        return connection.execute(asked, (any_of, TOP)).fetchall()
+
+    return search
+
+
+def lance(documents: Sequence[Terms], folder: Path) -> Search:
+    import lancedb
+    import pyarrow as pa
+
+    joined = [" ".join(terms) for terms in documents]
+    rows = pa.table({"id": np.arange(len(joined)), "text": joined})
+    table = lancedb.connect(folder).create_table("memories", rows)
+    table.create_fts_index("text", base_tokenizer="whitespace", stem=False, remove_stop_words=False)
+
+    def search(terms: Terms) -> object:
+        query = table.search(" ".join(terms), query_type="fts").limit(TOP)
+        return query.select(["id", "_score"]).to_arrow()
+
+    return search
+
+
+# by who: the module it needs, what makes its search
+RIVALS = {
+    "rank_bm25 get_scores": ("rank_bm25", rank_bm25),
+    "bm25s": ("bm25s", bm25s),
+    "SQLite FTS5, OR": ("apsw", fts5),
+    "LanceDB full text": ("lancedb", lance),
+}
+
+
+def figures(size: int) -> Iterator[Figure | Note]:
+    """Time the best TOP of two kinds of query, and making the index."""
+    corpus = list(texts(size))
+    documents = [text.terms(one) for one in corpus]
+    searches: dict[str, Search] = {}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for who, (module, make) in {OURS: ("numpy", ours), **RIVALS}.items():
+            try:
+                import_module(module)  # and what it costs is not the index's
+            except ImportError:
+                yield Note(f"{who} is left out: `pip install {module}`")
+                continue
+            seconds, searches[who] = cpu_s(
+                lambda make=make: make(documents, Path(folder))  # type: ignore[misc]
+            )
+            yield Figure(size, INDEX, who, seconds, "s")
+        for what, asked in ((QUESTION, questions), (KEYWORDS, keywords)):
+            terms = [text.terms(one) for one in asked(corpus, QUERIES)]
+            if "rank_bm25 get_scores" in searches:
+                yield checked(size, what, searches, terms[:CHECKED])
+            for who, ms in interleaved(searches, terms, BUDGET_S).items():
+                yield Figure(size, what, who, ms, "ms")
+
+
+def checked(size: int, what: str, searches: dict[str, Search], asked: Sequence[Terms]) -> Note:
+    """Say that our best are rank_bm25's best, up to the order of equals; end where they are not."""
+    gap = 0.0
+    for terms in asked:
+        scores = np.asarray(searches["rank_bm25 get_scores"](terms))
+        found = np.asarray(searches[OURS](terms))
+        gap = max(gap, float(np.abs(np.sort(scores)[::-1][: len(found)] - scores[found]).max()))
+    if gap > 1e-3:
+        sys.exit(f"{what} among {size:,}: our best score {gap} less than rank_bm25's")
+    return Note(f"{what}, {size:,}: the best {TOP} are rank_bm25's, to {gap:.0e} of its score")

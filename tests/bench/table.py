@@ -1,0 +1,42 @@
+"""The table: a row for what was measured and of whom, a column for each size, ratios beside."""
+
+from collections.abc import Sequence
+
+from figure import OURS, Figure
+from growth import exponent, series
+
+
+def markdown(figures: Sequence[Figure]) -> str:
+    """Return the table; "12x" is how many times as much as ours, "size^1" how it grows."""
+    sizes = sorted({one.size for one in figures})
+    ours = {(one.what, one.size): one.value for one in figures if one.who == OURS}
+    heads = ["what", "whose", *(f"{size:,}" for size in sizes), "grows as"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for (what, who), those in series(figures).items():
+        by_size = {one.size: one for one in those}
+        cells = [_cell(by_size.get(size), ours.get((what, size))) for size in sizes]
+        grows = exponent(those)
+        last = "" if grows is None else f"size^{grows:.2f}"
+        lines.append(f"| {what} | {who} | {' | '.join(cells)} | {last} |")
+    return "\n".join(lines)
+
+
+def _cell(one: Figure | None, ours: float | None) -> str:
+    if one is None:
+        return ""
+    parts = [shown(one.value, one.unit)]
+    if one.who != OURS and ours:
+        parts.append(f"**{times(one.value / ours)}**")
+    if one.recall is not None:
+        parts.append(f"recall {one.recall:.3f}")
+    return ", ".join(parts)
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a value with three digits that count."""
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{digits}f} {unit}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.1f}x" if ratio >= 1 else f"{ratio:.2f}x"
