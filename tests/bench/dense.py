@@ -3,6 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -89,9 +90,7 @@ def figures(size: int) -> Iterator[Figure | Note]:
                 yield Note(f"{who}, {size:,}: left out, {reason}")
                 continue
             place = Path(folder) / str(len(searches))
-            seconds, searches[who] = cpu_s(
-                lambda place=place, index=index: lance(vectors, place, index)  # type: ignore[misc]
-            )
+            seconds, searches[who] = cpu_s(partial(lance, vectors, place, index))
             yield Figure(size, INDEX, who, seconds, "s")
         found = {who: recall(vectors, asked, search) for who, search in searches.items()}
         for who, ms in interleaved(searches, asked, BUDGET_S).items():

@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 OURS = "mnemolog"
@@ -54,7 +55,7 @@ def interleaved(
         for name, run in runs.items():
             if sum(spent[name]) > budget_s:
                 continue
-            seconds, _ = cpu_s(lambda run=run: run(one))
+            seconds, _ = cpu_s(partial(run, one))
             if number:
                 spent[name].append(seconds)
     return {name: statistics.median(times) * 1e3 for name, times in spent.items()}

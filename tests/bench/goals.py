@@ -14,7 +14,7 @@ Figures = Mapping[tuple[str, str, int], Figure]  # by what, whose, size
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound at a size. `found` gives the measured value and how to show it; None: not measured."""
+    """A bound at a size. `found` gives what was measured and how to show it."""
 
     text: str
     size: int
@@ -132,18 +132,22 @@ GOALS = (
 def markdown(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> str:
     """Return a table of the goals at the sizes measured; the others are named in a line below."""
     known = {(one.what, one.who, one.size): one for one in figures}
-    lines = ["| goal | memories | bound | measured | |", "|---|---|---|---|---|"]
-    unknown = []
+    heads = ["| goal | memories | bound | measured | |", "|---|---|---|---|---|"]
+    lines: list[str] = []
+    unknown: dict[str, list[str]] = {}
     for goal in goals:
         found = goal.found(known, goal.size)
         bound = f"{'at least' if goal.is_least else 'at most'} {goal.bound:,g}"
         if found is None:
-            unknown.append(f"{goal.text} at {goal.size:,}")
+            unknown.setdefault(goal.text, []).append(f"{goal.size:,}")
             continue
         measured, text = found
         kept = measured >= goal.bound if goal.is_least else measured <= goal.bound
         mark = "met" if kept else "**missed**"
         lines.append(f"| {goal.text} | {goal.size:,} | {bound} | {text} | {mark} |")
+    if lines:
+        lines = heads + lines
     if unknown:
-        lines += ["", f"Not measured in this run: {'; '.join(unknown)}."]
+        named = "; ".join(f"{text} at {', '.join(sizes)}" for text, sizes in unknown.items())
+        lines += ["", f"Goals at sizes this run did not measure: {named}."]
     return "\n".join(lines)

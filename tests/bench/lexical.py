@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -103,9 +104,7 @@ def figures(size: int) -> Iterator[Figure | Note]:
             except ImportError:
                 yield Note(f"{who} is left out: `pip install {module}`")
                 continue
-            seconds, searches[who] = cpu_s(
-                lambda make=make: make(documents, Path(folder))  # type: ignore[misc]
-            )
+            seconds, searches[who] = cpu_s(partial(make, documents, Path(folder)))
             yield Figure(size, INDEX, who, seconds, "s")
         for what, asked in ((QUESTION, questions), (KEYWORDS, keywords)):
             terms = [text.terms(one) for one in asked(corpus, QUERIES)]

@@ -1,4 +1,4 @@
-"""mnemolog as a process: a command run to its end, or the server, and what either used."""
+"""Other processes: a command run to its end, or a server, and what either used."""
 
 import http.client
 import json
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -44,29 +45,47 @@ def run(home: Path, *words: str) -> Used:
 
 
 class Server:
-    """`mnemolog serve` of a home, over one kept connection."""
+    """A process that answers over HTTP, over one kept connection.
 
-    def __init__(self, home: Path) -> None:
+    It says where it listens in what it prints, and its token lies in a file by then.
+    """
+
+    def __init__(
+        self, command: Sequence[str], home: Path, env: Mapping[str, str], token: Path
+    ) -> None:
         began = time.perf_counter()
-        self._log = open(home / "server.log", "w+")
-        self._process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0"],
-            env=_env(home),
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        found = re.search(r"http://[^:]+:(\d+)", self._process.stdout.readline())
+        self._said = home / "server.txt"
+        with open(self._said, "w") as said:
+            self._process = subprocess.Popen(command, env=env, stdout=said, stderr=said)
+        try:
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._port())
+            self._connected()
+        except BaseException:
+            self._end()
+            raise
         self.ready_s = time.perf_counter() - began
-        if found is None:
-            self._process.wait()
-            sys.exit(f"the server did not start: {(home / 'server.log').read_text()[-2_000:]}")
-        self._connection = http.client.HTTPConnection("127.0.0.1", int(found[1]))
         self._headers = {
             "Content-Type": "application/json",
-            "Authorization": f"Bearer {(home / 'token').read_text()}",
+            "Authorization": f"Bearer {token.read_text().strip()}",
         }
+
+    def _port(self) -> int:
+        while True:
+            ended = self._process.poll() is not None
+            said = self._said.read_text(errors="replace")
+            if found := re.search(r"http://127\.0\.0\.1:(\d+)", said):
+                return int(found[1])
+            if ended:
+                sys.exit(f"the server did not start: {said[-2_000:]}")
+            time.sleep(0.002)
+
+    def _connected(self) -> None:
+        for _ in range(1_000):
+            try:
+                return self._connection.connect()
+            except ConnectionRefusedError:  # it said so a little early
+                time.sleep(0.01)
+        sys.exit("the server does not listen where it says it does")
 
     def __enter__(self) -> "Server":
         return self
@@ -78,9 +97,11 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self._connection.close()
+        self._end()
+
+    def _end(self) -> None:
         self._process.terminate()
-        self._process.communicate()
-        self._log.close()
+        self._process.wait()
 
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
         self._connection.request("POST", path, json.dumps(asked), self._headers)
@@ -107,6 +128,11 @@ class Server:
             return None
         found = re.search(r"RssAnon:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else None
+
+
+def serve(home: Path) -> Server:
+    """Start `mnemolog serve` for a home, on a free port."""
+    return Server([*COMMAND, "serve", "--port", "0"], home, _env(home), home / "token")
 
 
 def _env(home: Path) -> dict[str, str]:

@@ -12,8 +12,9 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,9 +23,12 @@ import dense
 import goals
 import growth
 import lexical
+import pmb
 import service
 import table
 from figure import Figure, Note
+
+Part = Callable[[int], Iterator[Figure | Note]]
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {"lexical": lexical.figures, "dense": dense.figures, "service": service.figures}
@@ -36,11 +40,12 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000", help="memories, comma-separated")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may repeat")
     parser.add_argument("--out", type=Path, default=ROOT / "bench-results", help="folder")
+    parser.add_argument("--pmb", type=Path, help="virtual environment that holds pmb-ai")
     asked = parser.parse_args()
     sizes = [int(size) for size in asked.sizes.split(",")]
     # one thread for a product of matrices, as the server has; no chatter of a rival's
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "LANCE_LOG": "error"}
-    done = [one for part in asked.only or PARTS for size in sizes for one in alone(part, size)]
+    done = [one for name, part in parts(asked) for size in sizes for one in alone(name, part, size)]
     figures = [one for one in done if isinstance(one, Figure)]
     notes = list(dict.fromkeys(one.text for one in done if isinstance(one, Note)))
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -52,15 +57,24 @@ def main() -> None:
     print(report)
 
 
-def alone(part: str, size: int) -> list[Figure | Note]:
+def parts(asked: argparse.Namespace) -> Iterator[tuple[str, Part]]:
+    """Yield what was asked for; PMB goes with the service it is compared with."""
+    for name in asked.only or PARTS:
+        yield name, PARTS[name]
+        if name == "service":
+            found = asked.pmb or ROOT / ".venv-pmb"
+            yield "pmb", partial(pmb.figures, environment=found)
+
+
+def alone(name: str, part: Part, size: int) -> list[Figure | Note]:
     """Measure a part at a size in a fresh process."""
-    print(f"... {part}, {size:,} memories", file=sys.stderr)
+    print(f"... {name}, {size:,} memories", file=sys.stderr)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measured, part, size).result()
 
 
-def measured(part: str, size: int) -> list[Figure | Note]:
-    return list(PARTS[part](size))
+def measured(part: Part, size: int) -> list[Figure | Note]:
+    return list(part(size))
 
 
 def machine() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from corpus import questions, texts
 from figure import OURS, Figure, Note
-from process import Server, run
+from process import Server, run, serve
 
 from store import tenant as tenants
 from store.commands import Draft, import_drafts
@@ -40,7 +40,7 @@ def figures(size: int) -> Iterator[Figure | Note]:
         yield from _built(size, REFRESH, home)
         cold = [run(home, "recall", "--json", one).cpu_s for one in asked[:COLD_RUNS]]
         yield _figure(size, COLD, statistics.median(cold) * 1e3, "CPU", "ms")
-        with Server(home) as server:
+        with serve(home) as server:
             yield _figure(size, READY, server.ready_s, "wall")
             yield from _recalled(size, LEXICAL, server, asked, "lexical")
             yield from _recalled(size, AUTO, server, asked, "auto")

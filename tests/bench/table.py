@@ -12,7 +12,9 @@ def markdown(figures: Sequence[Figure]) -> str:
     ours = {(one.what, one.size): one.value for one in figures if one.who == OURS}
     heads = ["what", "whose", *(f"{size:,}" for size in sizes), "grows as"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for (what, who), those in series(figures).items():
+    found = series(figures)
+    order = list(dict.fromkeys(what for what, _ in found))
+    for (what, who), those in sorted(found.items(), key=lambda one: order.index(one[0][0])):
         by_size = {one.size: one for one in those}
         cells = [_cell(by_size.get(size), ours.get((what, size))) for size in sizes]
         grows = exponent(those)
