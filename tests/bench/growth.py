@@ -51,11 +51,13 @@ def draw(figures: Sequence[Figure], target: Path) -> None:
     drawn = {title: lines for title, lines in drawn.items() if lines}
     if not drawn:
         return
-    sheet = Sheet(figsize=(5 * len(drawn), 4.5), layout="constrained")
-    panels = sheet.subplots(1, len(drawn), squeeze=False)[0]
-    for panel, (title, lines) in zip(panels, drawn.items(), strict=True):
+    wide = min(len(drawn), 3)
+    high = -(-len(drawn) // wide)
+    sheet = Sheet(figsize=(5 * wide, 4.5 * high), layout="constrained")
+    for place, (title, lines) in enumerate(drawn.items(), 1):
+        panel = sheet.add_subplot(high, wide, place)
         for (what, who), those in lines.items():
-            name = what.removesuffix(", CPU") if len(PANELS[title]) > 1 else who
+            name = what.removesuffix(", CPU") if who == OURS and len(PANELS[title]) > 1 else who
             grows = exponent(those)
             label = name if grows is None else f"{name}: size^{grows:.2f}"
             sizes, values = [one.size for one in those], [one.value for one in those]

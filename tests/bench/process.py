@@ -137,4 +137,5 @@ def serve(home: Path) -> Server:
 
 def _env(home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")}
-    return kept | {"MNEMOLOG_HOME": str(home)}
+    # an idle server would build while something else is timed
+    return kept | {"MNEMOLOG_HOME": str(home), "MNEMOLOG_BUILD_AFTER": "0"}

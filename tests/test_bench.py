@@ -1,0 +1,104 @@
+"""`make bench` runs end to end at a small size, and its tables follow from what was measured."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "tests" / "bench"
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import the benchmark's files by their names, as its script does."""
+    monkeypatch.syspath_prepend(BENCH)
+
+
+def test_the_bench_writes_a_table_and_a_plot(tmp_path: Path) -> None:
+    words = ["--sizes", "300", "--only", "lexical", "--only", "dense", "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "run.py"), *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    report = (tmp_path / "bench.md").read_text()
+    for rival in ("rank_bm25", "SQLite FTS5", "LanceDB full text", "LanceDB flat", "LanceDB HNSW"):
+        assert f"| {rival}" in report
+    assert "the best 10 are rank_bm25's" in report
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_rival_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import lexical
+    from figure import Note
+
+    monkeypatch.setattr(lexical, "RIVALS", {"no such rival": ("no_such_module", lexical.bm25s)})
+    notes = [one.text for one in lexical.figures(50) if isinstance(one, Note)]
+    assert notes == ["no such rival is left out: `pip install no_such_module`"]
+
+
+def test_the_exponent_is_that_of_the_curve() -> None:
+    import growth
+    from figure import OURS, Figure
+
+    sizes = (100, 1_000, 10_000)
+    assert growth.exponent([Figure(n, "x", OURS, 3e-4 * n**1.5, "ms") for n in sizes]) == (
+        pytest.approx(1.5)
+    )
+    assert growth.exponent([Figure(100, "x", OURS, 1.0, "ms")]) is None
+
+
+def test_a_rival_is_shown_as_a_multiple_of_ours() -> None:
+    import table
+    from figure import OURS, Figure
+
+    shown = table.markdown(
+        [Figure(10, "x", OURS, 2.0, "ms"), Figure(10, "x", "other", 50.0, "ms", recall=0.5)]
+    )
+    assert "| x | other | 50.0 ms, **25x**, recall 0.500 |" in shown
+
+
+def test_a_goal_is_met_missed_or_not_measured() -> None:
+    import goals
+    from figure import OURS, Figure
+
+    figures = [Figure(10, "x", OURS, 2.0, "ms"), Figure(10, "x", "other", 50.0, "ms")]
+    asked = [
+        goals.Goal("fast", 10, goals.ratio("x", "other"), 20, is_least=True),
+        goals.Goal("faster", 10, goals.ratio("x", "other"), 30, is_least=True),
+        goals.Goal("cheap", 20, goals.value("x"), 1),
+    ]
+    shown = goals.markdown(figures, asked)
+    assert "| fast | 10 | at least 20 | 25x | met |" in shown
+    assert "| faster | 10 | at least 30 | 25x | **missed** |" in shown
+    assert "did not measure: cheap at 20" in shown
+
+
+def test_the_same_seed_gives_the_same_memories() -> None:
+    from corpus import questions, texts
+
+    few = list(texts(20))
+    assert few == list(texts(2_500))[:20]
+    assert few != list(texts(20, seed=8))
+    held = [set(one.split()) for one in few]
+    assert all(any(set(asked.split()) <= one for one in held) for asked in questions(few, 5))
+
+
+def test_recall_at_ten_counts_what_ties() -> None:
+    import dense
+
+    vectors = np.eye(20, dtype=np.float32)
+    asked = vectors[3]
+    assert dense.recall(vectors, [asked], lambda _: np.arange(10)) == 1.0
+    assert dense.recall(vectors[:10], [asked], lambda _: np.arange(5)) == 1.0
+    near = np.linspace(1, 0, 20, dtype=np.float32)[:, None]
+    one = np.ones(1, np.float32)
+    assert dense.recall(near, [one], lambda _: np.arange(5, 15)) == 0.5
