@@ -138,7 +138,8 @@ def _channels(
     if question.wants("lexical") and (analysis.topic or analysis.names):
         scores["lexical"] = lexical
     if question.wants("vector") and analysis.vector is not None:
-        scores["vector"] = _nearness(view, analysis.vector)
+        near = _nearness(view, analysis.vector)
+        scores["vector"] = layers.lifted(view, question, analysis.vector, near)
     if question.wants("entity") and analysis.mentions:
         scores["entity"] = _mentioning(view, analysis)
     return scores

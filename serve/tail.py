@@ -62,6 +62,7 @@ class Tail:
         self.people: set[str] = set()
         self.traits: list[Traits] = []  # by slot
         self._vectors = np.zeros((0, embedder.dimension), np.float32)
+        self._fields: list[tuple[list[int], Scores]] = []  # slots and their fields' vectors
         self._numbers: dict[str, int] = {}  # by memory, in the order of their first change
         self._waiting: list[int] = []  # slots to embed when a vector is asked about
 
@@ -149,6 +150,16 @@ class Tail:
         cosines: Scores = self._vectors[: len(self)] @ query
         return cosines
 
+    def field_cosines(self, query: npt.NDArray[np.float32]) -> Scores:
+        """Return the best cosine of a unit query with the fields of every slot, [slots].
+
+        -1 where no field was embedded: only a cheap model embeds them before the next build.
+        """
+        best = np.full(len(self), -1.0, np.float32)
+        for slots, vectors in self._fields:
+            np.maximum.at(best, slots, vectors @ query)
+        return best
+
     def mentioning(self, asked: Sequence[Mention]) -> Scores:
         """Return the weight of the asked entities that every slot names, [slots].
 
@@ -200,6 +211,10 @@ class Tail:
             with suppress(EmbedderError):
                 texts = [memory.text for memory in memories]
                 self._vectors[start:end] = self._embedder.embed(texts)
+                slots = [slot for slot, one in enumerate(memories, start) for _ in one.fields]
+                if slots:
+                    fields = [text for one in memories for text in one.fields]
+                    self._fields.append((slots, self._embedder.embed(fields)))
             return
         for slot, memory in enumerate(memories, start):
             number = self._numbers.setdefault(memory.id, len(self._numbers))

@@ -22,7 +22,7 @@ from store.files import replace_file
 from store.profiles import Profile, Profiles
 
 # what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
-Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates"]
+Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", "fields"]
 
 PROJECT_FILE = ".mnemolog.toml"
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
