@@ -1,8 +1,11 @@
 """A memory's context, action and result have vectors of their own, kept as those of whole texts."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from serve.evaluation import dataset
 from store import build, commands
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
@@ -17,6 +20,7 @@ from store.verify import verify
 NOW = 1_790_000_000_000_000
 PLAIN = LexicalEmbedder()
 DRY = {"context": "the float switch stuck", "action": "copper ring", "result": "no dry pump since"}
+SET = Path(__file__).parent / "data" / "fields"
 
 
 class Model:
@@ -108,3 +112,13 @@ def test_a_query_meets_the_best_of_a_documents_fields():
     of = FieldRows(np.int32([1, 1]), fields.VectorRows(quantized, scale, fields.Calibration()))
     both = [of.cosines(row, 2)[1] for row in rows]
     assert both == pytest.approx([1.0, 1.0], abs=0.02)
+
+
+def test_the_set_that_measures_fields_asks_for_each_of_them():
+    (greenhouse,) = dataset.read(SET)
+    known = {memory.id: memory for memory in greenhouse.memories}
+    for query in greenhouse.queries:
+        (answer,) = (known[id_] for id_ in query.relevant)
+        assert query.relevant_sessions == (answer.session,)
+        assert query.category == "plain" or getattr(answer, query.category)
+    assert {query.category for query in greenhouse.queries} == {*fields.FIELDS, "plain"}
