@@ -97,18 +97,39 @@ def _of_words(said: str) -> Iterator[tuple[str, bool]]:
             yield from ((term, False) for term in text.terms(chunk))
 
 
-def likeness(one: Memory, other: Memory) -> Likeness | None:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A memory, and what is compared of it with every other."""
+
+    memory: Memory
+    said: str
+    speaker: str | None
+    beginnings: frozenset[str]  # of its words
+
+
+def told(memory: Memory) -> Told:
+    """Return a memory ready to be compared."""
+    said = _said(memory)
+    speaker = speaker_name(memory.created_by) if memory.created_by else None
+    return Told(memory, said, speaker, _beginnings(said))
+
+
+def likeness(one: Told, other: Told) -> Likeness | None:
     """Return how two memories are alike; None where they are not. Their order changes nothing."""
+    return _likeness(one, other) if _may_be_alike(one, other) else None
+
+
+def _likeness(first: Told, second: Told) -> Likeness | None:
+    one, other = first.memory, second.memory
     if one.text_hash == other.text_hash:
         return "same"
-    if one.project != other.project or _speaker(one) != _speaker(other):
+    if one.project != other.project or first.speaker != second.speaker:
         return None
     if _replaced(one, other) or _replaced(other, one):
         return "other_value"
-    ours, theirs = _said(one), _said(other)
-    if max(len(ours), len(theirs)) > LONGEST or not _may_be_alike(ours, theirs):
+    if max(len(first.said), len(second.said)) > LONGEST:
         return None
-    a, b = gist(ours), gist(theirs)
+    a, b = gist(first.said), gist(second.said)
     if a.marks == b.marks:
         return "same" if (a.words or a.marks) and _within(a.words, b.words, _SAME) else None
     if one.kind in _HAPPENED or other.kind in _HAPPENED:
@@ -126,10 +147,12 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
     return not (told_apart - _TURNS - {_NOT}).isdisjoint(gist(asked).marks)
 
 
-def _may_be_alike(one: str, other: str) -> bool:
-    """Return whether the texts share half of their words' beginnings or so: cheap to ask."""
-    a, b = _beginnings(one), _beginnings(other)
-    return 2 * len(a & b) + _SLACK >= max(len(a), len(b))
+def _may_be_alike(one: Told, other: Told) -> bool:
+    """Return whether two share half of their words' beginnings or so, or a key: cheap to ask."""
+    a, b = one.beginnings, other.beginnings
+    if 2 * len(a & b) + _SLACK >= max(len(a), len(b)):
+        return True
+    return _replaced(one.memory, other.memory) or _replaced(other.memory, one.memory)
 
 
 @lru_cache(maxsize=4_096)
@@ -141,10 +164,6 @@ def _said(memory: Memory) -> str:
     """Return what a memory says; its tags only say where it is filed."""
     fields = (memory.content, memory.context, memory.action, memory.result)
     return "\n".join(field for field in fields if field)
-
-
-def _speaker(memory: Memory) -> str | None:
-    return speaker_name(memory.created_by) if memory.created_by else None
 
 
 def _replaced(older: Memory, newer: Memory) -> bool:

@@ -10,7 +10,7 @@ scores. Only the best few dozen are read and compared.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from serve.alike import likeness, names_one
+from serve.alike import Told, likeness, names_one, told
 from serve.query.analysis import Question
 from serve.weighing import Values, Weighed
 from store.projections.memories import Memory
@@ -59,14 +59,18 @@ class _Entry:
     """Memories that say the same: the one that stands for them, and the ids of the others."""
 
     place: int
-    memory: Memory
+    told: Told
     copies: list[str] = field(default_factory=list)
 
-    def fold(self, place: int, memory: Memory) -> None:
-        if _standing(memory) > _standing(self.memory):
+    @property
+    def memory(self) -> Memory:
+        return self.told.memory
+
+    def fold(self, place: int, other: Told) -> None:
+        if _standing(other.memory) > _standing(self.memory):
             place, self.place = self.place, place
-            memory, self.memory = self.memory, memory
-        self.copies.append(memory.id)
+            other, self.told = self.told, other
+        self.copies.append(other.memory.id)
 
 
 def _standing(memory: Memory) -> tuple[bool, int, int]:
@@ -120,23 +124,23 @@ def _grouped(
     groups: list[_Group] = []
     left: list[int] = []
     for place, memory in ranked:
-        is_full = sum(map(len, groups)) >= question.top_k
+        one, is_full = told(memory), sum(map(len, groups)) >= question.top_k
         for group in groups:
-            alike = [likeness(entry.memory, memory) for entry in group]
+            alike = [likeness(entry.told, one) for entry in group]
             if "same" in alike:
-                group[alike.index("same")].fold(place, memory)
+                group[alike.index("same")].fold(place, one)
                 break
             if "other_value" in alike:
                 if is_full and _age(memory) < max(_age(entry.memory) for entry in group):
                     left.append(place)
                 else:
-                    group.append(_Entry(place, memory))
+                    group.append(_Entry(place, one))
                 break
         else:
             if is_full:
                 left.append(place)
             else:
-                groups.append([_Entry(place, memory)])
+                groups.append([_Entry(place, one)])
     for group in groups:
         if len(group) > 1 and not names_one(question.text, [entry.memory for entry in group]):
             group.sort(key=lambda entry: _age(entry.memory), reverse=True)
