@@ -8,8 +8,8 @@ memories, and `missing` lists the texts a model that does not answer still owes.
 have no row, and a memory without fields costs nothing.
 
 A local model embeds fields in every build, so that the layer `fields` can be switched on and off
-without one: the fields are as long as the whole text, so at most it works twice as long, once. A
-remote model embeds none: nobody pays for, or sends away, what is off by default.
+without one: that is the text of such a memory a second time, and each field only once. A remote
+model embeds none: nobody pays for, or sends away, what is off by default.
 """
 
 from collections.abc import Iterator
