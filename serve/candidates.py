@@ -82,7 +82,6 @@ def _evidence(
     mask: Mask,
     heard: Heard,
 ) -> dict[str, Values]:
-    heard_of = 1.0 - heard.unknown
     found = {
         name: evidences.of_channel(name, scores[name][place.docs], one)
         for name, one in channels.items()
@@ -90,13 +89,16 @@ def _evidence(
     }
     if question.mode != "auto":
         return found
-    if "lexical" in found:  # a question in another language shares but a name with the memory
-        found["lexical"] *= heard_of
-    found["speaker"] = evidences.said_by(view, analysis.people, place.docs)
+    if "lexical" in found:
+        of_words = {"lexical": found["lexical"]} | evidences.of_words(
+            view, analysis, place, topic, found["lexical"], mask
+        )
+        # a question in another language shares but a name with the memory
+        found |= {name: values * (1.0 - heard.unknown) for name, values in of_words.items()}
+    if "vector" in scores:
+        found |= evidences.of_vectors(view, place, scores["vector"], mask)
     found |= evidences.of_traits(place, analysis.answer_type in ("when", "how_long"))
-    found |= evidences.of_words(view, analysis, place, topic, mask, heard_of)
-    if "vector" in scores and view.snapshots.calibration.knows_meaning:
-        found |= evidences.of_meaning(view, place, scores["vector"], mask)
+    found["speaker"] = evidences.said_by(view, analysis.people, place.docs)
     return found
 
 
@@ -138,7 +140,8 @@ def _channels(
     if question.wants("lexical") and (analysis.topic or analysis.names):
         scores["lexical"] = lexical
     if question.wants("vector") and analysis.vector is not None:
-        scores["vector"] = _nearness(view, analysis.vector)
+        near = _nearness(view, analysis.vector)
+        scores["vector"] = layers.lifted(view, question, analysis.vector, near)
     if question.wants("entity") and analysis.mentions:
         scores["entity"] = _mentioning(view, analysis)
     return scores

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.query.analysis import LEAST_IDF, Analysis
+from serve.query.common import COMMON, SHARE
 from serve.ranking import context
 from serve.ranking.fusion import Ranking
 from serve.reader import View
@@ -36,7 +37,7 @@ WEIGHTS = {
     "statement": 0.3,  # an answer is seldom a question
     "dated": 0.5,
     "personal": 0.3,
-    "rule": 0.8,  # as far as it is on the topic
+    "rule": 1.3,  # as far as it is on the topic
 }
 
 
@@ -73,23 +74,26 @@ class Heard:
 
     `weights` [terms] are the different words' idf, as if `_BACKGROUND` memories more held none of
     them: a word is not common for being in two of three notes. One that no memory holds weighs
-    less, the less of the language the memory has seen. `unknown` is the share of those.
+    less, the less of the language the memory has seen. `unknown` is the share of those. Common
+    words weigh and count a part of what others do.
     """
 
     weights: Values
     unknown: float
+    counts: Values  # [terms], 1, or the part a common word counts for
 
 
 def heard(view: View, analysis: Analysis) -> Heard:
     """Return what the memory has heard of a query's words; all is unknown where it has no words."""
     held = np.array([view.tail.frequency(term) for term in analysis.weights], np.float64)
     others = view.tail.size + _BACKGROUND - held
-    weights = np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
+    counts = np.array([SHARE if term in COMMON else 1.0 for term in analysis.weights], np.float64)
+    weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
     if not held.any():
-        return Heard(weights, 1.0)
+        return Heard(weights, 1.0, counts)
     known, seen = held > 0, view.tail.sample_coverage
     weights = np.where(known, weights, weights * seen)
-    return Heard(weights, seen * float(weights[~known].sum() / weights.sum()))
+    return Heard(weights, seen * float(weights[~known].sum() / weights.sum()), counts)
 
 
 def around(view: View, docs: Docs, mask: Mask) -> Around:
@@ -132,12 +136,12 @@ def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
 
 
 def of_words(
-    view: View, analysis: Analysis, place: Around, topic: Scores, mask: Mask, heard_of: float
+    view: View, analysis: Analysis, place: Around, topic: Scores, own: Values, mask: Mask
 ) -> dict[str, Values]:
     """Return what the words of the turns beside each document, and of its session, lend it.
 
-    `topic` are the topic's scores, [rows + slots]; `heard_of` is the share of the query's words
-    that the memory knows, and all they can weigh.
+    `topic` are the topic's scores, [rows + slots], and `own` the evidence of each document's own
+    words, [docs]: a note is a session of one.
     """
     sessions = view.snapshots.sessions
     if sessions is None or not analysis.topic:
@@ -150,29 +154,31 @@ def of_words(
     )
     whole = sessions.index.scores(analysis.topic, least_idf=LEAST_IDF)
     scores = context.gathered(whole, place.session, np.ones(len(whole), np.bool_))
-    lent["session"] = context.of_session(scores, place.is_turn)
-    return {name: values * heard_of for name, values in lent.items()}
+    return {**lent, "session": context.of_session(scores, own, place.is_turn)}
 
 
-def of_meaning(view: View, place: Around, nearness: Scores, mask: Mask) -> dict[str, Values]:
-    """Return what the vectors of its session lend each turn, and being on the topic each rule.
+def of_vectors(view: View, place: Around, nearness: Scores, mask: Mask) -> dict[str, Values]:
+    """Return how near each document's session is; of a note, itself, the more if it is a rule.
 
-    `nearness` is what the vectors say of every document, [rows + slots].
+    `nearness` is what the vectors say of every document, [rows + slots]. Only a model that knows
+    meaning can say it of whole sessions, and whether a rule is on the topic.
     """
     near = np.clip(nearness[place.docs].astype(np.float64), 0.0, 1.0)
-    found = {"rule": np.where(place.rule & ~place.is_turn, near, 0.0)}
     sessions = view.snapshots.sessions
-    if sessions is not None:
-        found["session_vector"] = _best_of_session(sessions, place, nearness, mask)
+    found = {"session_vector": np.where(place.is_turn, 0.0, near)}
+    if view.snapshots.calibration.knows_meaning:
+        found["rule"] = np.where(place.rule & ~place.is_turn, near, 0.0)
+        if sessions is not None:
+            found["session_vector"] += _best_of_session(sessions, place, nearness, mask)
     return found
 
 
 def of_traits(place: Around, asks_when: bool) -> dict[str, Values]:
-    """Return what the texts of the documents show by themselves."""
+    """Return what the texts of the documents show by themselves; a note need not speak of "I"."""
     turn = place.is_turn
     return {
         "statement": (~(place.asks & turn)).astype(np.float64),
-        "personal": (place.personal & turn).astype(np.float64),
+        "personal": (place.personal | ~turn).astype(np.float64),
         "dated": (place.dated & turn & asks_when).astype(np.float64),
     }
 

@@ -2,7 +2,8 @@
 Layers: evidence beyond words, vectors and the turns around, each only where the settings name it.
 
 A layer gives every document evidence in [0, 1], which is fused by its weight, and its best enter
-the candidates. Which are worth it, docs/recall.md tells with figures; the others stay switches.
+the candidates; but `siblings` only adds candidates, and `fields` only lifts what the vectors say.
+Which are worth it, docs/recall.md tells with figures; the others stay switches.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +76,19 @@ def entering(
         beside = siblings(first[first < len(rows)], sessions.session, rows.created_at)
         added.append(beside[mask[beside]])
     return np.concatenate([np.empty(0, np.int64), *added])
+
+
+def lifted(view: View, question: Question, asked: Scores, nearness: Scores) -> Scores:
+    """Return the nearness of each document, or that of its nearest field if it is greater.
+
+    `asked` is the query's vector; `nearness` is what the whole texts say, [rows + slots].
+    """
+    if question.mode != "auto" or question.fusion == "rrf" or "fields" not in question.layers:
+        return nearness
+    fields, rows = view.snapshots.fields, len(view.snapshots.rows)
+    snapshot = fields.cosines(asked, rows) if fields else np.full(rows, -1, np.float32)
+    best_field = np.concatenate([snapshot, view.tail.field_cosines(asked)])
+    return np.maximum(nearness, view.snapshots.calibration.evidence(best_field))
 
 
 def _parts(view: View, question: Question, analysis: Analysis) -> Scores:

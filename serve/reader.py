@@ -26,6 +26,7 @@ from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.projections import postings
 from store.projections.entities import EntityIndex
+from store.projections.fields import FieldRows
 from store.projections.memories import Memory
 from store.projections.memory_rows import Mask, MemoryRows
 from store.projections.postings import PostingsIndex
@@ -45,6 +46,7 @@ class Snapshots:
     rows: MemoryRows
     postings: PostingsIndex
     vectors: VectorRows | None
+    fields: FieldRows | None
     entities: EntityIndex | None
     sessions: Sessions | None
     usage: Usage | None
@@ -159,6 +161,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:
         rows=MemoryRows.empty(),
         postings=PostingsIndex.open(postings.index([])),
         vectors=None,
+        fields=None,
         entities=None,
         sessions=None,
         usage=None,
@@ -199,7 +202,7 @@ def _open_manifest(
     vectors = optional("vectors", VectorRows.open)
     if vectors is not None and manifest.missing_vectors:
         damaged.append(
-            f"{manifest.missing_vectors} memories are found by their words only: {embedder.model} "
+            f"{manifest.missing_vectors} texts are found by their words only: {embedder.model} "
             "did not answer when they were built; `mnemolog build` asks it again"
         )
     return Snapshots(
@@ -207,6 +210,8 @@ def _open_manifest(
         rows=MemoryRows.open(tables("memories")),
         postings=PostingsIndex.open(tables("postings")),
         vectors=vectors,
+        # of another model where the vectors are: that is said already
+        fields=optional("fields", FieldRows.open) if vectors is not None else None,
         entities=optional("entities", EntityIndex.open),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),

@@ -117,7 +117,7 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     covered = coverage(matched, weights)
     model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
     near = found.nearness.astype(np.float64)
-    sure = confidence(model, near, covered, matched.sum(axis=0), found.heard.unknown)
+    sure = confidence(model, near, covered, found.heard.counts @ matched, found.heard.unknown)
     return np.round(sure, 4), covered  # what is shown is what is held to the bar
 
 

@@ -8,7 +8,7 @@ fresh memory is found at once, a forgotten one is gone at once, and the next bui
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -19,10 +19,11 @@ from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import RECEIPTS, Event
 from store.mentions import Mention, mentions, speaker_name
+from store.projections import kin
 from store.projections.entities import short_names
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
-from store.projections.postings import K1, B, PostingsIndex, sample_coverage
+from store.projections.postings import K1, KIN_SHARE, B, PostingsIndex, sample_coverage
 from store.projections.vectors import VectorRows
 from store.traits import Traits, of_memory
 
@@ -55,6 +56,7 @@ class Tail:
         self._fold = Fold(beneath=rows)
         self._slots: dict[str, int] = {}
         self._counts: dict[str, dict[int, int]] = {}  # term -> slot -> occurrences
+        self._beginnings: dict[str, list[str]] = {}  # of the terms in it
         self._terms: list[Counter[str]] = []
         self._lengths: list[int] = []
         self._mentioned: list[frozenset[str]] = []  # by slot
@@ -62,6 +64,7 @@ class Tail:
         self.people: set[str] = set()
         self.traits: list[Traits] = []  # by slot
         self._vectors = np.zeros((0, embedder.dimension), np.float32)
+        self._fields: list[tuple[list[int], Scores]] = []  # slots and their fields' vectors
         self._numbers: dict[str, int] = {}  # by memory, in the order of their first change
         self._waiting: list[int] = []  # slots to embed when a vector is asked about
 
@@ -100,7 +103,7 @@ class Tail:
         if known is not None:
             return known
         # a word nobody holds is as rare as can be; an empty memory counts as one of a single note
-        frequency = max(1, len(self._counts.get(term, ())))
+        frequency = max(1, len(self._found(term)[0]))
         documents = max(1, self.size)
         return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
 
@@ -111,7 +114,7 @@ class Tail:
 
     def frequency(self, term: str) -> int:
         """Return in how many memories a term occurs; a changed one may count twice."""
-        return self._postings.frequency(term) + len(self._counts.get(term, ()))
+        return self._postings.frequency(term) + len(self._found(term)[0])
 
     @property
     def sample_coverage(self) -> float:
@@ -131,14 +134,15 @@ class Tail:
         )
         every_length = np.asarray(self._lengths, np.float64)
         for term, repeats in Counter(query).items():
-            found = self._counts.get(term)
+            found, share = self._found(term)
             if not found:
                 continue
             slots = np.fromiter(found.keys(), np.int64, len(found))
             counts = np.fromiter(found.values(), np.float64, len(found))
             lengths = every_length[slots]
             impacts = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / (average or 1.0)))
-            scores[slots] += (repeats * max(self.idf(term), least_idf) * impacts).astype(np.float32)
+            weight = share * repeats * max(self.idf(term), least_idf)
+            scores[slots] += (weight * impacts).astype(np.float32)
         return scores
 
     def cosines(self, query: npt.NDArray[np.float32]) -> Scores:
@@ -148,6 +152,16 @@ class Tail:
             return np.zeros(len(self), np.float32)
         cosines: Scores = self._vectors[: len(self)] @ query
         return cosines
+
+    def field_cosines(self, query: npt.NDArray[np.float32]) -> Scores:
+        """Return the best cosine of a unit query with the fields of every slot, [slots].
+
+        -1 where no field was embedded: only a cheap model embeds them before the next build.
+        """
+        best = np.full(len(self), -1.0, np.float32)
+        for slots, vectors in self._fields:
+            np.maximum.at(best, slots, vectors @ query)
+        return best
 
     def mentioning(self, asked: Sequence[Mention]) -> Scores:
         """Return the weight of the asked entities that every slot names, [slots].
@@ -160,7 +174,30 @@ class Tail:
         return np.asarray(counts, np.float32) * np.float32(weight)
 
     def holds(self, slot: int, term: str) -> bool:
-        return term in self._terms[slot]
+        """Return whether a slot holds a term, or its kin where nobody holds it."""
+        return term in self._terms[slot] or slot in self._found(term)[0]
+
+    def _found(self, term: str) -> tuple[Mapping[int, int], float]:
+        """Return how often the slots hold a term, else its kin, and what that is a share of."""
+        found = self._counts.get(term)
+        if found or self._postings.find(term) is not None:
+            return found or {}, 1.0
+        merged: dict[int, int] = {}
+        for word in self._kin(term):
+            for slot, count in self._counts[word].items():
+                merged[slot] = max(count, merged.get(slot, 0))
+        return merged, KIN_SHARE
+
+    def _kin(self, term: str) -> list[str]:
+        for beginning in kin.beginnings(term):
+            words = [
+                word
+                for word in self._beginnings.get(beginning, ())
+                if len(word) <= len(beginning) + kin.ENDING and self._counts[word]
+            ]
+            if words:
+                return sorted(words)[: kin.MOST]
+        return []
 
     def _index(self, memories: Sequence[Memory]) -> None:
         for memory in memories:
@@ -178,7 +215,11 @@ class Tail:
             found = mentions(memory.text)
             self._mentioned.append(frozenset().union(*(_names(one) for one in found)))
             for term, count in terms.items():
-                self._counts.setdefault(term, {})[slot] = count
+                if term not in self._counts:
+                    self._counts[term] = {}
+                    for beginning in kin.beginnings(term):
+                        self._beginnings.setdefault(beginning, []).append(term)
+                self._counts[term][slot] = count
         self._embed(memories)
 
     def _retire(self, id_: str) -> None:
@@ -200,6 +241,10 @@ class Tail:
             with suppress(EmbedderError):
                 texts = [memory.text for memory in memories]
                 self._vectors[start:end] = self._embedder.embed(texts)
+                slots = [slot for slot, one in enumerate(memories, start) for _ in one.fields]
+                if slots:
+                    fields = [text for one in memories for text in one.fields]
+                    self._fields.append((slots, self._embedder.embed(fields)))
             return
         for slot, memory in enumerate(memories, start):
             number = self._numbers.setdefault(memory.id, len(self._numbers))

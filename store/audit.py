@@ -20,6 +20,7 @@ from store.log import EventLog
 from store.manifest import CheckResult
 from store.projection import Tables
 from store.projections import memories, postings
+from store.projections.fields import FieldRows
 from store.projections.vectors import VectorRows
 
 _SAMPLE = 500  # documents whose BM25 scores are computed again
@@ -151,14 +152,16 @@ def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
     rows = VectorRows.open(audited.tables)
     if len(rows.rows) != len(audited.memories):
         return False, f"{len(rows.rows)} vectors for {len(audited.memories)} memories"
-    wrong = 0
-    for start in range(0, len(rows.rows), 10_000):
-        part = rows.rows[start : start + 10_000].astype(np.float32)
-        lengths = np.linalg.norm(part, axis=1) * rows.scale[start : start + 10_000]
-        wrong += int(((lengths > 0) & (np.abs(lengths - 1) > 0.05)).sum())
-    waiting = len(audited.tables["missing"])
-    detail = f"{len(rows.rows)} vectors, {wrong} not of length 1"
-    return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
+    return _are_unit(rows, len(audited.tables["missing"]))
+
+
+def fields_are_unit(audited: Audited) -> tuple[bool, str]:
+    """Every field's row is of a memory there is, and has length 1 if it is not empty."""
+    fields = FieldRows.open(audited.tables)
+    of = fields.documents
+    if len(of) and not 0 <= of.min() <= of.max() < len(audited.memories):
+        return False, f"fields of memories {of.min()} to {of.max()} of {len(audited.memories)}"
+    return _are_unit(fields.vectors, len(audited.tables["missing"]))
 
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:
@@ -166,6 +169,16 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     least, highest = pc.min_max(documents).as_py().values()
     ok = highest is None or 0 <= least <= highest < len(audited.memories)
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
+
+
+def _are_unit(rows: VectorRows, waiting: int) -> tuple[bool, str]:
+    wrong = 0
+    for start in range(0, len(rows.rows), 10_000):
+        part = rows.rows[start : start + 10_000].astype(np.float32)
+        lengths = np.linalg.norm(part, axis=1) * rows.scale[start : start + 10_000]
+        wrong += int(((lengths > 0) & (np.abs(lengths - 1) > 0.05)).sum())
+    detail = f"{len(rows.rows)} vectors, {wrong} not of length 1"
+    return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 
 def _active(table: pa.Table) -> int:
@@ -197,6 +210,7 @@ AUDITS: tuple[Audit, ...] = tuple(
         ),
         "postings": (bm25_parity,),
         "vectors": (vectors_are_unit,),
+        "fields": (fields_are_unit,),
         "entities": (mentions_in_range,),
     }.items()
     for run in runs

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import filelock
 import msgspec
@@ -219,16 +220,20 @@ def rebuild(
 
 
 def digests(
-    log: EventLog, embedder: Embedder, watermark: int, *, vectors: Previous | None = None
+    log: EventLog,
+    embedder: Embedder,
+    watermark: int,
+    *,
+    taken_over: Mapping[str, Previous] = MappingProxyType({}),
 ) -> dict[str, Tables]:
     """Return every projection's tables computed from the log, in memory.
 
-    `vectors` are taken over as a build takes them over; all else comes from the log alone.
+    What is `taken_over`, by projection, is so as in a build; all else comes from the log alone.
     """
     made: dict[str, Tables] = {}
     for projection in projections.all_of(embedder):
         inputs = Inputs(watermark, lambda after: log.read(after, watermark), made)
-        previous = vectors if projection.name == "vectors" else None
+        previous = taken_over.get(projection.name)
         made[projection.name] = checked_build(projection, inputs, previous)
     return made
 

@@ -22,7 +22,7 @@ from store.files import replace_file
 from store.profiles import Profile, Profiles
 
 # what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
-Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates"]
+Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", "fields"]
 
 PROJECT_FILE = ".mnemolog.toml"
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
@@ -39,7 +39,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profile: Profile = "balanced"
     profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
-    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.35
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.3
     layers: tuple[Layer, ...] = ()
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500

@@ -212,7 +212,9 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")
     for projection in projections.all_of(chosen):
         ref = manifest.projections.get(projection.name)
-        if projection.name != "vectors" and (ref is None or ref.version != projection.version):
+        if projection.name not in ("vectors", "fields") and (
+            ref is None or ref.version != projection.version
+        ):
             yield Finding("warn", f"{projection.name} is of another version of mnemolog", _BUILD)
 
 

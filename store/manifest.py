@@ -51,8 +51,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def missing_vectors(self) -> int:
         """How many texts wait for the embedder to answer."""
-        vectors = self.projections.get("vectors")
-        return vectors.missing if vectors else 0
+        return sum(ref.missing for ref in self.projections.values())
 
     @property
     def digests(self) -> dict[str, str]:

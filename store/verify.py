@@ -6,6 +6,7 @@ projection built again in memory, up to the manifest's watermark, and compared w
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import pyarrow as pa
@@ -97,8 +98,8 @@ def _verdicts(
     on_progress: Callable[[str], None],
 ) -> tuple[Verdict, ...]:
     on_progress("rebuild")
-    prover, vectors = _proof(tenant, embedder, manifest)
-    rebuilt = build.digests(log, prover, manifest.watermark, vectors=vectors)
+    prover, kept = _proof(tenant, embedder, manifest)
+    rebuilt = build.digests(log, prover, manifest.watermark, taken_over=kept)
     verdicts = []
     for projection in projections.all_of(embedder):
         on_progress(projection.name)
@@ -109,25 +110,30 @@ def _verdicts(
 
 def _proof(
     tenant: Tenant, embedder: Embedder, manifest: Manifest
-) -> tuple[Embedder, Previous | None]:
+) -> tuple[Embedder, dict[str, Previous]]:
     """Return who makes the vectors again, and those that are taken as they are.
 
     A remote model costs money and gives other last bits each time, and one that did not answer a
     build owes it some: then the live vectors are held to the log, and no model is asked.
     """
     if embedder.is_local and not manifest.missing_vectors:
-        return embedder, None
-    silent = SilentEmbedder(embedder.model, embedder.dimension, "verify asks no model")
-    ref = manifest.projections.get("vectors")
-    known = {one.name: one for one in projections.all_of(embedder)}["vectors"]
-    if ref is None or ref.version != known.version:
-        return silent, None
-    try:
-        snapshot.verify(tenant.snapshots, ref)
-    except SnapshotDamaged:
-        return silent, None
-    tables = snapshot.read(tenant.snapshots, ref, known, check=False)
-    return silent, Previous(ref.watermark, tables)
+        return embedder, {}
+    silent = SilentEmbedder(
+        embedder.model,
+        embedder.dimension,
+        "verify asks no model",
+        is_local=embedder.is_local,
+    )
+    kept = {}
+    for known in projections.all_of(embedder):
+        ref = manifest.projections.get(known.name)
+        if known.name not in ("vectors", "fields") or ref is None or ref.version != known.version:
+            continue
+        with suppress(SnapshotDamaged):
+            snapshot.verify(tenant.snapshots, ref)
+            tables = snapshot.read(tenant.snapshots, ref, known, check=False)
+            kept[known.name] = Previous(ref.watermark, tables)
+    return silent, kept
 
 
 def _verdict(

@@ -65,6 +65,7 @@ def test_every_audit_has_a_test_that_sees_it_fail():
         "no_self_injection",
         "bm25_parity",
         "vectors_are_unit",
+        "fields_are_unit",
         "mentions_in_range",
     }
 
@@ -175,6 +176,16 @@ def test_vectors_are_unit_sees_a_wrong_length_and_a_missing_row(audited):
     short = {name: table.combine_chunks() for name, table in short.items()}
     for tables in (longer, short):
         assert failed("vectors", replace(one, tables=tables)) == ["vectors_are_unit"]
+
+
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [("scale", lambda value: 2 * value), ("document", lambda value: value + 10_000)],
+)
+def test_fields_are_unit_sees_a_wrong_length_and_an_unknown_memory(audited, column, change):
+    one = audited("fields")
+    tables = changed(one.tables, "rows", column, lambda values: list(map(change, values)))
+    assert failed("fields", replace(one, tables=tables)) == ["fields_are_unit"]
 
 
 @pytest.mark.parametrize("document", [-1, 10_000])

@@ -31,6 +31,7 @@ ASSETS = {
     "postings",
     "sessions",
     "vectors",
+    "fields",
     "entities",
     "goals",
     "usage",

@@ -34,7 +34,16 @@ from store.log import EventLog
 from store.tenant import Tenant, tenant
 
 NOW = 1_790_000_000_000_000
-PROJECTIONS = ["memories", "postings", "sessions", "vectors", "entities", "goals", "usage"]
+PROJECTIONS = [
+    "memories",
+    "postings",
+    "sessions",
+    "vectors",
+    "fields",
+    "entities",
+    "goals",
+    "usage",
+]
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 
 

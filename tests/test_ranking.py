@@ -129,17 +129,19 @@ def test_a_turn_that_did_not_ask_lends_no_question():
     assert lent["question"].tolist() == [0.0]
 
 
-def test_a_session_lends_a_note_a_tenth_of_what_it_lends_a_turn():
-    shares = context.of_session(np.array([6.0, 3.0, 6.0]), np.array([True, True, False]))
-    assert shares.tolist() == pytest.approx([1.0, 0.5, 0.1])
+def test_a_note_is_a_session_of_one_and_takes_a_part_of_what_is_around():
+    scores, own = np.array([6.0, 3.0, 6.0, 0.0]), np.array([0.2, 0.2, 0.0, 1.0])
+    shares = context.of_session(scores, own, np.array([True, True, False, False]))
+    part = context.UNANSWERED / (1.0 + context.UNANSWERED)
+    assert shares.tolist() == pytest.approx([1.0, 0.5, part, 1.0 - part])
 
 
 def test_without_a_score_nothing_is_lent():
     none = np.zeros(2)
     lent = context.around(none, none, none, np.array([True, True]))
     assert all(not values.any() for values in lent.values())
-    assert not context.of_session(none, np.array([True, True])).any()
-    assert context.of_session(np.empty(0), np.empty(0, np.bool_)).shape == (0,)
+    assert not context.of_session(none, none, np.array([True, True])).any()
+    assert context.of_session(np.empty(0), np.empty(0), np.empty(0, np.bool_)).shape == (0,)
 
 
 def test_coverage_is_the_share_of_the_words_weight():

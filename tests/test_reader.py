@@ -25,7 +25,15 @@ from store.tenant import Tenant, tenant
 
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()
-READ = ("memories", "postings", "sessions", "vectors", "entities", "usage")  # what recall opens
+READ = (
+    "memories",
+    "postings",
+    "sessions",
+    "vectors",
+    "fields",
+    "entities",
+    "usage",
+)  # what recall opens
 QUERY = "where does `src/beacon.py` send its heartbeat"
 WANTED = "`src/beacon.py` sends its heartbeat to the harbour queue"
 

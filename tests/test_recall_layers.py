@@ -33,6 +33,12 @@ NOTES = {
     "boat": "Tom sold the sailing boat",
 }
 TURNS = [("q1", "Ana", "Shall we hike on Sunday?"), ("a1", "Tom", "Gladly"), ("a2", "Ana", "Fine")]
+FIX = {
+    "content": "the harbour crane stood still",
+    "context": "its brake resistor had burnt through in the heat of the day",
+    "action": "fitted two resistors in parallel and a fan",
+    "result": "loading of containers went on after the lunch break",
+}
 OLD, NEW = "thick paper jams the printer", "the printer jams upstairs too"
 
 
@@ -45,6 +51,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
         for id_, who, text in TURNS
     ]
     drafts += [
+        Draft(id="crane", **FIX),
         Draft(id="old", content=OLD, created_at=TODAY - timedelta(weeks=1)),
         Draft(id="new", content=NEW, created_at=TODAY),
     ]
@@ -69,8 +76,8 @@ def share(hit: Hit, layer: str) -> float:
     return float(hit.why["evidence"].get(layer, 0.0))
 
 
-def test_every_layer_but_siblings_has_a_weight():
-    assert set(layers.WEIGHTS) | {"siblings"} == set(get_args(Layer))
+def test_every_layer_that_brings_evidence_of_its_own_has_a_weight():
+    assert set(layers.WEIGHTS) | {"siblings", "fields"} == set(get_args(Layer))
 
 
 def test_parts_find_what_each_half_of_a_question_asks(view: View):
@@ -108,6 +115,13 @@ def test_a_time_in_the_query_favours_what_was_made_then(view: View):
     assert next(iter(hits(view, asked, "dates"))) == "old"
 
 
+def test_a_field_lifts_its_memory_to_its_own_nearness(view: View):
+    plain, lifted = (hits(view, FIX["action"], *on)["crane"] for on in ((), ("fields",)))
+    assert share(lifted, "vector") > 1.2 * share(plain, "vector") > 0.0
+    for text in (" ".join(FIX.values()), NOTES["paint"]):  # no field is nearer than the whole
+        assert hits(view, text, "fields") == hits(view, text)
+
+
 def test_no_layer_brings_back_what_the_filter_holds_off(view: View):
     every = get_args(Layer)
     assert "gone" not in hits(view, "how many times is loadTotals() no more today?", *every)
@@ -124,7 +138,10 @@ def test_nothing_is_on_by_itself_and_other_modes_have_no_layers(view: View):
 def test_the_tail_has_the_layers_that_need_no_build(tmp_path_factory: pytest.TempPathFactory):
     place = tenant(tmp_path_factory.mktemp("home"))
     with EventLog(place.log, create=True) as log:
-        commands.record_batch(log, [Draft(id="t", content=NOTES["total1"])], NOW)
+        drafts = [Draft(id="t", content=NOTES["total1"]), Draft(id="crane", **FIX)]
+        commands.record_batch(log, drafts, NOW)
         with Reader(place, log, EMBEDDER).view() as fresh:
             found = hits(fresh, "how many loadTotals today?", *get_args(Layer))
+            near = [hits(fresh, FIX["action"], *on)["crane"] for on in ((), ("fields",))]
     assert share(found["t"], "hints") == share(found["t"], "dates") == 1.0
+    assert share(near[1], "vector") > 1.2 * share(near[0], "vector")

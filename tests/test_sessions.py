@@ -171,3 +171,33 @@ KNOWN = by_part(["ana ruiz", "tom", "@mark"])
 )
 def test_names_are_taken_out_of_the_question(asked: str, names: set[str], rest: str):
     assert people.named(asked, KNOWN) == (names, rest)
+
+
+def test_a_note_that_answers_stands_before_turns_that_only_share_a_word(tmp_path: Path):
+    home = tenant(tmp_path)
+    said = ["Did you paint the fence?", "I did, all of it", "And the gate?", "I painted that first"]
+    with EventLog(home.log, create=True) as log:
+        turns = [
+            Draft(content=one, session="s1", created_by=("Ana Ruiz", "Tom")[number % 2])
+            for number, one in enumerate(said)
+        ]
+        note = Draft(id="note", content="The paint for the fence is oil based")
+        commands.record_batch(log, [*turns, note], NOW)
+        rebuild(home, log, EMBEDDER, NOW)
+        with Reader(home, log, EMBEDDER).view() as view:
+            assert ids(view, "which paint is on the fence, oil or acrylic?")[0] == "note"
+
+
+def test_a_common_word_nobody_holds_silences_nothing(tmp_path: Path):
+    home = tenant(tmp_path)
+    notes = ["Secrets are found and redacted", "The log lies in store", "Tests take a minute"]
+    with EventLog(home.log, create=True) as log:
+        commands.record_batch(log, [Draft(content=one) for one in notes], NOW)
+        rebuild(home, log, EMBEDDER, NOW)
+        with Reader(home, log, EMBEDDER).view() as view:
+            sure = {
+                asked: recall(view, Question(asked, Filter(now=NOW), 1), EMBEDDER).hits[0]
+                for asked in ("how are secrets kept?", "how are secrets watermarked?")
+            }
+    kept, watermarked = (hit.confidence for hit in sure.values())
+    assert kept > watermarked + 0.1

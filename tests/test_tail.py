@@ -105,7 +105,7 @@ def view_at(log: list[Event], watermark: int) -> View:
     sessions = Sessions.open(chunked(SESSIONS_PROJECTION.build(above, None)))
     tail = Tail(rows, index, EMBEDDER)
     tail.extend(log[watermark:])
-    return View(Snapshots(None, rows, index, None, None, sessions, None, ()), tail)
+    return View(Snapshots(None, rows, index, None, None, None, sessions, None, ()), tail)
 
 
 def chunked(tables: Tables) -> Tables:

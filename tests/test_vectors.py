@@ -32,6 +32,7 @@ class Counting:
     model: str = "counting-1"
     asked: list[str] = field(default_factory=list)
     dimension = 256
+    is_local = True
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         self.asked += [one for one in texts if one not in CALIBRATING]

@@ -14,6 +14,7 @@ from store.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from store.embedders.trial import Trial
+    from store.embedding import Embedder
 
 # docs/recall.md and docs/embedders.md say how these were measured
 _LEXICAL = "it needs nothing, and finds what shares words or word parts with the question"
@@ -205,7 +206,7 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
     from store.embedding import embedder
 
     model = embedder(name)  # without a home: nothing is taken from what was known of it
-    texts = _texts(settings)
+    texts = _texts(settings, model)
     dollars: float | None = 0.0
     if not model.is_local:
         from store.embedders.remote import dollars as price
@@ -221,10 +222,11 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def _texts(settings: Settings) -> list[str]:
-    """Return the different texts of the chosen tenant, as its log has them now."""
+def _texts(settings: Settings, model: "Embedder") -> list[str]:
+    """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
     from store.log import EventLog
     from store.projection import Inputs
+    from store.projections.fields import embedded_fields
     from store.projections.memories import MEMORIES_PROJECTION
     from store.projections.vectors import distinct_texts
 
@@ -235,7 +237,9 @@ def _texts(settings: Settings) -> list[str]:
     with EventLog(tenant.log) as log:
         head = log.head()
         tables = MEMORIES_PROJECTION.build(Inputs(head, lambda after: log.read(after, head)), None)
-    return list(distinct_texts(tables["memories"]).values())
+    table = tables["memories"]
+    fields = dict.fromkeys(text for _, text in embedded_fields(model, table))
+    return [*distinct_texts(table).values(), *fields]
 
 
 def _tell(settings: Settings, told: dict[str, Any]) -> None:

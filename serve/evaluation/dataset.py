@@ -3,7 +3,7 @@ Dataset: labelled queries over workspaces of memories, read from a folder of JSO
 
     index.json                     {"workspaces": ["<source>/<name>", ...]}
     <source>/<name>/memories.jsonl {"id", "text", "ts", "session", "speaker"}, and "kind", "key",
-                                   "value" where they are said
+                                   "value", "context", "action", "result" where they are said
     <source>/<name>/queries.jsonl  {"id", "query", "relevant", "relevant_sessions", "category"}, and
                                    "query_ts" (when it is asked), "before_ts" (older ones count)
     silence.jsonl                  {"id", "workspace", "query", "kind"}: what deserves no memory;
@@ -42,6 +42,9 @@ class Memory(msgspec.Struct, frozen=True):
     kind: MemoryKind | None = None
     key: Text | None = None
     value: str | None = None
+    context: str | None = None
+    action: str | None = None
+    result: str | None = None
 
 
 class Query(msgspec.Struct, frozen=True):

@@ -51,11 +51,12 @@ def coverage(matched: npt.NDArray[np.bool_], weights: Values) -> Values:
 
 
 def confidence(
-    model: Model, near: Values, covered: Values, words: npt.NDArray[np.int64], unknown: float
+    model: Model, near: Values, covered: Values, words: Values, unknown: float
 ) -> Values:
     """Return the probability that each candidate answers, [candidates].
 
-    `near` and `covered` are in [0, 1], `words` counts the different ones a candidate holds,
+    `near` and `covered` are in [0, 1], `words` counts the different ones a candidate holds, common
+    ones in part,
     `unknown` is the share of the query's weight that no memory holds, in [0, 1]. Where that is all
     of it, or the query has no words, the vector speaks alone.
     """

@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
 
 # A session's share for a memory that nobody answered: its topic still says a little.
-UNANSWERED = 0.1
+UNANSWERED = 0.15
 BEST_OF_SESSION = 3  # turns whose vectors stand for their session
 
 
@@ -56,13 +56,15 @@ def around(
     }
 
 
-def of_session(scores: Values, is_answered: npt.NDArray[np.bool_]) -> Values:
+def of_session(scores: Values, own: Values, is_turn: npt.NDArray[np.bool_]) -> Values:
     """Return the share each document takes of its session's score, [documents].
 
-    `is_answered` tells the turns of a conversation from notes, which take `UNANSWERED` of it.
+    A turn takes it whole. A note is a session of one: its `own` share in [0, 1] counts, and
+    `UNANSWERED` parts of what it was written among.
     """
     greatest = float(scores.max()) if len(scores) else 0.0
-    return scaled(scores, greatest) * np.where(is_answered, 1.0, UNANSWERED)
+    shares = scaled(scores, greatest)
+    return np.where(is_turn, shares, (own + UNANSWERED * shares) / (1.0 + UNANSWERED))
 
 
 def best_of_groups(

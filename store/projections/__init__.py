@@ -2,7 +2,7 @@
 
 from store.embedding import Embedder
 from store.projection import Projection
-from store.projections import vectors
+from store.projections import fields, vectors
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
@@ -18,6 +18,7 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         POSTINGS_PROJECTION,
         SESSIONS_PROJECTION,
         vectors.projection(embedder),
+        fields.projection(embedder),
         ENTITIES_PROJECTION,
         GOALS_PROJECTION,
         USAGE_PROJECTION,

@@ -69,6 +69,11 @@ class Memory:
         return indexed_text(self.content, self.context, self.action, self.result, self.tags)
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """What is embedded beside the whole text: what was going on, was done, came of it."""
+        return tuple(one for one in (self.context, self.action, self.result) if one)
+
+    @property
     def searched_text(self) -> str:
         """What is indexed by its words: the text, who said it, and on which day."""
         return searched_text(self.text, self.created_by, self.created_at)

@@ -6,12 +6,14 @@ computed once: `impact` is tf (k1 + 1) / (tf + k1 (1 - b + b length / average)),
 beside the document number; a score is the sum over the query's terms of idf times impact. The idf
 is kept by term, with BM25Okapi's floor: a negative one becomes epsilon times the average.
 
+A word that no memory holds is stood for by those that begin like it, at a share of their impact.
+
 Robertson and Zaragoza 2009, https://doi.org/10.1561/1500000019; the floor is rank_bm25's own.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -21,7 +23,7 @@ import pyarrow as pa
 
 from store import text
 from store.projection import Inputs, Previous, Projection, Tables
-from store.projections import memories
+from store.projections import kin, memories
 
 # Best of a grid on long conversations and issues; rank_bm25's own defaults are 1.5, .75, .25.
 K1, B, EPSILON = 0.9, 0.3, 0.25
@@ -45,7 +47,11 @@ STATISTICS = pa.schema(
     ]
 )
 
+KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
+_REMEMBERED = 1_024  # unknown words whose kin are kept at hand
+
 Scores = npt.NDArray[np.float32]
+Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 
 
 def term_hash(term: str) -> int:
@@ -70,7 +76,7 @@ def index(
     epsilon: float = EPSILON,
 ) -> Tables:
     """Return the tables of an index over documents given as terms; None is a row left out."""
-    hashes, lengths, keys = _occurrences(documents)
+    vocabulary, hashes, lengths, keys = _occurrences(documents)
     pairs, counts = np.unique(keys, return_counts=True)
     del keys
     document = (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32)
@@ -87,6 +93,7 @@ def index(
         "terms": _arrow(TERMS, hashes, offsets, frequencies, idf),
         "postings": _arrow(POSTINGS, document, impact),
         "documents": _arrow(DOCUMENTS, lengths),
+        "kin": kin.table(vocabulary),
         "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
     }
 
@@ -112,9 +119,9 @@ def okapi_idf(
 
 def _occurrences(
     documents: Iterable[Sequence[str] | None],
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """Return the sorted term hashes, the documents' lengths, and term << 32 | document of each
-    occurrence, where `term` is the hash's place."""
+) -> tuple[list[str], npt.NDArray[np.uint64], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+    """Return the terms and their hashes, sorted by these, the documents' lengths, and term << 32 |
+    document of each occurrence, where `term` is the place in the first two."""
     places: dict[str, int] = {}
     lengths: list[int] = []
     chunks: list[npt.NDArray[np.uint64]] = []
@@ -129,7 +136,9 @@ def _occurrences(
     rank[order] = np.arange(len(order), dtype=np.uint64)
     keys = np.concatenate(chunks) if chunks else np.empty(0, np.uint64)
     keys = rank[keys >> np.uint64(32)] << np.uint64(32) | keys & np.uint64(0xFFFFFFFF)
-    return hashes[order], np.asarray(lengths, np.int32), keys
+    terms = list(places)
+    vocabulary = [terms[place] for place in order]
+    return vocabulary, hashes[order], np.asarray(lengths, np.int32), keys
 
 
 def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:
@@ -155,6 +164,10 @@ class PostingsIndex:
     average_length: float
     average_idf: float
     sample_coverage: float
+    kin_hashes: npt.NDArray[np.uint64]
+    kin_terms: npt.NDArray[np.int32]
+    kin_letters: npt.NDArray[np.uint8]
+    _standing: dict[str, Listed] = field(default_factory=dict)  # for words no memory holds
 
     @classmethod
     def open(cls, tables: Tables) -> "PostingsIndex":
@@ -173,6 +186,9 @@ class PostingsIndex:
             average_length=statistics["average_length"],
             average_idf=statistics["average_idf"],
             sample_coverage=statistics["sample_coverage"],
+            kin_hashes=view(tables["kin"], "hash"),
+            kin_terms=view(tables["kin"], "term"),
+            kin_letters=view(tables["kin"], "letters"),
         )
 
     @property
@@ -186,21 +202,46 @@ class PostingsIndex:
         return place if known else None
 
     def idf(self, term: str) -> float | None:
+        """Return a term's idf, or its kin's as of one word; None where there is neither."""
         place = self.find(term)
-        return None if place is None else float(self.idfs[place])
+        if place is not None:
+            return float(self.idfs[place])
+        held = len(self._kin(term)[0])
+        return None if not held else float(np.log((self.size - held + 0.5) / (held + 0.5)))
 
     def frequency(self, term: str) -> int:
-        """Return in how many memories a term occurs."""
-        place = self.find(term)
-        return 0 if place is None else int(self.frequencies[place])
+        """Return in how many memories a term, else its kin, occurs."""
+        return len(self.posting_list(term)[0])
 
-    def posting_list(self, term: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
-        """Return a term's documents, ascending, and their impacts; empty for an unknown one."""
+    def posting_list(self, term: str) -> Listed:
+        """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
         place = self.find(term)
         if place is None:
-            return self.documents[:0], self.impacts[:0]
+            return self._kin(term)
         span = self._span(place)
         return self.documents[span], self.impacts[span]
+
+    def _kin(self, term: str) -> Listed:
+        found = self._standing.get(term)
+        if found is None:
+            if len(self._standing) >= _REMEMBERED:
+                self._standing.clear()
+            found = self._standing[term] = self._merged(
+                kin.lookup(term, self.kin_hashes, self.kin_terms, self.kin_letters)
+            )
+        return found
+
+    def _merged(self, places: npt.NDArray[np.int32]) -> Listed:
+        """Return several terms' documents as one's: each once, with a share of its best impact."""
+        spans = [self._span(int(place)) for place in places]
+        if not spans:
+            return self.documents[:0], self.impacts[:0]
+        documents, where = np.unique(
+            np.concatenate([self.documents[span] for span in spans]), return_inverse=True
+        )
+        impacts = np.zeros(len(documents), np.float32)
+        np.maximum.at(impacts, where, np.concatenate([self.impacts[span] for span in spans]))
+        return documents, impacts * np.float32(KIN_SHARE)
 
     def _span(self, place: int) -> slice:
         start = int(self.offsets[place])
@@ -214,14 +255,13 @@ class PostingsIndex:
         """
         scores = np.zeros(self.rows, np.float32)
         for term, repeats in Counter(query).items():
-            place = self.find(term)
-            if place is None:
+            idf = self.idf(term)
+            if idf is None:
                 continue
-            idf = float(self.idfs[place])
             weight = np.float32(repeats * (idf if least_idf is None else max(idf, least_idf)))
-            span = self._span(place)
+            documents, impacts = self.posting_list(term)
             # a document stands once in a posting list, so a plain indexed add loses nothing
-            scores[self.documents[span]] += weight * self.impacts[span]
+            scores[documents] += weight * impacts
         return scores
 
 
@@ -236,12 +276,13 @@ def view(table: pa.Table, name: str) -> npt.NDArray[Any]:
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"3.{text.TOKENIZER_VERSION}",
+    version=f"4.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas={
         "terms": TERMS,
         "postings": POSTINGS,
         "documents": DOCUMENTS,
+        "kin": kin.KIN,
         "statistics": STATISTICS,
     },
     build=build,

@@ -23,6 +23,7 @@ from store import text
 from store.mentions import speaker_name
 from store.projection import Inputs, Previous, Projection, Tables
 from store.projections import memories, postings
+from store.projections.kin import KIN
 from store.projections.postings import PostingsIndex, view
 from store.traits import Traits, of_memory
 
@@ -138,7 +139,7 @@ def by_part(names: Iterable[str]) -> dict[str, set[str]]:
 
 SESSIONS_PROJECTION = Projection(
     name="sessions",
-    version=f"2.{text.TOKENIZER_VERSION}",
+    version=f"3.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas={
         "turns": TURNS,
@@ -148,6 +149,7 @@ SESSIONS_PROJECTION = Projection(
         "terms": postings.TERMS,
         "postings": postings.POSTINGS,
         "documents": postings.DOCUMENTS,
+        "kin": KIN,
         "statistics": postings.STATISTICS,
     },
     build=build,

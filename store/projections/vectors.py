@@ -49,25 +49,17 @@ def projection(embedder: Embedder) -> Projection:
 
     def build(inputs: Inputs, previous: Previous | None) -> Tables:
         table = inputs.tables["memories"]["memories"]
-        texts = distinct_texts(table)
-        known = {} if previous is None else _known(previous.tables["vectors"], embedder.model)
-        wanted = {hash_: text for hash_, text in sorted(texts.items()) if hash_ not in known}
-        known |= _embedded(embedder, dimension, wanted)
-        hashes = sorted(texts.keys() & known.keys())
-        vectors = np.zeros((len(hashes), width), np.float32)
-        for row, hash_ in enumerate(hashes):
-            vectors[row] = known[hash_]
-        missing = sorted(texts.keys() - known.keys())
-        calibration = _calibration(embedder, previous, is_down=bool(missing))
-        return {
-            "vectors": _table(schemas["vectors"], hashes, embedder.model, vectors),
-            "rows": _rows(schemas["rows"], table, hashes, vectors),
-            "missing": pa.table([pa.array(missing, pa.binary(16))], schema=schemas["missing"]),
+        made = stored(embedder, dimension, distinct_texts(table), previous)
+        calibration = _calibration(embedder, previous, is_down=bool(made.missing))
+        return made.tables | {
+            "rows": _rows(schemas["rows"], table, made.hashes, made.vectors),
             "calibration": pa.Table.from_pylist(calibration, CALIBRATION),
         }
 
-    width = dimension or 1  # of a model that never answered: its rows are zero
-    schemas = _schemas(width)
+    schemas = stored_schemas(dimension) | {
+        "rows": pa.schema(row_fields(dimension)),
+        "calibration": CALIBRATION,
+    }
     return Projection(
         name="vectors",
         version=f"3/{embedder.model}/{dimension}",
@@ -78,26 +70,81 @@ def projection(embedder: Embedder) -> Projection:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The vectors there are of some texts, in the order of their hashes; and what has none yet."""
+
+    model: str
+    hashes: Sequence[bytes]
+    vectors: Matrix
+    missing: Sequence[bytes]
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """Both as tables of `stored_schemas`: the Lance one, and `missing`."""
+        schemas = stored_schemas(self.vectors.shape[1])
+        return {
+            "vectors": _table(schemas["vectors"], self.hashes, self.model, self.vectors),
+            "missing": pa.table([pa.array(self.missing, pa.binary(16))], schema=schemas["missing"]),
+        }
+
+
+def stored(
+    embedder: Embedder, dimension: int, texts: Mapping[bytes, str], previous: Previous | None
+) -> Stored:
+    """Return the vectors of texts by their hash; only those `previous` lacks are embedded."""
+    known = {} if previous is None else _known(previous.tables["vectors"], embedder.model)
+    wanted = {hash_: text for hash_, text in sorted(texts.items()) if hash_ not in known}
+    known |= _embedded(embedder, dimension, wanted)
+    hashes = sorted(texts.keys() & known.keys())
+    vectors = np.zeros((len(hashes), _width(dimension)), np.float32)
+    for row, hash_ in enumerate(hashes):
+        vectors[row] = known[hash_]
+    return Stored(embedder.model, hashes, vectors, sorted(texts.keys() - known.keys()))
+
+
+def stored_schemas(dimension: int) -> dict[str, pa.Schema]:
+    """Return the schemas of what is kept of texts, whatever its rows are."""
+    vector = pa.list_(pa.float32(), _width(dimension))
+    return {
+        "vectors": pa.schema(
+            [("text_hash", pa.binary(16)), ("model", pa.string()), ("vector", vector)]
+        ),
+        "missing": pa.schema([("text_hash", pa.binary(16))]),
+    }
+
+
+def row_fields(dimension: int) -> list[pa.Field]:
+    """Return the columns of an int8 row as the server maps it."""
+    vector = pa.list_(pa.int8(), _width(dimension))
+    return [pa.field("vector", vector), pa.field("scale", pa.float32())]
+
+
+def row_columns(rows: Bytes, scale: npt.NDArray[np.float32]) -> list[pa.Array]:
+    """Return int8 rows as the columns of `row_fields`."""
+    vector = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+    return [vector, pa.array(scale)]
+
+
+def mapped_rows(table: pa.Table) -> tuple[Bytes, npt.NDArray[np.float32]]:
+    """Return the int8 rows [n, d] and scales [n] of a table, into the mapped file."""
+    column = table.column("vector")
+    width = column.type.list_size
+    if not table.num_rows:
+        return np.empty((0, width), np.int8), np.empty(0, np.float32)
+    flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
+    return flat.reshape(-1, width), view(table, "scale")
+
+
+def _width(dimension: int) -> int:
+    return dimension or 1  # of a model that never answered: its rows are zero
+
+
 def quantize(vectors: Matrix) -> tuple[Bytes, npt.NDArray[np.float32]]:
     """Return int8 rows [n, d] and the scale [n] that turns each back; zero rows stay zero."""
     largest = np.abs(vectors).max(axis=1) if vectors.size else np.zeros(len(vectors), np.float32)
     scale = (np.where(largest > 0, largest, 1.0) / 127.0).astype(np.float32)
     return np.rint(vectors / scale[:, None]).astype(np.int8), scale
-
-
-def _schemas(dimension: int) -> dict[str, pa.Schema]:
-    return {
-        "vectors": pa.schema(
-            [
-                ("text_hash", pa.binary(16)),
-                ("model", pa.string()),
-                ("vector", pa.list_(pa.float32(), dimension)),
-            ]
-        ),
-        "rows": pa.schema([("vector", pa.list_(pa.int8(), dimension)), ("scale", pa.float32())]),
-        "missing": pa.schema([("text_hash", pa.binary(16))]),
-        "calibration": CALIBRATION,
-    }
 
 
 def _calibration(
@@ -183,11 +230,7 @@ def _rows(schema: pa.Schema, table: pa.Table, hashes: Sequence[bytes], vectors: 
     quantized = np.vstack([quantized, np.zeros((1, vectors.shape[1]), np.int8)])
     scale = np.append(scale, np.float32(0.0))
     chosen = np.asarray(wanted, np.int64)
-    columns = [
-        pa.FixedSizeListArray.from_arrays(pa.array(quantized[chosen].ravel()), vectors.shape[1]),
-        pa.array(scale[chosen]),
-    ]
-    return pa.table(columns, schema=schema)
+    return pa.table(row_columns(quantized[chosen], scale[chosen]), schema=schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +243,8 @@ class VectorRows:
 
     @classmethod
     def open(cls, tables: Tables) -> "VectorRows":
-        table = tables["rows"]
-        column = table.column("vector")
-        width = column.type.list_size
         calibration = Calibration(**next(iter(tables["calibration"].to_pylist()), {}))
-        if not table.num_rows:
-            return cls(np.empty((0, width), np.int8), np.empty(0, np.float32), calibration)
-        flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
-        return cls(flat.reshape(-1, width), view(table, "scale"), calibration)
+        return cls(*mapped_rows(tables["rows"]), calibration)
 
     def floats(self, row: int) -> npt.NDArray[np.float32]:
         """Return one row as floats, of about length 1; zeros where it has no vector."""

@@ -1,0 +1,100 @@
+"""Words that begin alike stand for a word that no memory holds."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serve.answers import RecallRequest, answer
+from serve.reader import Reader
+from store import build, commands
+from store.commands import Draft
+from store.config import Choices
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.projections import kin
+from store.projections.postings import KIN_SHARE, PostingsIndex, index, view
+from store.tenant import tenant
+
+NOW = 1_800_000_000_000_000
+WORDS = st.text("abc", min_size=1, max_size=12)
+
+
+def opened(*documents: str) -> PostingsIndex:
+    return PostingsIndex.open(index(one.split() for one in documents))
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        ("formatt", "format"),  # what stemming leaves of formatter
+        ("rechnungsnummern", "rechnungsnummer"),
+        ("sprawdzenie", "sprawdzeniem"),
+    ],
+)
+def test_a_word_nobody_holds_finds_one_that_begins_like_it(asked: str, held: str):
+    found = opened(f"{held} other", "nothing here", "nor here")
+    exact = found.posting_list(held)
+    documents, impacts = found.posting_list(asked)
+    assert documents.tolist() == exact[0].tolist() == [0]
+    assert impacts.tolist() == pytest.approx([KIN_SHARE * float(exact[1][0])])
+    assert found.frequency(asked) == 1 and found.scores([asked])[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        ("form", "format"),  # too short to tell
+        ("format", "formaldehyde"),
+        ("interna", "internationalization"),
+        ("port5432", "port5433"),  # identifiers and numbers are meant as written
+        ("get_user", "get_users"),
+    ],
+)
+def test_what_only_looks_alike_is_no_kin(asked: str, held: str):
+    found = opened(held, "other", "words")
+    assert found.frequency(asked) == 0 and found.idf(asked) is None
+    assert not found.scores([asked]).any()
+
+
+def test_a_word_that_is_held_has_no_kin():
+    found = opened("formatter", "formatters", "other")
+    assert found.posting_list("formatter")[0].tolist() == [0]
+
+
+@given(st.lists(WORDS, max_size=12, unique=True), WORDS)
+def test_kin_are_those_of_the_longest_shared_beginning(vocabulary: list[str], asked: str):
+    table = kin.table(vocabulary)
+    found = kin.lookup(asked, *(view(table, name) for name in kin.KIN.names))
+    wanted: list[str] = []
+    for beginning in kin.beginnings(asked):
+        wanted = [
+            word
+            for word in vocabulary
+            if word.startswith(beginning)
+            and len(word) <= len(beginning) + kin.ENDING
+            and len(beginning) >= max(kin.SHORTEST, len(word) - kin.ENDING)
+        ]
+        if wanted:
+            break
+    assert {vocabulary[place] for place in found} <= set(wanted)
+    assert len(found) == min(len(wanted), kin.MOST)
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_another_form_of_a_word_is_recalled(tmp_path: Path, built: bool):
+    place, model = tenant(tmp_path), LexicalEmbedder()
+    notes = ["Formatted with ruff, never black", "Rechnungsnummern sind fortlaufend", "Tea at five"]
+    with EventLog(place.log, create=True) as log:
+        commands.record_batch(log, [Draft(content=one) for one in notes], NOW)
+        if built:
+            build.rebuild(place, log, model, NOW)
+        reader = Reader(place, log, model)
+        for question, wanted in (
+            ("which formatter is it?", notes[0]),
+            ("Rechnungsnummer?", notes[1]),
+        ):
+            request = RecallRequest(query=question)
+            found, _ = answer(reader, model, request, Choices(), NOW)
+            assert [hit["text"] for hit in found["hits"]] == [wanted]
