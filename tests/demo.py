@@ -32,7 +32,7 @@ QUESTIONS = (
     "which port does the recall server listen on?",
     "which formatter do we use?",
     "why is HEAD replaced atomically?",
-    "how are secrets kept out of the log?",
+    "why are snapshots Arrow files and not pickle?",
     "what is the capital of Mongolia?",
 )
 UNANSWERABLE = QUESTIONS[-1]
