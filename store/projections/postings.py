@@ -48,7 +48,8 @@ STATISTICS = pa.schema(
 )
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
-_REMEMBERED = 1_024  # unknown words whose kin are kept at hand
+_PLACES_KEPT = 4_096  # terms whose place is kept at hand: one recall asks for each some ten times
+_KIN_KEPT = 64  # unknown words whose kin's documents are
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
@@ -167,6 +168,7 @@ class PostingsIndex:
     kin_hashes: npt.NDArray[np.uint64]
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
+    _places: dict[str, int | None] = field(default_factory=dict)
     _standing: dict[str, Listed] = field(default_factory=dict)  # for words no memory holds
 
     @classmethod
@@ -197,9 +199,16 @@ class PostingsIndex:
 
     def find(self, term: str) -> int | None:
         """Return a term's place in the vocabulary; None for a word no memory holds."""
-        place = int(np.searchsorted(self.hashes, np.uint64(term_hash(term))))
-        known = place < len(self.hashes) and int(self.hashes[place]) == term_hash(term)
-        return place if known else None
+        try:
+            return self._places[term]
+        except KeyError:
+            hash_ = term_hash(term)
+        place = int(np.searchsorted(self.hashes, np.uint64(hash_)))
+        known = place < len(self.hashes) and int(self.hashes[place]) == hash_
+        if len(self._places) >= _PLACES_KEPT:
+            self._places.clear()
+        found = self._places[term] = place if known else None
+        return found
 
     def idf(self, term: str) -> float | None:
         """Return a term's idf, or its kin's as of one word; None where there is neither."""
@@ -224,7 +233,7 @@ class PostingsIndex:
     def _kin(self, term: str) -> Listed:
         found = self._standing.get(term)
         if found is None:
-            if len(self._standing) >= _REMEMBERED:
+            if len(self._standing) >= _KIN_KEPT:
                 self._standing.clear()
             found = self._standing[term] = self._merged(
                 kin.lookup(term, self.kin_hashes, self.kin_terms, self.kin_letters)
