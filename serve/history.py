@@ -7,6 +7,7 @@ from typing import Any
 
 from serve.answers import seen
 from serve.reader import View
+from serve.replaced import Replaced
 from store.events import isoformat
 from store.projections.memories import Memory
 
@@ -26,29 +27,19 @@ def of_memory(view: View, id_: str) -> list[Memory]:
 
     Empty for an unknown id.
     """
-    replaced = dict(view.snapshots.rows.superseded())
-    for memory in view.tail.current():
-        replaced.pop(memory.id, None)
-        if memory.superseded_by is not None:
-            replaced[memory.id] = memory.superseded_by
-    older: dict[str, list[str]] = {}
-    for one, by in replaced.items():
-        older.setdefault(by, []).append(one)
-    newer = {one: [by] for one, by in replaced.items()}
-    chain = _reached(id_, newer) | _reached(id_, older)
-    return _newest_first(found for one in chain if (found := view.tail.find(one)) is not None)
-
-
-def _reached(start: str, steps: dict[str, list[str]]) -> dict[str, None]:
-    """Return all that is reached from a start, itself too; two may have replaced each other."""
-    reached: dict[str, None] = {}
-    waiting = [start]
+    chain: dict[str, Memory] = {}
+    newer = view.tail.find(id_)
+    while newer is not None and newer.id not in chain:  # two may have replaced each other
+        chain[newer.id] = newer
+        newer = view.tail.find(newer.superseded_by) if newer.superseded_by else None
+    replaced, waiting, seen_ids = Replaced(view), [id_], {id_}
     while waiting:
-        one = waiting.pop()
-        if one not in reached:
-            reached[one] = None
-            waiting += steps.get(one, ())
-    return reached
+        for older in replaced.directly(waiting.pop()):
+            if older.id not in seen_ids:
+                seen_ids.add(older.id)
+                chain[older.id] = older
+                waiting.append(older.id)
+    return _newest_first(chain.values())
 
 
 def _newest_first(found: Iterable[Memory]) -> list[Memory]:

@@ -74,7 +74,7 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
         selection = Selection(small_talk=len(sure))
     else:
         selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
-    replaced = Replaced(view, question.filter)
+    replaced = Replaced(view)
     returned = {one.memory.id for one in selection.chosen}
     hits = tuple(
         Hit(
@@ -83,7 +83,9 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
             confidence=round(float(sure[one.place]), 4),
             copies=one.copies,
             conflicts_with=one.conflicts_with,
-            history=tuple(old for old in replaced.by(one.memory.id) if old.id not in returned),
+            history=tuple(
+                old for old in replaced.by(one.memory.id, question.filter) if old.id not in returned
+            ),
             why=why.of_hit(view, analysis, found, weighed, one.place, float(covered[one.place]))
             if question.explain
             else None,

@@ -176,12 +176,6 @@ class MemoryRows:
         mask: Mask = is_value.to_numpy()
         return mask
 
-    def superseded(self) -> list[tuple[str, str]]:
-        """Return what was superseded and by what, in the order of the rows."""
-        found = self.table.filter(pc.is_valid(self.table.column("superseded_by")))
-        pairs = (found.column(name).to_pylist() for name in ("id", "superseded_by"))
-        return list(zip(*pairs, strict=True))
-
     @cached_property
     def _dictionaries(self) -> dict[str, tuple[npt.NDArray[Any], list[str]]]:
         """The dictionary columns: the codes of their rows and the values the codes stand for."""
