@@ -1,4 +1,7 @@
-"""The JSON routes: recall, memories, health. Each decodes, calls one function, encodes."""
+"""The JSON routes: recall, memories, overview, history, health.
+
+Each decodes, calls one function, encodes.
+"""
 
 from collections.abc import Callable
 from http import HTTPStatus

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from serve import evidence as evidences
 from serve import layers
 from serve.evidence import WEIGHTS, Around, Heard
-from serve.query.analysis import LEAST_IDF, Analysis, Question
+from serve.query.analysis import Analysis, Question
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
 from serve.ranking.topk import best
 from serve.reader import View
@@ -47,15 +47,15 @@ class Candidates:
 def candidates(view: View, question: Question, analysis: Analysis) -> Candidates:
     """Return the candidates of the question's mode, in the order of its fusion."""
     mask = _mask(view, question)
-    topic = _words(view, analysis.topic)
-    words = topic + _words(view, analysis.names) if analysis.names else topic
+    topic = evidences.words(view, analysis.topic)
+    words = topic + evidences.words(view, analysis.names) if analysis.names else topic
     scores = _channels(view, question, analysis, words)
     channels = {name: _ranking(name, one, mask) for name, one in scores.items()}
     heard = evidences.heard(view, analysis)
     weights = WEIGHTS | layers.WEIGHTS
     if question.fusion == "rrf":
         docs, fused = reciprocal_rank(list(channels.values()))
-        place = evidences.around(view, docs, mask)
+        questions = evidences.around(view, docs, mask).question
         found: dict[str, Values] = {}
     else:
         added = layers.evidence(view, question, analysis, mask)
@@ -65,10 +65,10 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
         found = _evidence(view, question, analysis, channels, scores, topic, place, mask, heard)
         found |= {name: values[docs] for name, values in added.items()}
         docs, fused, order = weighted_sum(docs, found, weights)
-        place = place.ordered(order)
+        questions = place.question[order]
         found = {name: values[order] for name, values in found.items()}
     near = scores["vector"][docs] if "vector" in scores else np.zeros(len(docs), np.float32)
-    return Candidates(channels, docs, fused, found, weights, near, place.question, mask, heard)
+    return Candidates(channels, docs, fused, found, weights, near, questions, mask, heard)
 
 
 def _evidence(
@@ -145,11 +145,6 @@ def _channels(
     if question.wants("entity") and analysis.mentions:
         scores["entity"] = _mentioning(view, analysis)
     return scores
-
-
-def _words(view: View, terms: list[str]) -> Scores:
-    snapshot = view.snapshots.postings.scores(terms, least_idf=LEAST_IDF)
-    return np.concatenate([snapshot, view.tail.scores(terms, least_idf=LEAST_IDF)])
 
 
 def _nearness(view: View, asked: Scores) -> Scores:

@@ -3,10 +3,11 @@ Evidence: what speaks for each candidate, kind by kind, each in [0, 1].
 
 Documents are numbered through: first the snapshot's rows, then the tail's slots. The score is the
 weighted sum of the evidence. The weights were found on conversations, chats and issues
-(docs/recall.md has what each brings) and lie in the middle of wide plateaus.
+(docs/recall.md has what each brings, and how little a third more or less moves).
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -60,12 +61,8 @@ class Around:
         """Whether another speaker answered, or was answered."""
         return (self.before >= 0) | (self.after >= 0)
 
-    def ordered(self, order: npt.NDArray[np.int64]) -> "Around":
-        """Return the same with its documents in another order."""
-        return Around(*(getattr(self, field.name)[order] for field in fields(self)))
 
-
-_BACKGROUND = 50
+_BACKGROUND = 50  # memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +91,12 @@ def heard(view: View, analysis: Analysis) -> Heard:
     known, seen = held > 0, view.tail.sample_coverage
     weights = np.where(known, weights, weights * seen)
     return Heard(weights, seen * float(weights[~known].sum() / weights.sum()), counts)
+
+
+def words(view: View, terms: Sequence[str]) -> Scores:
+    """Return the BM25 score of every document, [rows + slots]."""
+    snapshot = view.snapshots.postings.scores(terms, least_idf=LEAST_IDF)
+    return np.concatenate([snapshot, view.tail.scores(terms, least_idf=LEAST_IDF)])
 
 
 def around(view: View, docs: Docs, mask: Mask) -> Around:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from serve.query.analysis import LEAST_IDF, MAX_QUERY, Analysis, Question
+from serve.evidence import words
+from serve.query.analysis import MAX_QUERY, Analysis, Question
 from serve.query.hints import hints
 from serve.query.parts import parts
 from serve.ranking import pagerank
@@ -97,7 +98,7 @@ def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
     shares = np.zeros(_size(view), np.float32)
     for part in found if len(found) > 1 else ():
         topic = [term for term in text.terms(part) if term not in analysis.names]
-        shares = np.maximum(shares, _shares(_words(view, topic)))
+        shares = np.maximum(shares, _shares(words(view, topic)))
     return shares
 
 
@@ -160,11 +161,6 @@ def _asked(question: Question, analysis: Analysis) -> Sequence[Mention]:
     """Return the entities and the people that the question names."""
     people = [Mention("person", name, name) for name in sorted(analysis.people)]
     return [*_named(question, analysis), *people]
-
-
-def _words(view: View, terms: Sequence[str]) -> Scores:
-    snapshot = view.snapshots.postings.scores(terms, least_idf=LEAST_IDF)
-    return np.concatenate([snapshot, view.tail.scores(terms, least_idf=LEAST_IDF)])
 
 
 def _size(view: View) -> int:

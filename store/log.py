@@ -67,7 +67,7 @@ class EventLog:
             try:
                 log_file.prepare(self._connection, path, create=create)
                 self._reader = log_file.connect(path)
-            except BaseException:
+            except BaseException:  # an interrupt too: what was opened is closed, then it goes on
                 self._connection.close()
                 raise
 

@@ -35,7 +35,7 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException:  # an interrupt too must not leave the write lock held
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

@@ -9,7 +9,6 @@ import msgspec
 
 from serve.answers import RecallRequest, answer, moment_of
 from serve.cli import output
-from serve.query.smalltalk import is_smalltalk
 from serve.reader import Reader
 from store.config import Choices
 from store.embedding import Embedder
@@ -198,7 +197,7 @@ def _lost(
     for one in payload["hits"]:
         if memory.id in one.get("copies", ()):
             return f"{one['id']} says the same and came back in its place"
-    if is_smalltalk(asked.query) and asked.mode == "auto":
+    if asked.mode == "auto" and payload["why"]["analysis"].get("small_talk"):
         return "the query is small talk, which asks for no memory; --mode lexical asks regardless"
     return "no channel found it: it shares too few words and is not like the query"
 

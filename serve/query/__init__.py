@@ -1,1 +1,3 @@
-"""What a question says, read from its words alone: pure functions, no model, no clock."""
+"""What a question says. All but `analysis`, which asks the memory and the embedder too, are pure
+functions of its words.
+"""

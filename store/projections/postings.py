@@ -168,8 +168,9 @@ class PostingsIndex:
     kin_hashes: npt.NDArray[np.uint64]
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
-    _places: dict[str, int | None] = field(default_factory=dict)
-    _standing: dict[str, Listed] = field(default_factory=dict)  # for words no memory holds
+    # kept at hand; what they hold follows from the arrays
+    _places: dict[str, int | None] = field(default_factory=dict, repr=False, compare=False)
+    _standing: dict[str, Listed] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def open(cls, tables: Tables) -> "PostingsIndex":
