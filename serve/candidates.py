@@ -15,8 +15,8 @@ from serve import layers
 from serve.evidence import WEIGHTS, Around, Heard
 from serve.query.analysis import Analysis, Question
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
-from serve.ranking.topk import best
 from serve.reader import View
+from store.topk import best
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]

@@ -18,12 +18,12 @@ from serve.query.parts import parts
 from serve.ranking import pagerank
 from serve.ranking.fusion import Ranking
 from serve.ranking.siblings import siblings
-from serve.ranking.topk import best
 from serve.reader import View
 from store import text
 from store.config import Layer
 from store.extensions import Decomposer
 from store.mentions import Mention
+from store.topk import best
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]

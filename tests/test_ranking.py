@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from serve.ranking import context
 from serve.ranking.confidence import LETTERS, MEANING, Model, confidence, coverage
 from serve.ranking.fusion import K, Ranking, reciprocal_rank, weighted_sum
-from serve.ranking.topk import best
+from store.topk import best
 
 SCORES = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9, width=32)  # many ties, and few
 UNITS = st.floats(0, 1)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from corpus import questions, texts
 from figure import OURS, Figure, Note, cpu_s, interleaved
 
-from serve.ranking.topk import best
 from store.embedders.calibration import Calibration
 from store.embedders.lexical import LexicalEmbedder
 from store.projections.vectors import VectorRows, quantize
+from store.topk import best
 
 NEAREST = "vectors, the nearest ten"
 INDEX = "vectors, index all"

@@ -12,10 +12,10 @@ import numpy as np
 from corpus import keywords, questions, texts
 from figure import OURS, Figure, Note, cpu_s, interleaved
 
-from serve.ranking.topk import best
 from store import text
 from store.projections import postings
 from store.projections.postings import PostingsIndex
+from store.topk import best
 
 REFERENCE = "rank_bm25 get_scores"
 QUESTION = "BM25, ten words with common ones"
