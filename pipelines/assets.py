@@ -76,7 +76,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
         deps=[_asset_name(name) for name in projection.inputs],
         group_name=GROUP,
         partitions_def=TENANTS,
-        kinds={"arrow", "lance"} if projection.lance else {"arrow"},
+        kinds={"arrow"},
         owners=OWNERS,
         tags={"layer": "projection"},
         metadata=metadata.columns(projection),
@@ -162,4 +162,4 @@ def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
         served = manifests.current(made.tenant).projections.get(ref.projection)
     except SnapshotError:
         return False
-    return served is not None and served.path == ref.path
+    return served is not None and served.parts == ref.parts

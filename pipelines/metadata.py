@@ -48,7 +48,7 @@ def of_projection(
         "digest": dg.MetadataValue.text(ref.digest),
         "reused": dg.MetadataValue.bool(reused),
         "inputs": dg.MetadataValue.json(dict(ref.inputs)),
-        "path": dg.MetadataValue.path(made.tenant.snapshots / ref.path),
+        "path": dg.MetadataValue.path(made.tenant.snapshots / ref.projection),
     }
     if ref.missing:
         shown["texts without a vector"] = dg.MetadataValue.int(ref.missing)

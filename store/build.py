@@ -4,13 +4,15 @@ rebuild(): a slice of the log, its projections, a candidate, its audits, a publi
 The same steps serve Dagster (one asset each), the CLI and the tests. What is built waits in the
 tenant's `candidate` folder, one reference for each projection, and only a candidate whose parts all
 have one watermark and whose audits all passed is published. A pure function of equal inputs is not
-run again: where a projection's inputs did not change, its published snapshot serves on.
+run again: where a projection's inputs did not change, its published snapshot serves on; where some
+did, the parts of it that nothing happened to do.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,14 +20,14 @@ import filelock
 import msgspec
 
 from store import manifest as manifests
-from store import projections, snapshot
+from store import parallel, projections, snapshot
 from store.audit import Audited, audit
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder, replace_file
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
-from store.projection import Inputs, Previous, Projection, Tables, checked_build
+from store.projection import Built, Inputs, Previous, Projection, checked_build
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
@@ -34,13 +36,15 @@ class _Start(msgspec.Struct, frozen=True):
     watermark: int
     embedder: str
     full: bool = False
+    thorough: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
     """One build of one tenant, up to `watermark`; every step takes it.
 
-    A `full` one takes nothing over from what is published.
+    A `full` one takes nothing over from what is published; a `thorough` one hashes what it takes
+    over, any other looks whether somebody wrote to it since.
     """
 
     tenant: Tenant
@@ -48,6 +52,7 @@ class Build:
     embedder: Embedder
     watermark: int
     full: bool = False
+    thorough: bool = True
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -68,16 +73,23 @@ def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
         raise BuildBusy(f"another build of {tenant.name} is running: try again later") from None
 
 
-def start(tenant: Tenant, log: EventLog, embedder: Embedder, *, full: bool = False) -> Build:
+def start(
+    tenant: Tenant,
+    log: EventLog,
+    embedder: Embedder,
+    *,
+    full: bool = False,
+    thorough: bool = True,
+) -> Build:
     """Begin a build at the log's head and forget what an earlier one left unpublished."""
     if not embedder.dimension:
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
-    build = Build(tenant, log, embedder, log.head(), full)
+    build = Build(tenant, log, embedder, log.head(), full, thorough)
     for path in tenant.candidate.glob("*.json"):
         path.unlink()
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
-    mark = _Start(build.watermark, embedder.model, full)
+    mark = _Start(build.watermark, embedder.model, full, thorough)
     replace_file(tenant.candidate / "start.json", msgspec.json.encode(mark))
     return build
 
@@ -89,10 +101,10 @@ def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     except FileNotFoundError:
         return start(tenant, log, embedder)
     mark = msgspec.json.decode(data, type=_Start)
-    return Build(tenant, log, embedder, mark.watermark, mark.full)
+    return Build(tenant, log, embedder, mark.watermark, mark.full, mark.thorough)
 
 
-def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
+def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
     """Build one projection and put it into the candidate; return its reference and its tables."""
     began = time.perf_counter()
     refs = candidate_refs(build)
@@ -101,20 +113,24 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
     if reused := _reused(build, projection, old, inputs):
         ref, tables = reused
     else:
-        given = Inputs(
-            build.watermark,
-            lambda after: build.log.read(after, build.watermark),
-            {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
-        )
-        tables = checked_build(projection, given, _previous(build, projection, old))
-        if build.full and "missing" in tables and tables["missing"].num_rows:
-            # what made them does not answer now: better the ones there are than none
-            old = _served(build.tenant, projection)
+        with parallel.workers() as workers:
+            given = Inputs(
+                build.watermark,
+                lambda after: build.log.read(after, build.watermark),
+                {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
+                partial(snapshot.keep, build.tenant.snapshots, projection),
+                workers.map,
+            )
             tables = checked_build(projection, given, _previous(build, projection, old))
+            if build.full and "missing" in tables and tables["missing"].num_rows:
+                # what made them does not answer now: better the ones there are than none
+                old = _served(build.tenant, projection)
+                tables = checked_build(projection, given, _previous(build, projection, old))
         seconds = time.perf_counter() - began
         ref = snapshot.write(
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
         )
+        tables = load(build, ref)  # as it will be served: in files, not in memory
     _checks_path(build, projection).unlink(missing_ok=True)
     _whole_checks_path(build).unlink(missing_ok=True)
     path = build.tenant.candidate / f"{projection.name}.json"
@@ -122,7 +138,7 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Tables]:
     return ref, tables
 
 
-def check(build: Build, projection: Projection, tables: Tables) -> list[CheckResult]:
+def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
     """Run the audits of one projection; what they said is kept beside the candidate."""
     of_memories = projection.name == "memories"
     served = published(build.tenant) if of_memories else None
@@ -135,7 +151,7 @@ def check(build: Build, projection: Projection, tables: Tables) -> list[CheckRes
             watermark=build.watermark,
             tables=tables,
             memories=memories["memories"],
-            published=None if before is None else _loaded(build.tenant, before, build.projections),
+            published=None if before is None else _loaded(build, before),
             published_watermark=0 if served is None else served.watermark,
         ),
     )
@@ -204,13 +220,14 @@ def rebuild(
     on_progress: Progress = lambda what: None,
     wait_s: float = 0.0,
     full: bool = False,
+    thorough: bool = True,
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
     Raise BuildBusy or BuildRefused; either leaves what is served as it was.
     """
     with lock(tenant, wait_s=wait_s):
-        build = start(tenant, log, embedder, full=full)
+        build = start(tenant, log, embedder, full=full, thorough=thorough)
         for projection in build.projections:
             on_progress(projection.name)
             _, tables = step(build, projection)
@@ -225,12 +242,12 @@ def digests(
     watermark: int,
     *,
     taken_over: Mapping[str, Previous] = MappingProxyType({}),
-) -> dict[str, Tables]:
+) -> dict[str, Built]:
     """Return every projection's tables computed from the log, in memory.
 
     What is `taken_over`, by projection, is so as in a build; all else comes from the log alone.
     """
-    made: dict[str, Tables] = {}
+    made: dict[str, Built] = {}
     for projection in projections.all_of(embedder):
         inputs = Inputs(watermark, lambda after: log.read(after, watermark), made)
         previous = taken_over.get(projection.name)
@@ -256,22 +273,23 @@ def published(tenant: Tenant) -> Manifest | None:
         return None
 
 
-def load(build: Build, ref: SnapshotRef) -> Tables:
+def load(build: Build, ref: SnapshotRef) -> Built:
     """Return the tables of a snapshot this build made or took over; it was checked then."""
     projection = next(one for one in build.projections if one.name == ref.projection)
     return snapshot.read(build.tenant.snapshots, ref, projection, check=False)
 
 
-def _loaded(tenant: Tenant, ref: SnapshotRef, known: Sequence[Projection]) -> Tables | None:
+def _loaded(build: Build, ref: SnapshotRef) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
-    projection = next(one for one in known if one.name == ref.projection)
+    projection = next(one for one in build.projections if one.name == ref.projection)
     if projection.version != ref.version:
         return None
     try:
-        snapshot.verify(tenant.snapshots, ref)
+        look = snapshot.verify if build.thorough else snapshot.glance
+        look(build.tenant.snapshots, ref)
     except SnapshotDamaged:
         return None
-    return snapshot.read(tenant.snapshots, ref, projection, check=False)
+    return load(build, ref)
 
 
 def _served(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
@@ -293,7 +311,7 @@ def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str
 
 def _reused(
     build: Build, projection: Projection, old: SnapshotRef | None, inputs: Mapping[str, str]
-) -> tuple[SnapshotRef, Tables] | None:
+) -> tuple[SnapshotRef, Built] | None:
     """Return the published snapshot where its inputs are what they were and its files are whole.
 
     One that something is missing of is made again: this time it may be there.
@@ -302,7 +320,7 @@ def _reused(
         return None
     if old.missing:
         return None
-    tables = _loaded(build.tenant, old, build.projections)
+    tables = _loaded(build, old)
     if tables is None:
         return None
     return msgspec.structs.replace(old, watermark=build.watermark, seconds=0.0), tables
@@ -311,7 +329,7 @@ def _reused(
 def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
     if old is None or old.version != projection.version or old.watermark > build.watermark:
         return None
-    tables = _loaded(build.tenant, old, build.projections)
+    tables = _loaded(build, old)
     return None if tables is None else Previous(old.watermark, tables)
 
 

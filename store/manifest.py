@@ -8,6 +8,7 @@ snapshot is damaged has something checked to fall back to.
 
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -128,19 +129,24 @@ def last_refusal(tenant: Tenant) -> Refusal | None:
 
 
 def expire(tenant: Tenant) -> list[str]:
-    """Drop all but the newest `KEEP` manifests and every snapshot none of them names.
+    """Drop all but the newest `KEEP` manifests and every file that none of them names.
 
-    Return the paths of the snapshots dropped. On Windows a mapped file cannot be deleted: it is
-    left for the next time. Call it only while holding the tenant's build lock.
+    Return the paths of the files dropped. On Windows a mapped file cannot be deleted: it is left
+    for the next time. Call it only while holding the tenant's build lock.
     """
     for number in _numbers(tenant)[KEEP:]:
         _path(tenant, number).unlink(missing_ok=True)
-    wanted = {ref.path for manifest in kept(tenant) for ref in manifest.projections.values()}
+    refs = (ref for manifest in kept(tenant) for ref in manifest.projections.values())
+    wanted = {file.path for ref in refs for file in ref.files}
     dropped = []
-    for folder in sorted(tenant.snapshots.glob("*/*")):
-        path = folder.relative_to(tenant.snapshots).as_posix()
+    for found in sorted(tenant.snapshots.glob("*/*")):
+        path = found.relative_to(tenant.snapshots).as_posix()
         if path not in wanted:
-            shutil.rmtree(folder, ignore_errors=True)
+            if found.is_dir():  # a snapshot of an earlier format
+                shutil.rmtree(found, ignore_errors=True)
+            else:
+                with suppress(PermissionError):
+                    found.unlink(missing_ok=True)
             dropped.append(path)
     return dropped
 

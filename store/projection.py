@@ -4,13 +4,19 @@ Projection: a named pure function from the log, or from other projections, to ta
 The law, tested for every one of them: `build(inputs, previous) == build(inputs, None)`. `previous`
 may only make a build cheaper. A build uses no file, clock, network or chance; a projection that
 needs a model gets the embedder as an argument when it is made.
+
+A table lies in parts: runs of its rows that are made, stored and shared as one. What did not change
+since an earlier build is that build's part. Where one part ends and the next begins must follow
+from the rows, never from the order of builds: the digest of a table is that of its parts' digests.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +24,102 @@ import pyarrow.compute as pc
 from store.events import Event
 
 Tables = Mapping[str, pa.Table]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class PartFile(msgspec.Struct, frozen=True):
+    """Where a part lies, below the snapshots folder, and what its file was when it was written.
+
+    `digest` is of the rows, `sha256` of the file; `modified` is the file's time in nanoseconds.
+    """
+
+    path: str
+    rows: int
+    digest: str
+    bytes: int
+    sha256: str
+    modified: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a table, in one chunk; `file` says where they lie, None: nowhere yet.
+
+    Asking for the table of one that lies in a file may raise SnapshotDamaged.
+    """
+
+    load: Callable[[], pa.Table]
+    file: PartFile | None = None
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "Part":
+        """Return a new part of a table's rows."""
+        whole = table.combine_chunks()
+        return cls(lambda: whole)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        return self.load()
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the hex SHA-256 of the rows: the same for equal rows however they lie."""
+        return self.file.digest if self.file else _digest(self.table)
+
+    @property
+    def rows(self) -> int:
+        return self.file.rows if self.file else int(self.table.num_rows)
+
+
+class Built(Mapping[str, pa.Table]):
+    """The tables of a projection, each with its `parts`, opened when they are asked for."""
+
+    def __init__(
+        self, schemas: Mapping[str, pa.Schema], parts: Mapping[str, Sequence[Part]]
+    ) -> None:
+        self.parts = {name: tuple(parts[name]) for name in schemas}
+        self._schemas = schemas
+        self._tables: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self._tables:
+            # a table of many parts has a chunk for each; nothing is copied
+            found = [part.table for part in self.parts[name]]
+            schema = self._schemas[name]
+            self._tables[name] = pa.concat_tables(found) if found else schema.empty_table()
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows each table has; no part is opened for it."""
+        return {name: sum(part.rows for part in parts) for name, parts in self.parts.items()}
+
+
+Made = Mapping[str, pa.Table | Sequence[Part]]  # what a build returns: a table is one new part
+
+
+class Keep(Protocol):
+    """Puts a part of a table away as soon as it is made, so that a build holds few in memory."""
+
+    def __call__(self, name: str, table: pa.Table, /) -> Part: ...
+
+
+class Mapper(Protocol):
+    """The built-in `map`, or one that works on all processors; results come in order."""
+
+    def __call__(self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]: ...
+
+
+def _kept_in_memory(name: str, table: pa.Table) -> Part:
+    return Part.of(table)
 
 
 class _Hash(Protocol):
@@ -30,7 +132,9 @@ class Inputs:
 
     watermark: int
     read: Callable[[int], Iterator[Event]]  # events after a seq and up to the watermark, in order
-    tables: Mapping[str, Tables] = field(default_factory=dict)
+    tables: Mapping[str, Built] = field(default_factory=dict)
+    keep: Keep = _kept_in_memory
+    map: Mapper = map
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +142,16 @@ class Previous:
     """The same projection's tables as an earlier build of the same version left them."""
 
     watermark: int
-    tables: Tables
+    tables: Built
 
 
-Build = Callable[[Inputs, Previous | None], Tables]
+Build = Callable[[Inputs, Previous | None], Made]
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
     """`inputs` names what `build` looks at: "log", or other projections. `schemas` names the tables
-    `build` returns; those in `lance` lie on disk as Lance.
+    `build` returns.
 
     `version` is raised whenever the same log would give other rows; it may be any text that names
     what the rows depend on beside the log (a model, a tokenizer).
@@ -58,33 +162,46 @@ class Projection:
     inputs: tuple[str, ...]
     schemas: Mapping[str, pa.Schema]
     build: Build
-    lance: frozenset[str] = frozenset()
 
 
-def checked_build(projection: Projection, inputs: Inputs, previous: Previous | None) -> Tables:
-    """Return the projection's tables, each held to its declared schema and in one chunk."""
-    tables = projection.build(inputs, previous)
-    if tables.keys() != projection.schemas.keys():
-        raise TypeError(
-            f"{projection.name} built {sorted(tables)}, not {sorted(projection.schemas)}"
-        )
-    for name, table in tables.items():
-        if not table.schema.equals(projection.schemas[name]):
-            raise TypeError(f"{projection.name}.{name} has schema {table.schema}")
-    return {name: table.combine_chunks() for name, table in tables.items()}
+def checked_build(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:
+    """Return the projection's tables, each new part held to its declared schema."""
+    made = projection.build(inputs, previous)
+    if made.keys() != projection.schemas.keys():
+        raise TypeError(f"{projection.name} built {sorted(made)}, not {sorted(projection.schemas)}")
+    parts = {
+        name: (Part.of(table),) if isinstance(table, pa.Table) else tuple(table)
+        for name, table in made.items()
+    }
+    for name, part in ((name, part) for name, some in parts.items() for part in some):
+        if part.file is None and not part.table.schema.equals(projection.schemas[name]):
+            raise TypeError(f"{projection.name}.{name} has schema {part.table.schema}")
+    return Built(projection.schemas, parts)
 
 
 def digest(tables: Tables) -> str:
-    """Return the hex SHA-256 of the rows: the same for equal rows however they lie in memory."""
+    """Return the hex SHA-256 of the rows: the same for equal rows however they lie in memory.
+
+    A table that is in parts counts as its parts, any other as one.
+    """
     total = sha256()
     for name in sorted(tables):
-        table = tables[name]
-        total.update(f"{name}:{table.num_rows}".encode())
-        for column_name, column in zip(table.column_names, table.columns, strict=True):
-            total.update(f"/{column_name}:{column.type}".encode())
-            combined = column.combine_chunks()
-            for chunk in combined.chunks if isinstance(combined, pa.ChunkedArray) else [combined]:
-                _update(total, chunk)
+        if isinstance(tables, Built):
+            parts = tables.parts[name]
+        else:
+            parts = (Part.of(tables[name]),)
+        total.update("/".join([name, *(part.digest for part in parts)]).encode())
+        total.update(b"\n")
+    return total.hexdigest()
+
+
+def _digest(table: pa.Table) -> str:
+    total = sha256(f"{table.num_rows}".encode())
+    for column_name, column in zip(table.column_names, table.columns, strict=True):
+        total.update(f"/{column_name}:{column.type}".encode())
+        combined = column.combine_chunks()
+        for one in combined.chunks if isinstance(combined, pa.ChunkedArray) else [combined]:
+            _update(total, one)
     return total.hexdigest()
 
 

@@ -1,16 +1,16 @@
 """
-A snapshot: one projection's tables frozen on disk, immutable, fsynced and hashed.
+A snapshot: one projection's tables frozen on disk, in immutable files that are fsynced and hashed.
 
-Arrow IPC for what the server maps, Lance for what the jobs query. Neither writer calls fsync and
-neither notices a flipped bit, so both are done here: a snapshot is written into a temporary folder,
-every file is fsynced and hashed, the folder is renamed into place and its parent fsynced. Who reads
-one checks its files against the manifest's hashes first.
+Each part of a table is an Arrow IPC file of its own, which the snapshots of several builds may
+share. A file is written under a passing name, fsynced and renamed; a snapshot's reference names its
+files and is itself no file, so only what a manifest names is ever read. Nothing on the way notices
+a flipped bit by itself: every file is hashed when it is written, and again by who must be sure.
 """
 
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -20,39 +20,38 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from store.errors import SnapshotDamaged
-from store.files import make_folder, sync_folder, sync_tree
-from store.projection import Projection, Tables, digest
+from store.files import make_folder, sync_folder
+from store.projection import Built, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
-
-
-class FileMark(msgspec.Struct, frozen=True):
-    """What a file was when it was written."""
-
-    bytes: int
-    sha256: str
 
 
 class SnapshotRef(msgspec.Struct, frozen=True):
     """Where a snapshot lies and what it holds, as the manifest says it.
 
-    `inputs` says what it was made from: the log's watermark, other projections' digests. `path` is
-    relative to the tenant's snapshots folder; `files` is by path inside the snapshot.
+    `inputs` says what it was made from: the log's watermark, other projections' digests. `parts`
+    are by table.
     """
 
     projection: str
     version: str
     watermark: int
     digest: str
-    path: str
     inputs: Mapping[str, str]
-    rows: Mapping[str, int]
-    files: Mapping[str, FileMark]
+    parts: Mapping[str, tuple[PartFile, ...]]
     seconds: float = 0.0
 
     @property
+    def files(self) -> tuple[PartFile, ...]:
+        return tuple(file for parts in self.parts.values() for file in parts)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {name: sum(one.rows for one in parts) for name, parts in self.parts.items()}
+
+    @property
     def bytes(self) -> int:
-        return sum(mark.bytes for mark in self.files.values())
+        return sum(file.bytes for file in self.files)
 
     @property
     def missing(self) -> int:
@@ -65,142 +64,152 @@ def write(
     projection: Projection,
     watermark: int,
     inputs: Mapping[str, str],
-    tables: Tables,
+    tables: Built,
     seconds: float,
 ) -> SnapshotRef:
     """Freeze tables under `root`; return the reference that a manifest keeps.
 
-    It always takes a new folder: one that an older manifest names may be mapped, or damaged.
+    Parts that lie there already are only named.
     """
-    rows_digest = digest(tables)
-    name = _free_name(root, f"{projection.name}/{watermark:012d}-{rows_digest[:16]}")
-    temporary = root / f"{projection.name}/.new-{uuid4().hex[:8]}"
-    make_folder(temporary)
+    parts = {
+        name: tuple(part.file or _file(keep(root, projection, name, part.table)) for part in some)
+        for name, some in tables.parts.items()
+    }
+    return SnapshotRef(
+        projection=projection.name,
+        version=projection.version,
+        watermark=watermark,
+        inputs=inputs,
+        digest=digest(tables),
+        parts=parts,
+        seconds=round(seconds, 3),
+    )
+
+
+def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part:
+    """Write a table's rows as one part of the projection's table `name`; return it, mapped.
+
+    It takes a new file: one of the same rows that is there may be damaged.
+    """
+    part = Part.of(table)
+    if not part.table.schema.equals(projection.schemas[name]):
+        raise TypeError(f"{projection.name}.{name} has schema {part.table.schema}")
+    folder = root / projection.name
+    make_folder(folder)
+    path = _free(folder / f"{name}-{part.digest[:16]}.arrow")
+    temporary = folder / f".new-{uuid4().hex[:8]}"
     try:
-        for table_name, table in tables.items():
-            if table_name in projection.lance:
-                _write_lance(temporary, table_name, table)
-            else:
-                _write_arrow(temporary / f"{table_name}.arrow", table)
-        ref = SnapshotRef(
-            projection=projection.name,
-            version=projection.version,
-            watermark=watermark,
-            inputs=inputs,
-            digest=rows_digest,
-            path=name,
-            rows={table_name: table.num_rows for table_name, table in tables.items()},
-            files={path: _mark(temporary / path) for path in _files(temporary)},
-            seconds=round(seconds, 3),
-        )
-        sync_tree(temporary)
-        os.replace(temporary, root / name)
-        sync_folder((root / name).parent)
+        _write(temporary, part.table)
+        mark = _hash(temporary)
+        os.replace(temporary, path)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return ref
+        temporary.unlink(missing_ok=True)
+    sync_folder(folder)
+    found = path.stat()
+    file = PartFile(
+        path=path.relative_to(root).as_posix(),
+        rows=part.rows,
+        digest=part.digest,
+        bytes=found.st_size,
+        sha256=mark,
+        modified=found.st_mtime_ns,
+    )
+    return Part(partial(_read, path), file)
 
 
-def read(root: Path, ref: SnapshotRef, projection: Projection, *, check: bool = True) -> Tables:
-    """Return a snapshot's tables, each checked and opened when first asked for, Arrow ones mapped.
+def read(root: Path, ref: SnapshotRef, projection: Projection, *, check: bool = True) -> Built:
+    """Return a snapshot's tables, each part checked and mapped when first asked for.
 
     Asking for a table raises SnapshotDamaged, naming the file, where it is not what was written.
     """
-    return _Stored(root / ref.path, projection, ref.files if check else {})
 
+    def opened(file: PartFile) -> Callable[[], pa.Table]:
+        def load() -> pa.Table:
+            if check:
+                _check(root, [file], _problem)
+            return _read(root / file.path)
 
-class _Stored(Mapping[str, pa.Table]):
-    """The tables of a snapshot; a Lance one nobody asks for costs no import of lancedb."""
+        return load
 
-    def __init__(self, folder: Path, projection: Projection, files: Mapping[str, FileMark]) -> None:
-        self._folder, self._projection, self._files = folder, projection, files
-        self._opened: dict[str, pa.Table] = {}
-
-    def __getitem__(self, name: str) -> pa.Table:
-        if name not in self._opened:
-            if name not in self._projection.schemas:
-                raise KeyError(name)
-            is_lance = name in self._projection.lance
-            start = f"{name}.lance/" if is_lance else f"{name}.arrow"
-            own = {path: mark for path, mark in self._files.items() if path.startswith(start)}
-            _check(self._folder, own)
-            self._opened[name] = (read_lance if is_lance else read_arrow)(self._folder, name)
-        return self._opened[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._projection.schemas)
-
-    def __len__(self) -> int:
-        return len(self._projection.schemas)
-
-
-def read_arrow(folder: Path, name: str) -> pa.Table:
-    """Return a table whose columns point into the mapped file; nothing is copied."""
-    path = folder / f"{name}.arrow"
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise SnapshotDamaged(f"{path}: {error}") from error
-
-
-def read_lance(folder: Path, name: str) -> pa.Table:
-    """Return a Lance table in memory, in the order it was written."""
-    import lancedb  # jobs only: costs 1.6 CPU seconds
-
-    try:
-        return lancedb.connect(folder).open_table(name).to_arrow()
-    except (ValueError, OSError, RuntimeError) as error:
-        raise SnapshotDamaged(f"{folder / name}.lance: {error}") from error
+    parts = {
+        name: [Part(opened(file), file) for file in ref.parts.get(name, ())]
+        for name in projection.schemas
+    }
+    return Built(projection.schemas, parts)
 
 
 def verify(root: Path, ref: SnapshotRef) -> None:
     """Check every file's length and hash; raise SnapshotDamaged at the first that differs."""
-    _check(root / ref.path, ref.files)
+    _check(root, ref.files, _problem)
 
 
-def _check(folder: Path, files: Mapping[str, FileMark]) -> None:
+def glance(root: Path, ref: SnapshotRef) -> None:
+    """Check that nobody wrote to a file since: its length and time, its hash where these differ.
+
+    Raise SnapshotDamaged at the first that is not what was written. What the disk itself did to
+    the bytes is for `verify` to find.
+    """
+    _check(root, ref.files, _problem_at_a_glance)
+
+
+def _check(
+    root: Path, files: Sequence[PartFile], problem: Callable[[Path, PartFile], str | None]
+) -> None:
     with ThreadPoolExecutor(max_workers=2) as pool:  # hashing releases the interpreter's lock
-        problems = list(pool.map(lambda item: _problem(folder, *item), files.items()))
-    if found := [problem for problem in problems if problem]:
+        problems = list(pool.map(partial(problem, root), files))
+    if found := [one for one in problems if one]:
         raise SnapshotDamaged(f"{found[0]}: `mnemolog build` mends it")
 
 
-def _problem(folder: Path, name: str, mark: FileMark) -> str | None:
-    path = folder / name
+def _problem(root: Path, file: PartFile) -> str | None:
+    path = root / file.path
     try:
         size = path.stat().st_size
-        if size != mark.bytes:
-            return f"{path} has {size} bytes, not {mark.bytes}"
-        return None if _mark(path) == mark else f"{path} does not match its hash"
+        if size != file.bytes:
+            return f"{path} has {size} bytes, not {file.bytes}"
+        return None if _hash(path) == file.sha256 else f"{path} does not match its hash"
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
 
 
-def _mark(path: Path) -> FileMark:
-    total, size = sha256(), 0
+def _problem_at_a_glance(root: Path, file: PartFile) -> str | None:
+    try:
+        found = (root / file.path).stat()
+    except OSError:
+        return _problem(root, file)
+    is_as_written = (found.st_size, found.st_mtime_ns) == (file.bytes, file.modified)
+    return None if is_as_written else _problem(root, file)
+
+
+def _hash(path: Path) -> str:
+    total = sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             total.update(chunk)
-            size += len(chunk)
-    return FileMark(size, total.hexdigest())
+    return total.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix()
+def _read(path: Path) -> pa.Table:
+    """Return a table whose columns point into the mapped file; nothing is copied."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise SnapshotDamaged(f"{path}: {error}: `mnemolog build` mends it") from error
 
 
-def _write_arrow(path: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+def _write(path: Path, table: pa.Table) -> None:
+    with path.open("wb") as file:
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def _write_lance(folder: Path, name: str, table: pa.Table) -> None:
-    import lancedb  # jobs only: costs 1.6 CPU seconds
+def _file(part: Part) -> PartFile:
+    if part.file is None:
+        raise TypeError("a part that was kept names its file")
+    return part.file
 
-    lancedb.connect(folder).create_table(name, table)
 
-
-def _free_name(root: Path, name: str) -> str:
-    return name if not (root / name).exists() else f"{name}-{uuid4().hex[:4]}"
+def _free(path: Path) -> Path:
+    return path if not path.exists() else path.with_stem(f"{path.stem}-{uuid4().hex[:4]}")

@@ -66,7 +66,6 @@ def projection(embedder: Embedder) -> Projection:
         inputs=("memories",),
         schemas=schemas,
         build=build,
-        lance=frozenset({"vectors"}),
     )
 
 

@@ -1,0 +1,78 @@
+"""
+One function over many items on all processors, for work that Python's lock would keep on one.
+
+Processes are spawned, not forked: a fork of a process with threads may hang, and Windows has none.
+They start when there is first something to do for them, and cost some 0.5 s each.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import TypeVar
+
+import pyarrow as pa
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers:
+    """The processes of one build; use it by `workers()`."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._count = os.cpu_count() or 1
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield the results in order; only a few items more than processors are under way.
+
+        A function that fails raises here. A single item is worked on in this process.
+        """
+        rest = iter(items)
+        first = list(_some(rest, 2))
+        if len(first) < 2 or self._count == 1:
+            yield from map(function, [*first, *rest])
+            return
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self._count, mp_context=get_context("spawn"))
+        under_way: deque[Future[R]] = deque(self._pool.submit(function, item) for item in first)
+        for item in rest:
+            if len(under_way) > self._count:
+                yield under_way.popleft().result()
+            under_way.append(self._pool.submit(function, item))
+        while under_way:
+            yield under_way.popleft().result()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def workers() -> Iterator[Workers]:
+    """Give a pool of processes that ends with the block."""
+    pool = Workers()
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+def packed(table: pa.Table) -> pa.Buffer:
+    """Return a table as bytes that another process can read; a slice's alone, not its whole."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def unpacked(data: pa.Buffer) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _some(items: Iterator[T], count: int) -> Iterator[T]:
+    for _, item in zip(range(count), items, strict=False):
+        yield item
