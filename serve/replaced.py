@@ -38,7 +38,7 @@ class Replaced:
     def directly(self, id_: str) -> list[Memory]:
         """Return what a memory itself took the place of, in whatever state, newest first."""
         snapshot = self._view.snapshots.rows
-        rows = [row for row in snapshot.replaced.get(id_, ()) if row not in self._view.tail.hidden]
+        rows = [row for row in snapshot.replaced(id_) if row not in self._view.tail.hidden]
         found = [*self._fresh.get(id_, ()), *(snapshot.take(rows) if rows else ())]
         return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
 
