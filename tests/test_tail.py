@@ -37,7 +37,7 @@ from store.events import (
     Superseded,
 )
 from store.log import EventLog
-from store.projection import Inputs, Tables
+from store.projection import Inputs, Tables, checked_build
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
@@ -98,7 +98,7 @@ def events(history: list[tuple[Body, int]]) -> list[Event]:
 def view_at(log: list[Event], watermark: int) -> View:
     """Return a snapshot of the first events with the others laid over it."""
     inputs = Inputs(watermark, lambda after: iter(log[after:watermark]))
-    memories = MEMORIES_PROJECTION.build(inputs, None)
+    memories = checked_build(MEMORIES_PROJECTION, inputs, None)
     above = Inputs(watermark, inputs.read, {"memories": memories})
     rows = MemoryRows.open(memories)
     index = PostingsIndex.open(chunked(POSTINGS_PROJECTION.build(above, None)))
