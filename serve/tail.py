@@ -21,9 +21,10 @@ from store.events import RECEIPTS, Event
 from store.mentions import Mention, mentions, speaker_name
 from store.projections import kin
 from store.projections.entities import short_names
+from store.projections.lexical.bm25 import K1, B, sample_coverage
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
-from store.projections.postings import K1, KIN_SHARE, B, PostingsIndex, sample_coverage
+from store.projections.postings import KIN_SHARE, PostingsIndex
 from store.projections.vectors import VectorRows
 from store.traits import Traits, of_memory
 
@@ -180,7 +181,7 @@ class Tail:
     def _found(self, term: str) -> tuple[Mapping[int, int], float]:
         """Return how often the slots hold a term, else its kin, and what that is a share of."""
         found = self._counts.get(term)
-        if found or self._postings.find(term) is not None:
+        if found or self._postings.has(term):
             return found or {}, 1.0
         merged: dict[int, int] = {}
         for word in self._kin(term):

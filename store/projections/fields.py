@@ -21,11 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.columns import view
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.projection import Inputs, Previous, Projection, Tables
 from store.projections import memories
-from store.projections.postings import view
 from store.projections.vectors import (
     VectorRows,
     mapped_rows,

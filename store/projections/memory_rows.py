@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.columns import view
 from store.projection import Tables
 from store.projections.memories import (
     ACTIVE,
@@ -26,7 +27,6 @@ from store.projections.memories import (
     id_hash,
     memories,
 )
-from store.projections.postings import view
 
 Mask = npt.NDArray[np.bool_]
 NEVER = np.iinfo(np.int64).max  # stands for "does not expire"
