@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-import lancedb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -142,18 +141,6 @@ def test_a_forgotten_memory_has_a_row_of_zeros_and_no_vector(built):
     assert np.abs(np.delete(rows.rows, 6, 0)).any(axis=1).all()
     forgotten = next(event for event in built.log.about("m06")).body.content
     assert text_hash(forgotten) not in of["vectors"].column("text_hash").to_pylist()
-
-
-def test_the_lance_table_is_read_by_lancedb_with_hash_and_model(built):
-    ref = built.manifest.projections["vectors"]
-    table = lancedb.connect(built.tenant.snapshots / ref.path).open_table("vectors")
-    query = built.embedder.embed(["JSON lines; the field is called message, not msg"])[0]
-    best = table.search(query).limit(1).to_list()[0]
-    assert best["model"] == built.embedder.model and len(best["text_hash"]) == 16
-    logs = next(event for event in built.log.about("m20")).body
-    assert best["text_hash"] == text_hash("\n".join([logs.content, *logs.tags]))
-    keys = table.to_arrow().column("text_hash").to_pylist()
-    assert keys == sorted(set(keys))
 
 
 def test_no_rows_have_no_cosines():

@@ -25,7 +25,7 @@ from store.projections import kin, memories
 from store.projections.lexical import segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
-from store.projections.lexical.segments import Counted, Fingerprints
+from store.projections.lexical.segments import Counted
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
@@ -42,8 +42,8 @@ Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Index every memory that is not forgotten; only new and changed ones are tokenized."""
-    table = inputs.tables["memories"]["memories"]
-    texts = table.select(_TEXTS)
+    tables = inputs.tables["memories"]
+    texts, marks = tables["memories"].select(_TEXTS), memories.fingerprints(tables["columns"])
 
     def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
         pieces = ((run, packed(taken(texts, run))) for run in runs)
@@ -51,20 +51,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
         return map(_counted, pieces) if some else inputs.map(_counted, pieces)
 
     old = None if previous is None else previous.tables
-    return segments.updated(fingerprints(table), old, indexed, inputs.keep, Formula())
-
-
-def fingerprints(table: pa.Table) -> Fingerprints:
-    """Return 64 bits of each memory's text, [memories]; 0 of a forgotten one, and only of that."""
-    found = [np.empty(0, np.uint64)]
-    for batch in table.select(["text_hash", "state"]).to_batches():
-        hashes, state = batch.columns
-        words = np.frombuffer(hashes.buffers()[1], np.uint64)[2 * hashes.offset :]
-        some = np.maximum(words[: 2 * len(hashes) : 2], np.uint64(1))
-        lost = [value == memories.FORGOTTEN for value in state.dictionary.to_pylist()]
-        some[np.asarray(lost, np.bool_)[state.indices.to_numpy()]] = 0
-        found.append(some)
-    return np.concatenate(found)
+    return segments.updated(marks, old, indexed, inputs.keep, Formula())
 
 
 def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
