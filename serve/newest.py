@@ -17,7 +17,7 @@ def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[M
     """
     rows = view.snapshots.rows
     mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
-    mask[list(view.tail.hidden)] = False
+    mask[view.tail.hidden] = False
     documents = np.flatnonzero(mask)
     order = np.lexsort((-documents, -rows.created_at[documents]))
     first = documents[order[: limit if state == ACTIVE else None]]
