@@ -19,7 +19,6 @@ from typing import Protocol, TypeVar
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.events import Event
 
@@ -208,6 +207,8 @@ def _digest(table: pa.Table) -> str:
 
 def _update(total: _Hash, array: pa.Array) -> None:
     """Feed an array's values and its nulls, free of offsets, padding and what lies under nulls."""
+    import pyarrow.compute as pc  # takes longer to import than pyarrow: the server needs none of it
+
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.null_count:
