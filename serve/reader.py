@@ -2,7 +2,7 @@
 Reader: one tenant's manifest held open, the log's tail laid over it, swapped when HEAD moves.
 
 Readers start from a manifest whose files are, at a glance, what was written, and hash them behind
-the answers (`verification`). A damaged index is set aside and said so: without `memories` or
+the answers (`opened_files`). A damaged index is set aside and said so: without `memories` or
 `postings` an older manifest serves, or the log alone; without the others recall goes on with what
 is left.
 """
@@ -14,15 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from serve.fresh.live_tail import LiveTail
 from serve.fresh.tail import Tail
-from serve.verification import Verification
+from serve.opened_files import OpenedFiles
 from store import manifest as manifests
-from store import projections, snapshot
+from store import projections
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.errors import InvalidInput, NoManifest, SnapshotDamaged
@@ -91,7 +90,7 @@ class Reader:
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
-        self._verification = Verification(tenant)
+        self._files = OpenedFiles(tenant)
         self._head: object = self._stamp()  # None: what is open must give way
         self._version: tuple[int, int] | None = None
         self._snapshots, self._live = self._open()
@@ -129,7 +128,7 @@ class Reader:
         Return whether it did. Answers go on from what was open meanwhile.
         """
         with self._swapping:
-            if self._verification.step(_A_POLL):
+            if self._files.step(_A_POLL):
                 self._head = None
             if is_new := self._head != self._stamp():
                 self._swap()
@@ -144,14 +143,14 @@ class Reader:
     def _is_mended(self, broken: Snapshots) -> bool:
         """Hash all that was not yet; return whether there is now another state to answer from."""
         with self._swapping:
-            if self._snapshots is broken and self._verification.step():
+            if self._snapshots is broken and self._files.step():
                 self._head = None
                 self._swap()
             return self._snapshots is not broken
 
     def _swap(self) -> None:
         head = self._stamp()
-        opened = self._open()
+        opened = self._open(ahead=True)
         with self._growing:
             self._snapshots, self._live = opened
             self._extend()
@@ -161,17 +160,21 @@ class Reader:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
-    def _open(self) -> tuple[Snapshots, LiveTail]:
+    def _open(self, *, ahead: bool = False) -> tuple[Snapshots, LiveTail]:
+        """Open what can be served; `ahead` maps all of it, so that no answer waits for that."""
         while True:
-            self._verification.forget_waiting()
+            self._files.begin()
             try:
-                snapshots = open_snapshots(self._tenant, self._embedder, self._verification)
+                snapshots = open_snapshots(self._tenant, self._embedder, self._files)
                 live = _live_tail(snapshots, self._embedder)
                 live.extend(self._log.read(snapshots.watermark))
+                if ahead:
+                    self._files.map_all()
             except _BROKEN:
-                if not self._verification.step():
+                if not self._files.step():
                     raise
             else:
+                self._files.settle()
                 return snapshots, live
 
     def _catch_up(self) -> None:
@@ -193,7 +196,7 @@ def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
-    snapshots = _open_manifest(tenant, manifest, embedder, [], Verification(tenant))
+    snapshots = _open_manifest(tenant, manifest, embedder, [], OpenedFiles(tenant))
     return View(snapshots, _live_tail(snapshots, embedder).now())
 
 
@@ -202,12 +205,12 @@ def _live_tail(snapshots: Snapshots, embedder: Embedder) -> LiveTail:
     return LiveTail(rows, postings, embedder, vectors, snapshots.watermark)
 
 
-def open_snapshots(tenant: Tenant, embedder: Embedder, verification: Verification) -> Snapshots:
+def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Snapshots:
     """Return the newest manifest that can be served, with a notice for all that was set aside."""
     notices: list[str] = []
     for manifest in _candidates(tenant, notices):
         try:
-            return _open_manifest(tenant, manifest, embedder, notices, verification)
+            return _open_manifest(tenant, manifest, embedder, notices, files)
         except SnapshotDamaged as error:
             notices.append(str(error))
     return Snapshots(
@@ -242,13 +245,13 @@ def _open_manifest(
     manifest: Manifest,
     embedder: Embedder,
     notices: list[str],
-    verification: Verification,
+    files: OpenedFiles,
 ) -> Snapshots:
     known = {one.name: one for one in projections.all_of(embedder)}
     damaged: list[str] = []
 
     def tables(name: str) -> Tables:
-        return _tables(tenant, manifest, known[name], verification)
+        return _tables(tenant, manifest, known[name], files)
 
     def optional(name: str, open_: Callable[[Tables], T]) -> T | None:
         try:
@@ -278,7 +281,7 @@ def _open_manifest(
 
 
 def _tables(
-    tenant: Tenant, manifest: Manifest, projection: Projection, verification: Verification
+    tenant: Tenant, manifest: Manifest, projection: Projection, files: OpenedFiles
 ) -> Tables:
     """Return the tables of one projection, glanced at; each is mapped when asked for."""
     ref = manifest.projections.get(projection.name)
@@ -293,9 +296,7 @@ def _tables(
             f"{projection.name} was built as {made}, this is {projection.version}: "
             "`mnemolog build` mends it"
         )
-    read = {name: parts for name, parts in ref.parts.items() if name not in projection.for_builds}
-    verification.glance(msgspec.structs.replace(ref, parts=read))
-    return snapshot.read(tenant.snapshots, ref, projection, check=False)
+    return files.tables(ref, projection)
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:
