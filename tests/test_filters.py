@@ -125,6 +125,25 @@ def test_mask_and_accepts_agree_on_any_memories(
     assert agree(rows_of(drafts, fates), filter_)
 
 
+@given(st.lists(DRAFTS, max_size=12), FATES, st.lists(FILTERS, min_size=2, max_size=12))
+@settings(deadline=None)
+def test_a_mask_kept_at_hand_is_the_one_made_anew(
+    drafts: list[Draft], fates: list[tuple[int, Body]], asked: list[Filter]
+):
+    rows = rows_of(drafts, fates)
+    index = PostingsIndex.open(built(postings.index([])))
+    masks = Masks(RowMasks(rows), LiveTail(rows, index, LexicalEmbedder()).now())
+    for one in (*asked, *asked):
+        assert masks.of(one).tolist() == one.mask(rows).tolist()
+
+
+def test_a_mask_knows_when_a_memory_of_the_tail_expires(log: EventLog, home: Path):
+    record_batch(log, [Draft(content="alpha rule", ttl_s=3_600)], NOW)
+    with Reader(tenant(home), log, LexicalEmbedder()).view() as view:
+        passing = [view.masks.of(Filter(now=NOW + hours * HOUR)).tolist() for hours in (0, 1, 0)]
+    assert passing == [[True], [False], [True]]
+
+
 @given(FILTERS)
 @settings(deadline=None, max_examples=50)
 def test_they_agree_on_a_mapped_snapshot(crowded: View, filter_: Filter):

@@ -257,13 +257,27 @@ class PostingsIndex:
         start = int(self.offsets[place])
         return slice(start, start + int(self.frequencies[place]))
 
-    def scores(self, query: Sequence[str], *, least_idf: float | None = None) -> Scores:
+    def holds(self, term: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of some rows, ascending, hold a term, else its kin, [rows]."""
+        listed, _ = self.posting_list(term)
+        if not len(listed):
+            return np.zeros(len(rows), np.bool_)
+        places = np.minimum(listed.searchsorted(rows.astype(np.uint32)), len(listed) - 1)
+        held: npt.NDArray[np.bool_] = listed[places] == rows
+        return held
+
+    def scores(
+        self, query: Sequence[str], *, least_idf: float | None = None, out: Scores | None = None
+    ) -> Scores:
         """Return the score of every row, [rows]: BM25Okapi's for the query's terms, repeats count.
+
+        They are written into `out` where it is given.
 
         In a corpus of a few memories an idf may be zero or less, and then a match counts for
         nothing or against; `least_idf` raises those, at the price of BM25Okapi's exact scores.
         """
-        scores = np.zeros(self.rows, np.float32)
+        scores = np.empty(self.rows, np.float32) if out is None else out
+        scores.fill(0.0)
         for term, repeats in Counter(query).items():
             idf = self.idf(term)
             if idf is None:
