@@ -94,6 +94,7 @@ def heard(view: View, analysis: Analysis) -> Heard:
 def words(view: View, terms: Sequence[str], scratch: Scratch) -> Scores:
     """Return the BM25 score of every document, [rows + slots], in an array that is lent."""
     rows, scores = len(view.snapshots.rows), scratch.array(view.size)
+    scores.fill(0.0)
     view.snapshots.postings.scores(terms, least_idf=LEAST_IDF, out=scores[:rows])
     view.tail.scores(terms, least_idf=LEAST_IDF, out=scores[rows:])
     return scores
@@ -181,6 +182,7 @@ def of_words(
         place.question >= 0,
     )
     whole = scratch.array(sessions.index.rows)
+    whole.fill(0.0)
     sessions.index.scores(analysis.topic, least_idf=LEAST_IDF, out=whole)
     scores = context.gathered(whole, place.session)
     return {**lent, "session": context.of_session(scores, own, place.is_turn)}

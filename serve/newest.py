@@ -2,9 +2,8 @@
 The newest memories that pass a filter, without a question: what `list` and a timeline show.
 """
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from serve.filters import Filter
 from serve.reader import View
