@@ -150,7 +150,7 @@ Build = Callable[[Inputs, Previous | None], Made]
 @dataclass(frozen=True, slots=True)
 class Projection:
     """`inputs` names what `build` looks at: "log", or other projections. `schemas` names the tables
-    `build` returns.
+    `build` returns; those `for_builds` are read by the next build alone, never by recall.
 
     `version` is raised whenever the same log would give other rows; it may be any text that names
     what the rows depend on beside the log (a model, a tokenizer).
@@ -161,6 +161,7 @@ class Projection:
     inputs: tuple[str, ...]
     schemas: Mapping[str, pa.Schema]
     build: Build
+    for_builds: frozenset[str] = frozenset()
 
 
 def checked_build(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.columns import view
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.projection import Inputs, Previous, Projection, Tables
 from store.projections import memories
-from store.projections.postings import view
 from store.projections.vectors import (
     VectorRows,
     mapped_rows,
@@ -65,6 +65,7 @@ def projection(embedder: Embedder) -> Projection:
         inputs=("memories",),
         schemas=schemas,
         build=build,
+        for_builds=frozenset({"vectors", "missing"}),
     )
 
 
