@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.columns import view
 from store.embedders.calibration import Calibration, calibrate
 from store.embedding import Embedder, Matrix
 from store.errors import EmbedderError
 from store.projection import Inputs, Previous, Projection, Tables
 from store.projections import memories
-from store.projections.postings import view
 
 try:
     from numkong import cdist as _kernel
@@ -66,6 +66,7 @@ def projection(embedder: Embedder) -> Projection:
         inputs=("memories",),
         schemas=schemas,
         build=build,
+        for_builds=frozenset({"vectors", "missing"}),
     )
 
 
