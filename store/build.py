@@ -21,7 +21,8 @@ import msgspec
 
 from store import manifest as manifests
 from store import parallel, projections, snapshot
-from store.audit import Audited, audit
+from store.audit import audit
+from store.audited import Audited
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder, replace_file
