@@ -13,7 +13,6 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 MOST_COUNTED = 65_535  # occurrences of a term in a document; more count as so many
 
@@ -53,6 +52,8 @@ def none() -> Lists:
 
 def split(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
     """Return the chunks of texts at white space, one after the other, and how many each has."""
+    import pyarrow.compute as pc
+
     chunks = pc.utf8_split_whitespace(texts)
     return chunks.flatten(), chunks.value_lengths().to_numpy().astype(np.int64)
 
