@@ -37,13 +37,16 @@ class Told:
     written: Sequence[Done]
     forgotten: Sequence[Done]
     builds: int
+    clients: int
     seconds: float
 
 
-def figures(size: int, home: Path, seconds: float, builds: int = BUILDS) -> Iterator[Figure | Note]:
+def figures(
+    size: int, home: Path, seconds: float, *, builds: int = BUILDS, clients: int = CLIENTS
+) -> Iterator[Figure | Note]:
     """Soak a server over a home for `seconds`, longer where the builds need longer."""
     with serve(home) as server:
-        told = _told(size, home, server, seconds, builds)
+        told = _told(size, home, server, seconds, builds, clients)
         anonymous = server.anonymous_mib()
     wrong = problems(told)
     times = [(one.ended - one.began) * 1e3 for one in told.asked]
@@ -58,19 +61,19 @@ def figures(size: int, home: Path, seconds: float, builds: int = BUILDS) -> Iter
     yield Note(_summary(size, told, wrong))
 
 
-def _told(size: int, home: Path, server: Server, seconds: float, builds: int) -> Told:
+def _told(size: int, home: Path, server: Server, seconds: float, builds: int, clients: int) -> Told:
     context = get_context("spawn")
     shared = soakers.Shared(context.Value("q", 0), context.Value("b", 0))
     client = server.client
     ways: list[list[str]] = [[], ["--quick"] if has_quick() else []]
     with ProcessPoolExecutor(
-        CLIENTS + 2, mp_context=context, initializer=soakers.share, initargs=(shared,)
+        clients + 2, mp_context=context, initializer=soakers.share, initargs=(shared,)
     ) as pool:
         writer = pool.submit(soakers.write, client.port, client.token)
         forgetter = pool.submit(soakers.forget, home, size)
-        clients = [
+        recalling = [
             pool.submit(soakers.recall, number, client.port, client.token, size)
-            for number in range(CLIENTS)
+            for number in range(clients)
         ]
         began = time.monotonic()
         try:
@@ -81,8 +84,8 @@ def _told(size: int, home: Path, server: Server, seconds: float, builds: int) ->
         finally:
             shared.is_over.value = 1
         took = time.monotonic() - began
-        asked = [one for client_ in clients for one in client_.result()]
-        return Told(asked, writer.result(), forgetter.result(), builds, took)
+        asked = [one for those in recalling for one in those.result()]
+        return Told(asked, writer.result(), forgetter.result(), builds, clients, took)
 
 
 def problems(told: Told) -> list[str]:
@@ -120,7 +123,7 @@ def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
     manifests = {one.manifest for one in told.asked if not one.problem}
     common = "; ".join(f"{many} x {what}" for what, many in Counter(wrong).most_common(_SHOWN))
     return (
-        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {CLIENTS} clients "
+        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} clients "
         f"({fresh:,} of them for what was written meanwhile), {len(told.written):,} memories "
         f"written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
         f"{len(told.forgotten):,} forgotten, {told.builds} builds, {len(manifests)} manifests "
