@@ -26,6 +26,7 @@ SOAK = "8 clients recall while 200 a second are written and builds publish"
 PROBLEMS = f"{SOAK}, errors and wrong answers"
 CLIENTS = 8
 BUILDS = 3
+_AFTER_S = 2.0  # the last build is answered from
 _SHOWN = 5  # problems told of in the notes
 
 
@@ -80,7 +81,7 @@ def _told(size: int, home: Path, server: Server, seconds: float, builds: int, cl
             for number in range(builds):
                 time.sleep(seconds / (builds + 2))
                 run(home, "build", *ways[number % 2])
-            time.sleep(max(0.0, seconds - (time.monotonic() - began)))
+            time.sleep(max(_AFTER_S, seconds - (time.monotonic() - began)))
         finally:
             shared.is_over.value = 1
         took = time.monotonic() - began
@@ -123,9 +124,9 @@ def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
     manifests = {one.manifest for one in told.asked if not one.problem}
     common = "; ".join(f"{many} x {what}" for what, many in Counter(wrong).most_common(_SHOWN))
     return (
-        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} clients "
-        f"({fresh:,} of them for what was written meanwhile), {len(told.written):,} memories "
-        f"written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
+        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} "
+        f"clients ({fresh:,} of them for what was written meanwhile), {len(told.written):,} "
+        f"memories written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
         f"{len(told.forgotten):,} forgotten, {told.builds} builds, {len(manifests)} manifests "
         f"served; errors and wrong answers: {common or 'none'}"
     )
