@@ -19,7 +19,6 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.columns import view
 from store.embedders.calibration import Calibration
@@ -66,6 +65,7 @@ def projection(embedder: Embedder) -> Projection:
         inputs=("memories",),
         schemas=schemas,
         build=build,
+        for_builds=frozenset({"vectors", "missing"}),
     )
 
 
@@ -76,6 +76,8 @@ def embedded_fields(embedder: Embedder, table: pa.Table) -> Iterator[tuple[int, 
     """
     if not embedder.is_local:
         return
+    import pyarrow.compute as pc
+
     is_set = reduce(pc.or_, (pc.is_valid(table.column(name)) for name in FIELDS))
     rows = np.flatnonzero(is_set.to_numpy())
     chosen = table.select([*FIELDS, "state"]).take(pa.array(rows, pa.int64()))
