@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from serve.fresh.live_tail import LiveTail
 from serve.fresh.tail import Tail
+from serve.masks import Masks, RowMasks
 from serve.verification import Verification
 from store import manifest as manifests
 from store import projections, snapshot
@@ -65,6 +67,10 @@ class Snapshots:
     def calibration(self) -> Calibration:
         return self.vectors.calibration if self.vectors else Calibration()
 
+    @cached_property
+    def masks(self) -> RowMasks:
+        return RowMasks(self.rows)
+
 
 @dataclass(frozen=True)
 class View:
@@ -72,6 +78,15 @@ class View:
 
     snapshots: Snapshots
     tail: Tail
+
+    @property
+    def size(self) -> int:
+        """How many documents there are: rows and slots."""
+        return len(self.snapshots.rows) + len(self.tail)
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self.snapshots.masks, self.tail)
 
     def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
         """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""

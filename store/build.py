@@ -61,6 +61,7 @@ class Build:
 
 
 Progress = Callable[[str], None]
+WholeCheck = Callable[[Build], Sequence[CheckResult]]
 
 
 @contextmanager
@@ -222,10 +223,13 @@ def rebuild(
     wait_s: float = 0.0,
     full: bool = False,
     thorough: bool = True,
+    on_whole: WholeCheck = lambda build: (),
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
-    Raise BuildBusy or BuildRefused; either leaves what is served as it was.
+    `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
+    finds wrong is not published either. Raise BuildBusy or BuildRefused; either leaves what is
+    served as it was.
     """
     with lock(tenant, wait_s=wait_s):
         build = start(tenant, log, embedder, full=full, thorough=thorough)
@@ -233,6 +237,9 @@ def rebuild(
             on_progress(projection.name)
             _, tables = step(build, projection)
             check(build, projection, tables)
+        if all(one.passed for one in kept_checks(build)):
+            on_progress("checks")
+            keep_checks(build, on_whole(build))
         on_progress("publish")
         return publish(build, kept_checks(build), now)
 

@@ -23,7 +23,7 @@ from serve.fresh.slots import Columns, Slots
 from serve.fresh.vectors import FreshVectors
 from store.mentions import Mention
 from store.projections import kin
-from store.projections.lexical.bm25 import K1, B, sample_coverage
+from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
 from store.projections.memories import Edge, Memory
 from store.projections.memory_rows import Mask, MemoryRows
 from store.projections.postings import KIN_SHARE, PostingsIndex
@@ -212,8 +212,8 @@ class Tail:
         return slots[is_live], counts[is_live]
 
     def _with_impacts(self, slots: Places, counts: Counts, share: float) -> Listed:
-        lengths = self.columns["length"][slots] / self._average_length
-        impacts = share * counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths))
+        damped = norms(self.columns["length"][slots], self._average_length, Formula())
+        impacts = share * counts * (K1 + 1) / (counts + damped)
         return slots, impacts.astype(np.float32)
 
     @cached_property

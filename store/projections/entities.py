@@ -117,9 +117,19 @@ class EntityIndex:
         """
         return list(dict.fromkeys(entity for mention in found for entity in self._meant(mention)))
 
-    def scores(self, entities: Sequence[int], documents: int) -> npt.NDArray[np.float32]:
-        """Return for each of `documents` the sum of its entities' log(1 + N / df), [documents]."""
-        total = np.zeros(documents, np.float32)
+    def scores(
+        self,
+        entities: Sequence[int],
+        documents: int,
+        *,
+        out: npt.NDArray[np.float32] | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Return for each of `documents` the sum of its entities' log(1 + N / df), [documents].
+
+        They are written into `out` where it is given.
+        """
+        total = np.empty(documents, np.float32) if out is None else out
+        total.fill(0.0)
         for entity in dict.fromkeys(entities):
             total[self.documents(entity)] += np.log1p(documents / self._counts[entity])
         return total
