@@ -132,7 +132,7 @@ def mapped_rows(table: pa.Table) -> tuple[Bytes, npt.NDArray[np.float32]]:
     width = column.type.list_size
     if not table.num_rows:
         return np.empty((0, width), np.int8), np.empty(0, np.float32)
-    flat = column.chunk(0).flatten().to_numpy(zero_copy_only=True)
+    flat = column.chunk(0).values.to_numpy(zero_copy_only=True)
     return flat.reshape(-1, width), view(table, "scale")
 
 
