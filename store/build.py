@@ -11,7 +11,7 @@ did, the parts of it that nothing happened to do.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -250,16 +250,22 @@ def digests(
     watermark: int,
     *,
     taken_over: Mapping[str, Previous] = MappingProxyType({}),
+    folder: Path | None = None,
 ) -> dict[str, Built]:
-    """Return every projection's tables computed from the log, in memory.
+    """Return every projection's tables computed from the log, in memory or in files.
 
-    What is `taken_over`, by projection, is so as in a build; all else comes from the log alone.
+    With a `folder`, which is not the tenant's, they lie below it. What is `taken_over`, by
+    projection, is so as in a build; all else comes from the log alone.
     """
     made: dict[str, Built] = {}
-    for projection in projections.all_of(embedder):
-        inputs = Inputs(watermark, lambda after: log.read(after, watermark), made)
-        previous = taken_over.get(projection.name)
-        made[projection.name] = checked_build(projection, inputs, previous)
+    with parallel.workers() as workers:
+        for projection in projections.all_of(embedder):
+            given = Inputs(watermark, lambda after: log.read(after, watermark), made)
+            if folder is not None:
+                put = partial(snapshot.keep, folder, projection)
+                given = replace(given, keep=put, map=workers.map)
+            built = checked_build(projection, given, taken_over.get(projection.name))
+            made[projection.name] = built if folder is None else built.put_away(put)
     return made
 
 
