@@ -34,7 +34,8 @@ _SOME = 1_024  # postings from which on they are added by the chunk
 _CHUNK = 16_384  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
-_TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
+# what a memory is indexed by
+TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
@@ -43,7 +44,7 @@ Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Index every memory that is not forgotten; only new and changed ones are tokenized."""
     tables = inputs.tables["memories"]
-    texts, marks = tables["memories"].select(_TEXTS), memories.fingerprints(tables["columns"])
+    texts, marks = tables["memories"].select(TEXTS), memories.fingerprints(tables["columns"])
 
     def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
         pieces = ((run, packed(taken(texts, run))) for run in runs)

@@ -85,7 +85,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 def _marked(table: pa.Table, marks: Fingerprints) -> Fingerprints:
     """Return what the traits depend on: the text, and how much of it is the content."""
-    import pyarrow.compute as pc
+    import pyarrow.compute as pc  # jobs only
 
     sizes = [pc.binary_length(chunk).to_numpy() for chunk in table.column("content").chunks]
     sized = np.concatenate([np.empty(0, np.uint64), *sizes]).astype(np.uint64)
