@@ -107,8 +107,8 @@ def test_segments_score_as_bm25okapi(documents, query):
         (4, [4]),
         (11, [8, 3]),
         (29, [16, 8, 4, 1]),
-        (64, [64]),
-        (155, [64, 64, 16, 8, 3]),
+        (32, [16, 16]),
+        (91, [16, 16, 16, 16, 16, 8, 3]),
     ],
 )
 def test_segments_are_whole_ones_and_what_the_digits_of_the_rest_say(

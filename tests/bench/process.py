@@ -35,7 +35,7 @@ def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> U
     for what was resident must be small.
     """
     began = time.perf_counter()
-    env = _env(home, settings)
+    env = environment(home, settings)
     with open(home / "said.txt", "w+") as said:
         child = subprocess.Popen([*COMMAND, *words], env=env, stdout=said, stderr=said)
         with Peak(child.pid) as peak:
@@ -113,10 +113,13 @@ class Server:
 
 def serve(home: Path, settings: Mapping[str, str] | None = None) -> Server:
     """Start `mnemolog serve` for a home, on a free port."""
-    return Server([*COMMAND, "serve", "--port", "0"], home, _env(home, settings), home / "token")
+    return Server(
+        [*COMMAND, "serve", "--port", "0"], home, environment(home, settings), home / "token"
+    )
 
 
-def _env(home: Path, settings: Mapping[str, str] | None) -> dict[str, str]:
+def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a command for a home: ours, without settings of whoever runs it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")}
     # an idle server would build while something else is timed
     ours = {"MNEMOLOG_HOME": str(home), "MNEMOLOG_BUILD_AFTER": "0"}

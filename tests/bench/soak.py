@@ -26,6 +26,7 @@ SOAK = "8 clients recall while 200 a second are written and builds publish"
 PROBLEMS = f"{SOAK}, errors and wrong answers"
 CLIENTS = 8
 BUILDS = 3
+_AFTER_S = 2.0  # the last build is answered from
 _SHOWN = 5  # problems told of in the notes
 
 
@@ -37,13 +38,16 @@ class Told:
     written: Sequence[Done]
     forgotten: Sequence[Done]
     builds: int
+    clients: int
     seconds: float
 
 
-def figures(size: int, home: Path, seconds: float, builds: int = BUILDS) -> Iterator[Figure | Note]:
+def figures(
+    size: int, home: Path, seconds: float, *, builds: int = BUILDS, clients: int = CLIENTS
+) -> Iterator[Figure | Note]:
     """Soak a server over a home for `seconds`, longer where the builds need longer."""
     with serve(home) as server:
-        told = _told(size, home, server, seconds, builds)
+        told = _told(size, home, server, seconds, builds, clients)
         anonymous = server.anonymous_mib()
     wrong = problems(told)
     times = [(one.ended - one.began) * 1e3 for one in told.asked]
@@ -58,31 +62,31 @@ def figures(size: int, home: Path, seconds: float, builds: int = BUILDS) -> Iter
     yield Note(_summary(size, told, wrong))
 
 
-def _told(size: int, home: Path, server: Server, seconds: float, builds: int) -> Told:
+def _told(size: int, home: Path, server: Server, seconds: float, builds: int, clients: int) -> Told:
     context = get_context("spawn")
     shared = soakers.Shared(context.Value("q", 0), context.Value("b", 0))
     client = server.client
     ways: list[list[str]] = [[], ["--quick"] if has_quick() else []]
     with ProcessPoolExecutor(
-        CLIENTS + 2, mp_context=context, initializer=soakers.share, initargs=(shared,)
+        clients + 2, mp_context=context, initializer=soakers.share, initargs=(shared,)
     ) as pool:
         writer = pool.submit(soakers.write, client.port, client.token)
         forgetter = pool.submit(soakers.forget, home, size)
-        clients = [
+        recalling = [
             pool.submit(soakers.recall, number, client.port, client.token, size)
-            for number in range(CLIENTS)
+            for number in range(clients)
         ]
         began = time.monotonic()
         try:
             for number in range(builds):
                 time.sleep(seconds / (builds + 2))
                 run(home, "build", *ways[number % 2])
-            time.sleep(max(0.0, seconds - (time.monotonic() - began)))
+            time.sleep(max(_AFTER_S, seconds - (time.monotonic() - began)))
         finally:
             shared.is_over.value = 1
         took = time.monotonic() - began
-        asked = [one for client_ in clients for one in client_.result()]
-        return Told(asked, writer.result(), forgetter.result(), builds, took)
+        asked = [one for those in recalling for one in those.result()]
+        return Told(asked, writer.result(), forgetter.result(), builds, clients, took)
 
 
 def problems(told: Told) -> list[str]:
@@ -120,9 +124,9 @@ def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
     manifests = {one.manifest for one in told.asked if not one.problem}
     common = "; ".join(f"{many} x {what}" for what, many in Counter(wrong).most_common(_SHOWN))
     return (
-        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {CLIENTS} clients "
-        f"({fresh:,} of them for what was written meanwhile), {len(told.written):,} memories "
-        f"written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
+        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} "
+        f"clients ({fresh:,} of them for what was written meanwhile), {len(told.written):,} "
+        f"memories written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
         f"{len(told.forgotten):,} forgotten, {told.builds} builds, {len(manifests)} manifests "
         f"served; errors and wrong answers: {common or 'none'}"
     )

@@ -168,15 +168,17 @@ class _Old:
         ends = np.append(view(words, "offset"), parts["postings"].rows)
         return _Segment(parts, view(words, "hash"), np.diff(ends))
 
-    def lists(self, place: int) -> Lists:
-        words, postings = (self.tables.parts[name][place].table for name in ("words", "postings"))
-        return Lists(
-            view(words, "hash"),
-            array(words, "word"),
-            np.diff(np.append(view(words, "offset"), postings.num_rows)),
-            view(postings, "document"),
-            view(postings, "count"),
-        )
+
+def lists_of(tables: Built, place: int) -> Lists:
+    """Return the lists of one segment, views into its files."""
+    words, postings = (tables.parts[name][place].table for name in ("words", "postings"))
+    return Lists(
+        view(words, "hash"),
+        array(words, "word"),
+        np.diff(np.append(view(words, "offset"), postings.num_rows)),
+        view(postings, "document"),
+        view(postings, "count"),
+    )
 
 
 def _between(numbers: Numbers, one: Range) -> Numbers:
@@ -206,7 +208,7 @@ def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, List
     found: list[Lists] = []
     for place, (first, end) in enumerate(old.ranges):
         if one[0] <= first < one[1]:
-            kept = without(old.lists(place), _between(changed, (first, end)))
+            kept = without(lists_of(old.tables, place), _between(changed, (first, end)))
             more = taken(end)
             found.append(inserted(kept, joined(more)) if more else kept)
     return joined([*found, *taken(one[1])])
