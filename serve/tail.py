@@ -24,8 +24,8 @@ from store.projections.entities import short_names
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import K1, KIN_SHARE, B, PostingsIndex, sample_coverage
-from store.projections.vectors import VectorRows
 from store.traits import Traits, of_memory
+from store.vectors.rows import VectorRows
 
 Scores = npt.NDArray[np.float32]
 

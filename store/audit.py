@@ -18,10 +18,10 @@ from store import frame, redact, text
 from store.events import Archived, Forgotten, Recorded, Revised, Superseded
 from store.log import EventLog
 from store.manifest import CheckResult
-from store.projection import Tables
+from store.projection import Built, Part, Tables
 from store.projections import memories, postings
 from store.projections.fields import FieldRows
-from store.projections.vectors import VectorRows
+from store.vectors.rows import PartRows
 
 _SAMPLE = 500  # documents whose BM25 scores are computed again
 _TOLERANCE = 1e-4
@@ -30,14 +30,22 @@ _TEXTS = ("content", "context", "action", "result", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A candidate's projection, and what it is held against."""
+    """A candidate's projection, and what it is held against.
+
+    `seen` are the files of the one that is served, which were looked at before it was published.
+    """
 
     log: EventLog
     watermark: int
-    tables: Tables
+    tables: Built
     memories: pa.Table
     published: Tables | None
     published_watermark: int
+    seen: frozenset[str] = frozenset()
+
+    def saw(self, part: Part) -> bool:
+        """Whether a part of the candidate is one that is served."""
+        return part.file is not None and part.file.path in self.seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +157,18 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
 
 def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every memory has a row, and every row that is not empty has length 1."""
-    rows = VectorRows.open(audited.tables)
-    if len(rows.rows) != len(audited.memories):
-        return False, f"{len(rows.rows)} vectors for {len(audited.memories)} memories"
-    return _are_unit(rows, len(audited.tables["missing"]))
+    count = audited.tables.rows["rows"]
+    if count != len(audited.memories):
+        return False, f"{count} vectors for {len(audited.memories)} memories"
+    return _are_unit(audited, "codes")
 
 
 def fields_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
-    fields = FieldRows.open(audited.tables)
-    of = fields.documents
+    of = FieldRows.open(audited.tables).documents
     if len(of) and not 0 <= of.min() <= of.max() < len(audited.memories):
         return False, f"fields of memories {of.min()} to {of.max()} of {len(audited.memories)}"
-    return _are_unit(fields.vectors, len(audited.tables["missing"]))
+    return _are_unit(audited, "rows")
 
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:
@@ -171,13 +178,15 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 
-def _are_unit(rows: VectorRows, waiting: int) -> tuple[bool, str]:
-    wrong = 0
-    for start in range(0, len(rows.rows), 10_000):
-        part = rows.rows[start : start + 10_000].astype(np.float32)
-        lengths = np.linalg.norm(part, axis=1) * rows.scale[start : start + 10_000]
-        wrong += int(((lengths > 0) & (np.abs(lengths - 1) > 0.05)).sum())
-    detail = f"{len(rows.rows)} vectors, {wrong} not of length 1"
+def _are_unit(audited: Audited, codes: str) -> tuple[bool, str]:
+    """Look at the halves of each new part, and at the int8 rows beside them, of table `codes`."""
+    parts = zip(audited.tables.parts[codes], audited.tables.parts["rows"], strict=True)
+    new = [(code, row) for code, row in parts if not (audited.saw(code) and audited.saw(row))]
+    wrong = sum(
+        len(rows.not_unit()) for code, row in new for rows in PartRows.of(code.table, row.table)
+    )
+    detail = f"{sum(row.rows for _, row in new)} new vectors, {wrong} not of length 1"
+    waiting = audited.tables.rows["missing"]
     return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 

@@ -141,8 +141,9 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
     """Run the audits of one projection; what they said is kept beside the candidate."""
     of_memories = projection.name == "memories"
-    served = published(build.tenant) if of_memories else None
-    before = served.projections["memories"] if served else None
+    served = published(build.tenant)
+    before = served.projections["memories"] if of_memories and served else None
+    old = served.projections.get(projection.name) if served else None
     memories = tables if of_memories else load(build, candidate_refs(build)["memories"])
     results = audit(
         projection.name,
@@ -153,6 +154,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             memories=memories["memories"],
             published=None if before is None else _loaded(build, before),
             published_watermark=0 if served is None else served.watermark,
+            seen=frozenset(file.path for file in old.files) if old else frozenset(),
         ),
     )
     replace_file(_checks_path(build, projection), msgspec.json.encode(results))

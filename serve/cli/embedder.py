@@ -239,7 +239,7 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
         tables = MEMORIES_PROJECTION.build(Inputs(head, lambda after: log.read(after, head)), None)
     table = tables["memories"]
     fields = dict.fromkeys(text for _, text in embedded_fields(model, table))
-    return [*distinct_texts(table).values(), *fields]
+    return [*distinct_texts(table), *fields]
 
 
 def _tell(settings: Settings, told: dict[str, Any]) -> None:
