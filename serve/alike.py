@@ -10,7 +10,7 @@ production) may be either, and is taken for neither.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -33,6 +33,8 @@ _IS_VALUE = re.compile(r"[0-9]|\w[_./:\\@#]+\w|[a-z][A-Z]|^--?\w|^[/@#~.]\w|^[<>
 _IS_NUMBER = re.compile(r"[vV$€£-]?[0-9]")
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _ANY_WORD = re.compile(r"\w+")
+# of ASCII, what is no part of a word becomes a space; twice as fast as the pattern
+_SPACED = "".join(c.lower() if _ANY_WORD.match(c) else " " for c in map(chr, range(128)))
 _NOT = "not"
 _NEGATIONS = frozenset(
     """
@@ -105,18 +107,34 @@ class Told:
     said: str
     speaker: str | None
     beginnings: frozenset[str]  # of its words
+    may_be_replaced: bool  # it has a key, or something took its place
 
 
 def told(memory: Memory) -> Told:
     """Return a memory ready to be compared."""
     said = _said(memory)
     speaker = speaker_name(memory.created_by) if memory.created_by else None
-    return Told(memory, said, speaker, _beginnings(said))
+    may_be_replaced = memory.key is not None or memory.superseded_by is not None
+    return Told(memory, said, speaker, _beginnings(said), may_be_replaced)
+
+
+def near(one: Told, others: Iterable[Told]) -> list[Told]:
+    """Return those others that share half of their words' beginnings with one, or a key.
+
+    No other is like it: this is cheap to ask, and leaves none in nearly all cases.
+    """
+    mine, size = one.beginnings, len(one.beginnings)
+    return [
+        other
+        for other in others
+        if 2 * len(mine & other.beginnings) + _SLACK >= max(size, len(other.beginnings))
+        or _is_replaced(one, other)
+    ]
 
 
 def likeness(one: Told, other: Told) -> Likeness | None:
     """Return how two memories are alike; None where they are not. Their order changes nothing."""
-    return _likeness(one, other) if _may_be_alike(one, other) else None
+    return _likeness(one, other) if near(one, [other]) else None
 
 
 def _likeness(first: Told, second: Told) -> Likeness | None:
@@ -125,7 +143,7 @@ def _likeness(first: Told, second: Told) -> Likeness | None:
         return "same"
     if one.project != other.project or first.speaker != second.speaker:
         return None
-    if _replaced(one, other) or _replaced(other, one):
+    if _is_replaced(first, second):
         return "other_value"
     if max(len(first.said), len(second.said)) > LONGEST:
         return None
@@ -147,17 +165,12 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
     return not (told_apart - _TURNS - {_NOT}).isdisjoint(gist(asked).marks)
 
 
-def _may_be_alike(one: Told, other: Told) -> bool:
-    """Return whether two share half of their words' beginnings or so, or a key: cheap to ask."""
-    a, b = one.beginnings, other.beginnings
-    if 2 * len(a & b) + _SLACK >= max(len(a), len(b)):
-        return True
-    return _replaced(one.memory, other.memory) or _replaced(other.memory, one.memory)
-
-
 @lru_cache(maxsize=4_096)
 def _beginnings(said: str) -> frozenset[str]:
-    return frozenset([word[:6] for word in _ANY_WORD.findall(said.casefold())])
+    words = (
+        said.translate(_SPACED).split() if said.isascii() else _ANY_WORD.findall(said.casefold())
+    )
+    return frozenset([word[:6] for word in words])
 
 
 def _said(memory: Memory) -> str:
@@ -166,10 +179,13 @@ def _said(memory: Memory) -> str:
     return "\n".join(field for field in fields if field)
 
 
-def _replaced(older: Memory, newer: Memory) -> bool:
-    """Return whether the log says that one took the other's place."""
-    same_key = older.key is not None and older.key == newer.key
-    return same_key or older.superseded_by == newer.id
+def _is_replaced(one: Told, other: Told) -> bool:
+    """Return whether the log says that either took the other's place."""
+    if not (one.may_be_replaced or other.may_be_replaced):
+        return False
+    a, b = one.memory, other.memory
+    same_key = a.key is not None and a.key == b.key
+    return same_key or a.superseded_by == b.id or b.superseded_by == a.id
 
 
 def _is_other_value(a: Gist, b: Gist) -> bool:

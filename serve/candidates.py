@@ -110,8 +110,8 @@ def holding(view: View, term: str, docs: Docs) -> Mask:
     if len(listed):
         places = np.minimum(np.searchsorted(listed, docs), len(listed) - 1)
         held = listed[places] == docs
-    for place in np.flatnonzero(docs >= rows):
-        held[place] = view.tail.holds(int(docs[place]) - rows, term)
+    fresh = docs >= rows
+    held[fresh] = view.tail.holding(term, docs[fresh] - rows)
     return held
 
 
@@ -119,17 +119,8 @@ def _mask(view: View, question: Question) -> Mask:
     """Return which documents may come back, [rows + slots]."""
     asked = question.filter
     mask = asked.mask(view.snapshots.rows)
-    if view.tail.hidden:
-        mask[list(view.tail.hidden)] = False
-    slots = np.fromiter(
-        (
-            view.tail.live(slot) and asked.accepts(memory)
-            for slot, memory in enumerate(view.tail.memories)
-        ),
-        np.bool_,
-        len(view.tail),
-    )
-    return np.concatenate([mask, slots])
+    mask[view.tail.hidden] = False
+    return np.concatenate([mask, asked.mask(view.tail.columns) & view.tail.live])
 
 
 def _channels(

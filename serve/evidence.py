@@ -118,9 +118,9 @@ def around(view: View, docs: Docs, mask: Mask) -> Around:
         has_one = np.flatnonzero(before >= 0)
         asking = has_one[(sessions.asks[before[has_one]] == 1) & mask[before[has_one]]]
         question[asking] = before[asking]
-    for place in np.flatnonzero(docs >= rows):
-        shown = view.tail.traits[int(docs[place]) - rows]
-        asks[place], dated[place], personal[place], rule[place] = shown
+    fresh = docs >= rows
+    for name, shown in {"asks": asks, "dated": dated, "personal": personal, "rule": rule}.items():
+        shown[fresh] = view.tail.columns[name][docs[fresh] - rows]
     return Around(docs, session, before, after, asks, dated, personal, rule, question)
 
 
@@ -133,8 +133,8 @@ def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
     if sessions is not None:
         wanted = [sessions.places[name] for name in people if name in sessions.places]
         said[docs < rows] = np.isin(sessions.speaker[docs[docs < rows]], wanted)
-    for place in np.flatnonzero(docs >= rows):
-        said[place] = view.tail.speakers[int(docs[place]) - rows] in people
+    fresh = docs >= rows
+    said[fresh] = view.tail.columns.equal("speaker", sorted(people))[docs[fresh] - rows]
     return said
 
 

@@ -1,14 +1,15 @@
 """
 Filter: which memories a recall may return at all, applied before any ranking is cut.
 
-Stated twice, as a mask over a snapshot's columns and as a test of one memory from the tail; a test
-holds the two to the same answer.
+Stated twice, as a mask over the columns of a snapshot or of the tail and as a test of one memory; a
+test holds the two to the same answer.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from serve.fresh.slots import Columns
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 from store.projections.memory_rows import Mask, MemoryRows
 
@@ -32,8 +33,8 @@ class Filter:
     active_only: bool = True
     as_of: int | None = None
 
-    def mask(self, rows: MemoryRows) -> Mask:
-        """Return which rows pass, [rows]; forgotten ones never do."""
+    def mask(self, rows: MemoryRows | Columns) -> Mask:
+        """Return which rows, or slots of the tail, pass, [rows]; forgotten ones never do."""
         mask = self._in_state(rows)
         if self.as_of is not None:
             mask &= rows.created_at <= np.int64(self.as_of)
@@ -51,7 +52,7 @@ class Filter:
             mask &= rows.created_at < np.int64(self.until)
         return mask
 
-    def _in_state(self, rows: MemoryRows) -> Mask:
+    def _in_state(self, rows: MemoryRows | Columns) -> Mask:
         if not self.active_only:
             return ~rows.equal("state", (FORGOTTEN,))
         return rows.living(self.now) if self.as_of is None else rows.held(self.as_of)

@@ -133,8 +133,7 @@ def _dates(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return 1 for what was made in the time that the question speaks of."""
     scores, when = np.zeros(_size(view), np.float32), analysis.interval
     if when is not None:
-        fresh = np.asarray([one.created_at for one in view.tail.memories], np.int64)
-        made = np.concatenate([view.snapshots.rows.created_at, fresh])
+        made = np.concatenate([view.snapshots.rows.created_at, view.tail.columns.created_at])
         scores[(made >= when.since) & (made < when.until)] = 1.0
     return scores
 

@@ -2,9 +2,8 @@
 The newest memories that pass a filter, without a question: what `list` and a timeline show.
 """
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from serve.filters import Filter
 from serve.reader import View
@@ -18,7 +17,7 @@ def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[M
     """
     rows = view.snapshots.rows
     mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
-    mask[list(view.tail.hidden)] = False
+    mask[view.tail.hidden] = False
     documents = np.flatnonzero(mask)
     order = np.lexsort((-documents, -rows.created_at[documents]))
     first = documents[order[: limit if state == ACTIVE else None]]

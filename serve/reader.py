@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from serve.tail import Tail
+from serve.fresh.live_tail import LiveTail
+from serve.fresh.tail import Tail
 from store import manifest as manifests
 from store import projections, snapshot
 from store.embedders.calibration import Calibration
@@ -63,14 +64,14 @@ class Snapshots:
 
 @dataclass(frozen=True)
 class View:
-    """One state of the memory to answer from: snapshots, and the tail over them."""
+    """One state of the memory to answer from: snapshots, and the tail over them. Never changes."""
 
     snapshots: Snapshots
     tail: Tail
 
     def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
         """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
-        rows = np.setdiff1d(np.flatnonzero(mask), list(self.tail.hidden))
+        rows = np.setdiff1d(np.flatnonzero(mask), self.tail.hidden)
         return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
 
 
@@ -79,21 +80,19 @@ class Reader:
 
     def __init__(self, tenant: Tenant, log: EventLog, embedder: Embedder) -> None:
         self._tenant, self._log, self._embedder = tenant, log, embedder
-        self._lock = threading.RLock()
-        self._swap_lock = threading.Lock()
+        self._growing = threading.Lock()
+        self._swapping = threading.Lock()
         self._head = self._stamp()
         self._version: tuple[int, int] | None = None
-        self._view = self._open()
+        self._snapshots, self._live = self._open()
+        self._view = View(self._snapshots, self._live.now())
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Give the current state with every event in the log laid over it.
-
-        The tail stands still while the view is held, so hold it for one answer only.
-        """
-        with self._lock:
-            self._catch_up(self._view.tail)
-            yield self._view
+        """Give the current state with every event in the log laid over it."""
+        if self._log.version() != self._version:
+            self._catch_up()
+        yield self._view
 
     def moment_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
@@ -107,14 +106,14 @@ class Reader:
 
         Answers go on from the old one meanwhile.
         """
-        with self._swap_lock:
+        with self._swapping:
             head = self._stamp()
             if head == self._head:
                 return False
-            view = self._open()
-            with self._lock:
-                self._catch_up(view.tail, always=True)
-                self._view = view
+            opened = self._open()
+            with self._growing:
+                self._snapshots, self._live = opened
+                self._extend()
             self._head = head  # only now: what failed to open is tried again
             return True
 
@@ -122,19 +121,24 @@ class Reader:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
-    def _open(self) -> View:
+    def _open(self) -> tuple[Snapshots, LiveTail]:
         snapshots = open_snapshots(self._tenant, self._embedder)
-        tail = Tail(snapshots.rows, snapshots.postings, self._embedder, snapshots.vectors)
-        tail.watermark = snapshots.watermark
-        tail.extend(self._log.read(snapshots.watermark))
-        return View(snapshots, tail)
+        live = _live_tail(snapshots, self._embedder)
+        live.extend(self._log.read(snapshots.watermark))
+        return snapshots, live
 
-    def _catch_up(self, tail: Tail, *, always: bool = False) -> None:
+    def _catch_up(self) -> None:
         """Lay the events that were appended since over the snapshots."""
-        version = self._log.version()
-        if always or version != self._version:
-            tail.extend(self._log.read(tail.watermark))
-            self._version = version
+        with self._growing:
+            version = self._log.version()
+            if version != self._version:  # else another thread did it meanwhile
+                self._extend()
+                self._version = version
+
+    def _extend(self) -> None:
+        # read to the end first: what fails halfway is read again, not left out
+        self._live.extend(list(self._log.read(self._live.watermark)))
+        self._view = View(self._snapshots, self._live.now())
 
 
 def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
@@ -143,9 +147,12 @@ def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
     snapshots = _open_manifest(tenant, manifest, embedder, [])
-    tail = Tail(snapshots.rows, snapshots.postings, embedder, snapshots.vectors)
-    tail.watermark = manifest.watermark
-    return View(snapshots, tail)
+    return View(snapshots, _live_tail(snapshots, embedder).now())
+
+
+def _live_tail(snapshots: Snapshots, embedder: Embedder) -> LiveTail:
+    rows, postings, vectors = snapshots.rows, snapshots.postings, snapshots.vectors
+    return LiveTail(rows, postings, embedder, vectors, snapshots.watermark)
 
 
 def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:

@@ -128,7 +128,8 @@ def _memories(view: View, found: Candidates, places: Sequence[int]) -> list[Memo
     rows = len(view.snapshots.rows)
     chosen = [int(found.docs[place]) for place in places]
     taken = iter(view.snapshots.rows.take([doc for doc in chosen if doc < rows]))
-    return [next(taken) if doc < rows else view.tail.memories[doc - rows] for doc in chosen]
+    fresh = iter(view.tail.take([doc - rows for doc in chosen if doc >= rows]))
+    return [next(taken) if doc < rows else next(fresh) for doc in chosen]
 
 
 def _why(

@@ -6,6 +6,7 @@ that took its place can see what held before.
 """
 
 from collections import deque
+from dataclasses import dataclass
 
 from serve.filters import Filter
 from serve.reader import View
@@ -14,15 +15,11 @@ from store.projections.memories import SUPERSEDED, Memory
 LONGEST = 5  # memories
 
 
+@dataclass(frozen=True, slots=True)
 class Replaced:
-    """Who was replaced by whom, in one view; costs a pass over the tail to make."""
+    """Who was replaced by whom, in one view."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._fresh: dict[str, list[Memory]] = {}
-        for slot, memory in enumerate(view.tail.memories):
-            if memory.superseded_by is not None and view.tail.live(slot):
-                self._fresh.setdefault(memory.superseded_by, []).append(memory)
+    view: View
 
     def by(self, id_: str, asked: Filter) -> tuple[Memory, ...]:
         """Return the nearest few that a memory stands for; forgotten and archived ones are none."""
@@ -37,9 +34,9 @@ class Replaced:
 
     def directly(self, id_: str) -> list[Memory]:
         """Return what a memory itself took the place of, in whatever state, newest first."""
-        snapshot = self._view.snapshots.rows
-        rows = [row for row in snapshot.replaced.get(id_, ()) if row not in self._view.tail.hidden]
-        found = [*self._fresh.get(id_, ()), *(snapshot.take(rows) if rows else ())]
+        tail, built = self.view.tail, self.view.snapshots.rows
+        rows = [row for row in built.replaced(id_) if not tail.is_hidden(row)]
+        found = [*tail.replaced_by(id_), *(built.take(rows) if rows else ())]
         return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
 
 

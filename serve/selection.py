@@ -10,7 +10,7 @@ scores. Only the best few dozen are read and compared.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from serve.alike import Told, likeness, names_one, told
+from serve.alike import Told, likeness, names_one, near, told
 from serve.query.analysis import Question
 from serve.weighing import Values, Weighed
 from store.projections.memories import Memory
@@ -125,7 +125,8 @@ def _grouped(
     left: list[int] = []
     for place, memory in ranked:
         one, is_full = told(memory), sum(map(len, groups)) >= question.top_k
-        for group in groups:
+        others = near(one, [entry.told for group in groups for entry in group])
+        for group in groups if others else ():
             alike = [likeness(entry.told, one) for entry in group]
             if "same" in alike:
                 group[alike.index("same")].fold(place, one)

@@ -26,7 +26,7 @@ from store.tenant import Tenant
 
 log = logging.getLogger("mnemolog")
 
-TICK_S = 0.25
+TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
 
 

@@ -18,7 +18,6 @@ from serve.candidates import Candidates
 from serve.query.analysis import Question
 from serve.ranking import profiles
 from serve.reader import View
-from store.projections.memories import Memory
 
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -70,19 +69,17 @@ def _moment(view: View) -> int:
     manifest = view.snapshots.manifest
     if manifest is not None:
         return manifest.at
-    return max((memory.updated_at for memory in view.tail.memories), default=0)
+    return int(view.tail.columns["updated_at"].max(initial=0))
 
 
 def _importance(view: View, found: Candidates) -> Values:
-    column = view.snapshots.rows.importance
-    values = _column(view, found, column, lambda memory: memory.importance)
+    values = _column(view, found, view.snapshots.rows.importance, "importance")
     return np.clip(values.astype(np.float64), 0.0, 1.0)
 
 
 def _last_used(view: View, found: Candidates) -> npt.NDArray[np.int64]:
     """Return when each was last recalled, as far as the build knows, else last changed."""
-    column = view.snapshots.rows.updated_at
-    changed = _column(view, found, column, lambda memory: memory.updated_at).astype(np.int64)
+    changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at").astype(np.int64)
     usage = view.snapshots.usage
     if usage is None:
         return changed
@@ -107,38 +104,29 @@ def _route_fit(view: View, found: Candidates, fitting: Mapping[str, float] | Non
     kinds = rows.named("kind", found.docs[found.docs < len(rows)])
     fits = np.zeros(len(found.docs))
     fits[found.docs < len(rows)] = [fitting.get(str(kind), 0.0) for kind in kinds]
-    for place, memory in _fresh(view, found):
-        fits[place] = fitting.get(memory.kind, 0.0)
+    kinds = view.tail.columns.named("kind", _fresh(view, found))
+    fits[found.docs >= len(rows)] = [fitting.get(str(kind), 0.0) for kind in kinds]
     return fits
 
 
-def _column(
-    view: View,
-    found: Candidates,
-    column: npt.NDArray[Any],
-    of: Callable[[Memory], float],
-) -> npt.NDArray[Any]:
-    """Return a column of the candidates, the tail's asked one by one."""
+def _column(view: View, found: Candidates, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Return a column of the candidates; `name` is that of the tail's."""
     values = np.zeros(len(found.docs), column.dtype)
     built = found.docs < len(column)
     values[built] = column[found.docs[built]]
-    for place, memory in _fresh(view, found):
-        values[place] = of(memory)
+    values[~built] = view.tail.columns[name][_fresh(view, found)]
     return values
 
 
 def _rows(view: View, found: Candidates) -> Places:
     """Return the snapshot's row of each candidate, -1 for one first written since."""
-    rows = np.where(found.docs < len(view.snapshots.rows), found.docs, -1)
-    if view.tail.hidden:  # some were built and have changed since
-        for place, memory in _fresh(view, found):
-            row = view.snapshots.rows.row(memory.id)
-            rows[place] = -1 if row is None else row
+    rows = found.docs.copy()
+    # some were built and have changed since
+    rows[rows >= len(view.snapshots.rows)] = view.tail.columns["row"][_fresh(view, found)]
     return rows
 
 
-def _fresh(view: View, found: Candidates) -> list[tuple[int, Memory]]:
-    """Return the places of the tail's candidates, and their memories."""
+def _fresh(view: View, found: Candidates) -> Places:
+    """Return the tail's slots among the candidates, in their order."""
     rows = len(view.snapshots.rows)
-    places = np.flatnonzero(found.docs >= rows).tolist()
-    return [(place, view.tail.memories[int(found.docs[place]) - rows]) for place in places]
+    return found.docs[found.docs >= rows] - rows

@@ -10,6 +10,7 @@ import hashlib
 import re
 from bisect import bisect
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from store.secret_patterns import ISSUED, NAMED, SHORTEST_ISSUED, Pattern, is_placeholder
@@ -34,12 +35,16 @@ class Secret:
 
 def find(text: str) -> list[Secret]:
     """Return the secrets of `text` in order, not overlapping; the more specific kind wins."""
+    is_word = text.isalnum()
+    if is_word and len(text) < SHORTEST_ISSUED:
+        return []
     if "[redacted:" in text:
         text = _REDACTED.sub(_blank, text)
     found: list[Secret] = []
     if max(map(len, text.split()), default=0) >= SHORTEST_ISSUED:
         found += _matches(ISSUED, text, text)
-    found += _matches(NAMED, _lower(text), text)
+    if not is_word:  # a name and its value have something between them
+        found += _matches(NAMED, _lower(text), text)
     return _without_overlaps(found)
 
 
@@ -75,7 +80,7 @@ def redact_value(value: JSON) -> JSON:
 
 
 def _redact_under(key: str, value: JSON) -> JSON:
-    if not _SECRET_NAME.search(key):
+    if not _names_a_secret(key):
         return redact_value(value)
     if isinstance(value, list):
         return [_redact_under(key, item) for item in value]
@@ -84,6 +89,11 @@ def _redact_under(key: str, value: JSON) -> JSON:
     if len(value) < _SHORTEST_NAMED or is_placeholder(value) or _REDACTED.fullmatch(value):
         return redact(value)
     return _label("named", value)
+
+
+@lru_cache(1_024)  # keys are few and come again with every value
+def _names_a_secret(key: str) -> bool:
+    return _SECRET_NAME.search(key) is not None
 
 
 def _matches(patterns: tuple[Pattern, ...], seen: str, text: str) -> list[Secret]:

@@ -1,5 +1,9 @@
 """
 The best few of many scores, in a fixed order: higher first, and of equals the newer one first.
+
+The scores are cut into blocks. The greatest of each is found in one pass; only the blocks whose
+greatest is among the best few can hold one of the best few, so nothing else is looked at or sorted
+(the block-max idea of Ding and Suel 2011, https://doi.org/10.1145/2009916.2010048).
 """
 
 import numpy as np
@@ -9,16 +13,72 @@ Docs = npt.NDArray[np.int64]  # document numbers, best first, no repeats; a high
 Scores = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 
+BLOCK = 128  # documents
+_SAMPLE = 61  # every so manieth document says whether blocks are worth their while
+_FEW = 16  # where less than one in so many passes, they are not
 
-def best(scores: Scores, mask: Mask, k: int, *, above: float = 0.0) -> Docs:
+
+def best(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> Docs:
     """Return up to `k` documents whose mask is set and whose score is over `above`, best first.
 
-    `scores` and `mask` are [n]; nothing that passes gives an empty array.
+    `scores` and `mask` are [n]; without a mask all pass. Nothing that passes gives an empty array.
     """
-    docs = np.flatnonzero(mask & (scores > above))
+    if len(scores) > k * BLOCK:
+        shown = scores[::_SAMPLE] > above
+        passing = len(shown)
+        if mask is not None:
+            shown &= mask[::_SAMPLE]
+            passing = max(1, int(np.count_nonzero(mask[::_SAMPLE])))
+        if np.count_nonzero(shown) * _FEW > len(shown):
+            return _by_blocks(scores, mask, k, above, -(-k * len(shown) // passing))
+    return _plain(scores, mask, k, above)
+
+
+def _plain(scores: Scores, mask: Mask | None, k: int, above: float) -> Docs:
+    passes = scores > above
+    if mask is not None:
+        passes &= mask
+    return _ordered(scores, np.flatnonzero(passes), k)
+
+
+def _by_blocks(scores: Scores, mask: Mask | None, k: int, above: float, count: int) -> Docs:
+    """Look at the best `count` blocks, and at more where the mask hides too much of them."""
+    greatest = np.maximum.reduceat(scores, np.arange(0, len(scores), BLOCK))
+    while count < len(greatest):
+        least = np.partition(greatest, len(greatest) - count)[len(greatest) - count]
+        if not least > above:
+            break
+        # of the blocks that are no more than equal to the last one, the oldest are left out
+        higher, equal = np.flatnonzero(greatest > least), np.flatnonzero(greatest == least)
+        left_out = len(higher) + len(equal) - count
+        docs = _reaching(scores, np.concatenate([higher, equal[left_out:]]), least)
+        found = _ordered(scores, docs if mask is None else docs[mask[docs]], k)
+        newer = (equal[left_out - 1] + 1) * BLOCK if left_out else 0
+        if len(found) == k and (scores[found[-1]] > least or found[-1] >= newer):
+            return found
+        count *= 4
+    return _plain(scores, mask, k, above)
+
+
+def _reaching(scores: Scores, blocks: Docs, least: np.float32) -> Docs:
+    """Return the documents of some blocks, and of the part of a block at the end, that reach it."""
+    whole = len(scores) // BLOCK
+    blocks = blocks[blocks < whole]
+    end = whole * BLOCK
+    places = np.flatnonzero(scores[:end].reshape(whole, BLOCK)[blocks] >= least)
+    return np.concatenate(
+        [
+            blocks[places // BLOCK] * BLOCK + places % BLOCK,
+            np.flatnonzero(scores[end:] >= least) + end,
+        ]
+    )
+
+
+def _ordered(scores: Scores, docs: Docs, k: int) -> Docs:
+    """Return the best `k` of some documents, best first."""
+    kept = scores[docs]
     if len(docs) > k:
         # ties of the k-th place all stay here, so that the order below decides between them
-        kept = scores[docs]
-        docs = docs[kept >= np.partition(kept, len(docs) - k)[len(docs) - k]]
-    order = np.lexsort((-docs, -scores[docs]))
-    return docs[order[:k]]
+        stays = kept >= np.partition(kept, len(docs) - k)[len(docs) - k]
+        docs, kept = docs[stays], kept[stays]
+    return docs[np.lexsort((-docs, -kept))[:k]]

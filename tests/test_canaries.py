@@ -17,7 +17,8 @@ from store.commands import Draft
 from store.config import Choices, Settings
 from store.health import checkup
 from store.manifest import Manifest
-from store.projections.memory_rows import MemoryRows
+from store.projection import Part
+from store.projections.memory_parts import MemoryParts
 
 NOW = 1_790_000_000_000_000
 
@@ -75,8 +76,9 @@ def test_what_others_say_too_is_not_asked_for(built):
 def test_rows_out_of_place_are_noticed(built):
     view = view_of(built)
     rows = view.snapshots.rows
-    turned = rows.table.take(pa.array(np.arange(len(rows))[::-1])).combine_chunks()
-    wrong = MemoryRows(turned, rows.hashes, rows.by_hash, rows.edges)
+    (part,) = rows.memories.parts
+    turned = Part.of(part.table.take(pa.array(np.arange(len(rows))[::-1])))
+    wrong = replace(rows, memories=MemoryParts([turned], rows.memories.ids, rows.memories.keys))
     found = asked(built, View(replace(view.snapshots, rows=wrong), view.tail))
     assert found.share < 0.2
     assert found.is_refused

@@ -415,7 +415,7 @@ def test_status_names_what_is_served(home):
     found = answer("status")
     assert (found["events"], found["tail"], found["manifest"]["number"]) == (2, 1, 1)
     assert found["damage"] == []
-    next(chosen.snapshots.glob("postings/*/postings.arrow")).unlink()
+    next(chosen.snapshots.glob("postings/postings-*.arrow")).unlink()
     assert len(answer("status")["damage"]) == 1
     assert "damaged" in run("status").stdout
 
@@ -425,7 +425,7 @@ def test_verify_ends_with_one_where_something_differs(home):
     assert run("verify").exit_code == 0
     chosen = rebuild(home)
     assert answer("verify")["ok"] is True
-    next(chosen.snapshots.glob("memories/*/memories.arrow")).write_bytes(b"")
+    next(chosen.snapshots.glob("memories/memories-*.arrow")).write_bytes(b"")
     result = run("verify", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["ok"] is False

@@ -11,9 +11,9 @@ from store.commands import MAX_CONTENT, Draft
 from store.errors import IdConflict, InvalidInput, InvalidName, JunkText, MnemologError, NotFound
 from store.events import Revised
 from store.log import EventLog
-from store.projection import Inputs, Previous
+from store.projection import Inputs, Previous, checked_build
 from store.projections import memories
-from store.projections.memories import Fold, Memory
+from store.projections.memories import MEMORIES_PROJECTION, Fold, Memory
 
 NOW = 1_790_000_000_000_000
 BLOCK = f"{frame.OPENING}\n- an old note\n{frame.CLOSING}"
@@ -32,9 +32,11 @@ def state(log: EventLog) -> dict[str, Memory]:
     for event in events:
         fold.apply(event)
     half = len(events) // 2
-    first = memories.build(Inputs(half, lambda after: iter(events[after:half])), None)
+    first = checked_build(
+        MEMORIES_PROJECTION, Inputs(half, lambda after: iter(events[after:half])), None
+    )
     inputs = Inputs(len(events), lambda after: iter(events[after:]))
-    tables = memories.build(inputs, Previous(half, first))
+    tables = checked_build(MEMORIES_PROJECTION, inputs, Previous(half, first))
     assert {one.id: one for one in memories.memories(tables["memories"])} == fold.rows
     return fold.rows
 
@@ -280,7 +282,7 @@ def test_whatever_may_be_recorded_passes_the_audits(
             commands.record(log, draft, NOW)
         except MnemologError:
             return
-        tables = memories.build(Inputs(1, log.read), None)
+        tables = checked_build(MEMORIES_PROJECTION, Inputs(1, log.read), None)
         audited = audit.Audited(log, 1, tables, tables["memories"], None, 0)
         failed = [one for one in audit.audit("memories", audited) if not one.passed]
     assert failed == []

@@ -23,7 +23,7 @@ from store.events import (
     moment,
 )
 from store.log import EventLog
-from store.projection import Inputs
+from store.projection import Inputs, checked_build
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory_rows import MemoryRows
 from store.tenant import tenant
@@ -79,7 +79,7 @@ def rows_of(drafts: list[Draft], fates: list[tuple[int, Body]]) -> MemoryRows:
         for n, (which, body) in enumerate(fates)
     ]
     inputs = Inputs(len(events), lambda after: iter(events[after:]))
-    return MemoryRows.open(MEMORIES_PROJECTION.build(inputs, None))
+    return MemoryRows.open(checked_build(MEMORIES_PROJECTION, inputs, None))
 
 
 def agree(rows: MemoryRows, filter_: Filter) -> bool:

@@ -100,7 +100,7 @@ def test_a_log_of_a_later_version_is_an_error(settings):
 
 def test_every_damaged_snapshot_is_named(settings):
     snapshots = tenant(settings.home).snapshots
-    for name in ("memories/*/ids.arrow", "postings/*/terms.arrow"):
+    for name in ("memories/ids-*.arrow", "postings/terms-*.arrow"):
         path = next(snapshots.glob(name))
         path.write_bytes(path.read_bytes()[:-1])
     found = ills(settings)

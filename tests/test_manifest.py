@@ -8,21 +8,22 @@ import pytest
 from store import manifest as manifests
 from store.errors import NoManifest, SnapshotDamaged
 from store.manifest import KEEP, CheckResult, Manifest, Refusal
-from store.snapshot import FileMark, SnapshotRef
+from store.projection import PartFile
+from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 
 
 def candidate(tenant: Tenant, watermark: int, path: str = "") -> Manifest:
-    """Return a manifest of one snapshot, whose folder there is."""
-    path = path or f"memories/{watermark:012}-x"
-    (tenant.snapshots / path).mkdir(parents=True, exist_ok=True)
-    (tenant.snapshots / path / "memories.arrow").write_bytes(b"x" * watermark)
+    """Return a manifest of one snapshot, whose file there is."""
+    path = path or f"memories/memories-{watermark}.arrow"
+    (tenant.snapshots / path).parent.mkdir(parents=True, exist_ok=True)
+    (tenant.snapshots / path).write_bytes(b"x" * watermark)
     ref = SnapshotRef(
-        projection="memories", version="1", watermark=watermark, digest=f"d{watermark}", path=path,
-        inputs={"log": str(watermark)}, rows={"memories": 1},
-        files={"memories.arrow": FileMark(watermark, "ab")},
+        projection="memories", version="1", watermark=watermark, digest=f"d{watermark}",
+        inputs={"log": str(watermark)},
+        parts={"memories": (PartFile(path, 1, "d", watermark, "ab"),)},
     )  # fmt: skip
     return Manifest(0, NOW, watermark, "lexical", {"memories": ref})
 
@@ -105,19 +106,21 @@ def test_a_crash_before_head_moves_changes_nothing_that_is_served(tenant: Tenant
 def test_expire_keeps_the_newest_and_drops_what_none_of_them_names(tenant: Tenant):
     for number in range(1, KEEP + 3):
         manifests.publish(tenant, candidate(tenant, number))
-    (tenant.snapshots / "memories" / ".new-1234").mkdir()  # left by a build that was killed
+    (tenant.snapshots / "memories" / ".new-1234").write_bytes(b"")  # left by a killed build
+    (tenant.snapshots / "memories" / "000000000001-x").mkdir()  # a snapshot of an earlier format
     dropped = manifests.expire(tenant)
     kept = list(manifests.kept(tenant))
     assert [one.number for one in kept] == [5, 4, 3]
-    assert snapshots(tenant) == [f"memories/{number:012}-x" for number in (3, 4, 5)]
-    assert set(dropped) == {"memories/.new-1234", *(f"memories/{n:012}-x" for n in (1, 2))}
+    assert snapshots(tenant) == [f"memories/memories-{number}.arrow" for number in (3, 4, 5)]
+    gone = {f"memories/memories-{number}.arrow" for number in (1, 2)}
+    assert set(dropped) == gone | {"memories/.new-1234", "memories/000000000001-x"}
     assert manifests.expire(tenant) == []
 
 
 def test_expire_keeps_an_old_snapshot_that_the_newest_manifest_took_over(tenant: Tenant):
     for number in range(1, KEEP + 3):
-        manifests.publish(tenant, candidate(tenant, number, path="memories/shared"))
-    assert manifests.expire(tenant) == [] and snapshots(tenant) == ["memories/shared"]
+        manifests.publish(tenant, candidate(tenant, number, path="memories/shared.arrow"))
+    assert manifests.expire(tenant) == [] and snapshots(tenant) == ["memories/shared.arrow"]
 
 
 def test_a_refusal_is_kept_until_the_next_publication(tenant: Tenant):

@@ -9,9 +9,9 @@ from test_token_table import write
 from tiny_model import write_bert
 
 from serve.filters import Filter
+from serve.fresh.vectors import MOST_EMBEDDED
 from serve.reader import Reader
 from serve.recall import Answer, Question, recall
-from serve.tail import MOST_EMBEDDED
 from store import build, commands, snapshot
 from store.commands import Draft
 from store.embedders.calibration import PAIRS

@@ -172,7 +172,7 @@ def test_full_build_takes_nothing_over(settings, default, instance):
     manifest = run.build(settings, "default", lambda event: None, full=True)
     assert manifest.digests == first.digests
     assert all(
-        manifest.projections[name].path != first.projections[name].path for name in PROJECTIONS
+        manifest.projections[name].parts != first.projections[name].parts for name in PROJECTIONS
     )
 
 

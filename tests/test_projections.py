@@ -1,6 +1,7 @@
 """The laws of every projection: the log alone decides the rows, however they were come by."""
 
 from collections.abc import Mapping
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,8 @@ from store.projection import (
     checked_build,
     digest,
 )
-from store.projections.memories import Fold, Memory, memories
+from store.projections import memories, memory_table
+from store.projections.memories import Fold, Memory
 
 NOW = 1_790_000_000_000_000
 ALL = projections.all_of(LexicalEmbedder())
@@ -105,9 +107,11 @@ def build_all(
     events: list[Event], watermark: int, before: tuple[int, Mapping[str, Tables]] | None = None
 ) -> dict[str, Tables]:
     made: dict[str, Tables] = {}
-    for projection in ALL:
-        previous = Previous(before[0], before[1][projection.name]) if before else None
-        made[projection.name] = checked_build(projection, inputs(events, watermark, made), previous)
+    with patch.object(memory_table, "ROWS", 3), patch.object(memories, "MOST_CHANGED", 2):
+        for projection in ALL:
+            previous = Previous(before[0], before[1][projection.name]) if before else None
+            of = inputs(events, watermark, made)
+            made[projection.name] = checked_build(projection, of, previous)
     return made
 
 
@@ -241,5 +245,5 @@ def test_unknown_kinds_and_events_about_nobody_change_no_memory():
     events = logged([("m0", Recorded(content="x"), None), ("m9", Forgotten(), None)])
     later = [*events, Event("u", NOW, Unknown(kind="dreamt"), "m0", seq=3)]
     assert digests(build_all(later, 3)) == digests(build_all(events[:1], 1))
-    rows: list[Memory] = list(memories(build_all(later, 3)["memories"]["memories"]))
+    rows: list[Memory] = list(memories.memories(build_all(later, 3)["memories"]["memories"]))
     assert [row.id for row in rows] == ["m0"]

@@ -56,7 +56,7 @@ class Memory:
 
     def files(self, manifest: Manifest, projection: str) -> list[Path]:
         ref = manifest.projections[projection]
-        return [self.tenant.snapshots / ref.path / name for name in ref.files]
+        return [self.tenant.snapshots / file.path for file in ref.files]
 
     def manifest_file(self, manifest: Manifest) -> Path:
         return self.tenant.manifests / f"{manifest.number:08d}.json"
@@ -89,8 +89,8 @@ def memory(pattern: Path, tmp_path: Path) -> Iterator[Memory]:
 
 
 def is_read(path: Path) -> bool:
-    """Return whether recall reads a file: Lance tables and what is missing are the jobs' own."""
-    return path.suffix == ".arrow" and path.name != "missing.arrow"
+    """Return whether recall reads a file: float vectors and what is missing are the jobs' own."""
+    return not path.name.startswith(("vectors-", "missing-"))
 
 
 def ask(reader: Reader, query: str = QUERY, embedder: Embedder = EMBEDDER) -> Answer:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.redact import find, redact, redact_value
-from store.secret_patterns import ISSUED, NAMED
+from store.secret_patterns import ISSUED, NAMED, Pattern
 
 LOWER_HEX = "0123456789abcdef"
 ALNUM = string.ascii_letters + string.digits
@@ -372,3 +372,10 @@ def test_a_long_run_takes_linear_time(character: str):
     assert seconds_to_find(character * 100_000) < 0.5
     assert seconds_to_find(" ".join(CUES) + character * 100_000) < 0.5
     assert seconds_to_find("".join(cue + character * 1000 for cue in CUES)) < 0.5
+
+
+@pytest.mark.parametrize("pattern", NAMED, ids=lambda one: f"{one.kind} {one.cue}")
+@settings(max_examples=5)
+@given(data=st.data())
+def test_what_a_name_gives_away_is_never_letters_and_digits_alone(pattern: Pattern, data):
+    assert not data.draw(st.from_regex(pattern.regex)).isalnum()

@@ -1,29 +1,36 @@
-"""A snapshot is whole or it is not there, and whatever happened to it is noticed by name."""
+"""A part is whole or it is not there, and whatever happened to it is noticed by name."""
 
 import os
 import stat
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from store import snapshot
 from store.errors import SnapshotDamaged
 from store.files import replace_file
-from store.projection import Projection, digest
-from store.snapshot import SnapshotRef, read, verify, write
+from store.projection import Built, Part, Projection, digest
+from store.snapshot import SnapshotRef, glance, keep, read, verify, write
 
 SCHEMAS = {
     "words": pa.schema([("word", pa.string()), ("count", pa.int32())]),
     "vectors": pa.schema([("vector", pa.list_(pa.float32(), 2))]),
 }
-THINGS = Projection(
-    "things", "1", (), SCHEMAS, lambda inputs, previous: TABLES, frozenset({"vectors"})
-)
+THINGS = Projection("things", "1", (), SCHEMAS, lambda inputs, previous: TABLES)
 TABLES = {
-    "words": pa.table({"word": ["a", "b"], "count": [1, 2]}, schema=SCHEMAS["words"]),
+    "words": pa.table({"word": ["a", "b", "c"], "count": [1, 2, 3]}, schema=SCHEMAS["words"]),
     "vectors": pa.table({"vector": [[0.5, 1.0], [2.0, 3.0]]}, schema=SCHEMAS["vectors"]),
 }
+# the first two words are one part, the third another
+BUILT = Built(
+    SCHEMAS,
+    {
+        "words": [Part.of(TABLES["words"][:2]), Part.of(TABLES["words"][2:])],
+        "vectors": [Part.of(TABLES["vectors"])],
+    },
+)
 
 
 @pytest.fixture
@@ -33,24 +40,41 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ref(root: Path) -> SnapshotRef:
-    return write(root, THINGS, 7, {"log": "7"}, TABLES, 0.25)
+    return write(root, THINGS, 7, {"log": "7"}, BUILT, 0.25)
 
 
 def test_tables_come_back_as_they_went(root: Path, ref: SnapshotRef):
     tables = read(root, ref, THINGS)
-    assert digest(tables) == ref.digest == digest(TABLES)
+    assert digest(tables) == ref.digest == digest(BUILT)
     assert {name: table.schema for name, table in tables.items()} == SCHEMAS
-    assert dict(ref.rows) == {"words": 2, "vectors": 2}
+    assert all(tables[name].equals(TABLES[name]) for name in SCHEMAS)
+    assert dict(ref.rows) == tables.rows == {"words": 3, "vectors": 2}
+    assert tables["words"].column("word").num_chunks == 2
 
 
-def test_the_path_says_watermark_and_digest(ref: SnapshotRef):
-    assert ref.path == f"things/000000000007-{ref.digest[:16]}"
+def test_a_digest_knows_where_parts_end(ref: SnapshotRef):
+    assert digest(TABLES) == digest(Built(SCHEMAS, {n: [Part.of(t)] for n, t in TABLES.items()}))
+    assert digest(TABLES) != ref.digest
 
 
-def test_every_file_is_named_with_its_size(root: Path, ref: SnapshotRef):
-    there = [path for path in (root / ref.path).rglob("*") if path.is_file()]
-    assert len(there) == len(ref.files) > 3  # Lance writes several
-    assert ref.bytes == sum(path.stat().st_size for path in there)
+def test_every_file_is_named_after_its_table_and_rows_with_its_size(root: Path, ref: SnapshotRef):
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert there == {file.path for file in ref.files} and len(there) == 3
+    for name, parts in ref.parts.items():
+        for file in parts:
+            assert file.path == f"things/{name}-{file.digest[:16]}.arrow"
+            assert file.bytes == (root / file.path).stat().st_size
+
+
+def test_a_part_that_lies_there_is_named_and_not_written_again(root: Path, ref: SnapshotRef):
+    before = read(root, ref, THINGS)
+    more = pa.table({"word": ["d"], "count": [4]}, schema=SCHEMAS["words"])
+    words = [before.parts["words"][0], Part.of(more)]
+    after = write(root, THINGS, 8, {}, Built(SCHEMAS, {**before.parts, "words": words}), 0.0)
+    assert after.parts["words"][0] == ref.parts["words"][0]
+    assert after.parts["vectors"] == ref.parts["vectors"]
+    assert sum(path.is_file() for path in root.rglob("*")) == 4
+    assert read(root, after, THINGS)["words"].column("word").to_pylist() == ["a", "b", "d"]
 
 
 DAMAGES = {
@@ -71,14 +95,15 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_to_any_file_is_noticed_and_the_file_named(root: Path, damage: str):
-    for name in write(root, THINGS, 7, {}, TABLES, 0.0).files:
-        ref = write(root, THINGS, 7, {}, TABLES, 0.0)  # Lance names its files anew each time
-        kind = Path(name).suffix
-        path = next(root / ref.path / one for one in ref.files if Path(one).suffix == kind)
+    for number in range(3):
+        ref = write(root, THINGS, 7, {}, BUILT, 0.0)
+        path = root / ref.files[number].path
         DAMAGES[damage](path)
-        damaged = path.relative_to(root / ref.path).parts[0].partition(".")[0]
-        with pytest.raises(SnapshotDamaged, match="mnemolog build"):
-            verify(root, ref)
+        for look in (verify, glance):
+            with pytest.raises(SnapshotDamaged, match="mnemolog build") as caught:
+                look(root, ref)
+            assert str(path) in str(caught.value)
+        (damaged,) = (name for name, parts in ref.parts.items() if ref.files[number] in parts)
         with pytest.raises(SnapshotDamaged, match="mnemolog build") as caught:
             read(root, ref, THINGS)[damaged]
         assert str(path) in str(caught.value)
@@ -86,24 +111,42 @@ def test_damage_to_any_file_is_noticed_and_the_file_named(root: Path, damage: st
             assert read(root, ref, THINGS)[sound].equals(TABLES[sound])
 
 
-def test_a_whole_snapshot_that_is_gone_is_noticed(root: Path, ref: SnapshotRef):
-    (root / ref.path).rename(root / "elsewhere")
-    with pytest.raises(SnapshotDamaged, match=ref.path):
+def test_a_glance_hashes_only_what_was_written_to(root: Path, ref: SnapshotRef):
+    path = root / ref.files[0].path
+    os.utime(path, ns=(1, 1))
+    glance(root, ref)  # touched, or copied, but the same
+    flip(path)
+    os.utime(path, ns=(ref.files[0].modified, ref.files[0].modified))
+    glance(root, ref)  # the disk's own doing is for `verify`
+    with pytest.raises(SnapshotDamaged, match="hash"):
+        verify(root, ref)
+
+
+def test_a_folder_that_is_gone_is_noticed(root: Path, ref: SnapshotRef):
+    (root / "things").rename(root / "elsewhere")
+    with pytest.raises(SnapshotDamaged, match=ref.files[0].path):
         verify(root, ref)
 
 
 def test_bytes_that_are_no_arrow_are_damaged_even_unchecked(root: Path, ref: SnapshotRef):
-    path = root / ref.path / "words.arrow"
+    path = root / ref.parts["words"][0].path
     path.write_bytes(b"not an Arrow file")
-    with pytest.raises(SnapshotDamaged, match=r"words\.arrow"):
+    with pytest.raises(SnapshotDamaged, match=path.name):
         read(root, ref, THINGS, check=False)["words"]
 
 
-def test_the_same_rows_again_take_a_folder_of_their_own(root: Path, ref: SnapshotRef):
-    again = write(root, THINGS, 7, {"log": "7"}, TABLES, 0.25)
-    assert again.path != ref.path and again.digest == ref.digest
+def test_the_same_rows_again_take_files_of_their_own(root: Path, ref: SnapshotRef):
+    again = write(root, THINGS, 7, {"log": "7"}, BUILT, 0.25)
+    assert again.digest == ref.digest
+    assert {file.path for file in again.files}.isdisjoint(file.path for file in ref.files)
     verify(root, ref)
     verify(root, again)
+
+
+def test_a_part_of_another_schema_is_refused(root: Path):
+    with pytest.raises(TypeError, match=r"things\.words has schema"):
+        keep(root, THINGS, "words", pa.table({"word": ["a"]}))
+    assert not root.exists()
 
 
 @pytest.mark.parametrize("step", ["replace", "fsync"])
@@ -115,7 +158,7 @@ def test_a_failure_before_the_rename_leaves_nothing(
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match="the disk is gone"):
-        write(root, THINGS, 7, {}, TABLES, 0.0)
+        write(root, THINGS, 7, {}, BUILT, 0.0)
     assert list((root / "things").iterdir()) == []
 
 
@@ -129,7 +172,7 @@ from store.projection import Projection
 schema = pa.schema([("a", pa.int64())])
 one = Projection("things", "1", (), {"t": schema}, lambda inputs, previous: {})
 os.replace = lambda *paths: os.kill(os.getpid(), 9)
-snapshot.write(Path(sys.argv[1]), one, 7, {}, {"t": pa.table({"a": [1]}, schema=schema)}, 0.0)
+snapshot.keep(Path(sys.argv[1]), one, "t", pa.table({"a": [1]}, schema=schema))
 """
 
 
@@ -139,7 +182,11 @@ def test_a_kill_before_the_rename_leaves_nothing_visible(root: Path, child):
     assert process.returncode == -9
     left = [path.name for path in (root / "things").iterdir()]
     assert len(left) == 1 and left[0].startswith(".new-")
-    assert write(root, THINGS, 7, {}, TABLES, 0.0).path.startswith("things/000000000007-")
+    verify(root, write(root, THINGS, 7, {}, BUILT, 0.0))
+
+
+def test_a_reference_comes_back_from_json(ref: SnapshotRef):
+    assert msgspec.json.decode(msgspec.json.encode(ref), type=SnapshotRef) == ref
 
 
 def test_a_small_file_is_replaced_whole_and_private(tmp_path: Path):
@@ -167,5 +214,5 @@ def test_a_failed_replacement_keeps_the_old_file(tmp_path: Path, monkeypatch):
 
 def test_a_table_is_mapped_and_not_copied(root: Path, ref: SnapshotRef):
     before = pa.total_allocated_bytes()
-    table = snapshot.read_arrow(root / ref.path, "words")
-    assert pa.total_allocated_bytes() == before and table.num_rows == 2
+    table = read(root, ref, THINGS)["words"]
+    assert pa.total_allocated_bytes() == before and table.num_rows == 3

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from store import build, commands, manifest
+from store import build, commands, manifest, projections, snapshot
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.files import replace_file
 from store.log import EventLog
 from store.manifest import Manifest
-from store.snapshot import FileMark
 from store.tenant import Tenant, tenant
 from store.verify import first_difference, verify
 
@@ -41,12 +40,10 @@ def forge(tenant: Tenant, name: str, table_name: str, table: pa.Table) -> None:
     """Put another table into a snapshot, and its hash into the manifest and HEAD."""
     live = manifest.current(tenant)
     ref = live.projections[name]
-    path = tenant.snapshots / ref.path / f"{table_name}.arrow"
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    data = path.read_bytes()
-    files = dict(ref.files) | {path.name: FileMark(len(data), sha256(data).hexdigest())}
-    forged = dict(live.projections) | {name: msgspec.structs.replace(ref, files=files)}
+    projection = next(one for one in projections.all_of(EMBEDDER) if one.name == name)
+    part = snapshot.keep(tenant.snapshots, projection, table_name, table)
+    parts = dict(ref.parts) | {table_name: (part.file,)}
+    forged = dict(live.projections) | {name: msgspec.structs.replace(ref, parts=parts)}
     point_head_at(tenant, msgspec.structs.replace(live, projections=forged))
 
 
@@ -58,8 +55,9 @@ def point_head_at(tenant: Tenant, forged: Manifest) -> None:
 
 
 def live_table(tenant: Tenant, name: str, table: str) -> pa.Table:
-    path = tenant.snapshots / manifest.current(tenant).projections[name].path / f"{table}.arrow"
-    return pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+    ref = manifest.current(tenant).projections[name]
+    projection = next(one for one in projections.all_of(EMBEDDER) if one.name == name)
+    return snapshot.read(tenant.snapshots, ref, projection)[table]
 
 
 def test_what_was_just_built_is_what_the_log_gives(built, log):
@@ -103,7 +101,7 @@ def test_a_row_left_out_behind_the_hashes_is_named(built, log):
 
 
 def test_a_flipped_byte_is_found_by_its_hash(built, log):
-    path = next(built.snapshots.glob("postings/*/postings.arrow"))
+    path = next(built.snapshots.glob("postings/postings-*.arrow"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

@@ -225,7 +225,7 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
 def _texts(settings: Settings, model: "Embedder") -> list[str]:
     """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
     from store.log import EventLog
-    from store.projection import Inputs
+    from store.projection import Inputs, checked_build
     from store.projections.fields import embedded_fields
     from store.projections.memories import MEMORIES_PROJECTION
     from store.projections.vectors import distinct_texts
@@ -236,10 +236,10 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
         return []
     with EventLog(tenant.log) as log:
         head = log.head()
-        tables = MEMORIES_PROJECTION.build(Inputs(head, lambda after: log.read(after, head)), None)
-    table = tables["memories"]
-    fields = dict.fromkeys(text for _, text in embedded_fields(model, table))
-    return [*distinct_texts(table), *fields]
+        inputs = Inputs(head, lambda after: log.read(after, head))
+        tables = checked_build(MEMORIES_PROJECTION, inputs, None)
+    fields = dict.fromkeys(text for _, text in embedded_fields(model, tables))
+    return [*distinct_texts(tables), *fields]
 
 
 def _tell(settings: Settings, told: dict[str, Any]) -> None:

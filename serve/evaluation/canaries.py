@@ -143,7 +143,7 @@ def _in_turn(snapshots: Snapshots, living: npt.NDArray[np.bool_]) -> Docs:
     docs = by_hash[living[by_hash]]
     if not len(docs):
         return docs
-    kinds = rows.table.column("kind").combine_chunks().indices.to_numpy()[docs].astype(np.int64)
+    kinds = rows.codes("kind")[docs].astype(np.int64)
     strata = kinds * AGES + docs * AGES // len(rows)
     order = np.argsort(strata, kind="stable")
     _, starts, sizes = np.unique(strata[order], return_index=True, return_counts=True)

@@ -95,12 +95,16 @@ def answer_type(text: str, language: str | None = "en") -> AnswerType | None:
     if not asking:
         return None
     # "When I run it, where does it fail?": a question word before a verb asks, another relates
-    place = next((one for one in asking if words[one + 1 : one + 2] in _FOLLOWED), asking[0])
+    place = next((one for one in asking if _is_verb(words[one + 1 : one + 2])), asking[0])
     return _refined(table[words[place]], words[place + 1 : place + 3])
 
 
 def _is_yes_or_no(words: Sequence[str]) -> bool:
     return bool(words) and words[0] in _AUXILIARIES and _ASKS_FOR_MORE.isdisjoint(words[1:3])
+
+
+def _is_verb(following: Sequence[str]) -> bool:
+    return not _AUXILIARIES.isdisjoint(following)
 
 
 def _refined(kind: AnswerType, following: Sequence[str]) -> AnswerType:
@@ -114,6 +118,3 @@ def _refined(kind: AnswerType, following: Sequence[str]) -> AnswerType:
     if kind == "what" and not _CODE.isdisjoint(following):
         return "code"
     return "why" if kind == "how" and first == "come" else kind
-
-
-_FOLLOWED = [[word] for word in sorted(_AUXILIARIES)]

@@ -17,6 +17,8 @@ MAX_WORDS = 9  # a longer prompt says something
 
 def _folded(text: str) -> str:
     """Return `text` in folded case, without accents and apostrophes."""
+    if text.isascii():
+        return text.lower().replace("'", "")
     kept = unicodedata.normalize("NFKD", text.casefold())
     return "".join(c for c in kept if unicodedata.category(c) != "Mn" and c not in "'\u2019")
 
@@ -111,9 +113,10 @@ def is_smalltalk(prompt: str) -> bool:
     if len(prompt) > 200 or _NAMES_SOMETHING.search(prompt):
         return False
     text = _folded(prompt)
-    words = _WORD.findall(_FOLDED_WITHOUT_SPACES.sub(" ", text))
+    is_ascii = text.isascii()  # scripts without spaces are not
+    words = _WORD.findall(text if is_ascii else _FOLDED_WITHOUT_SPACES.sub(" ", text))
     if not words:
-        return _FOLDED_WITHOUT_SPACES.search(text) is not None
+        return not is_ascii and _FOLDED_WITHOUT_SPACES.search(text) is not None
     if len(words) > MAX_WORDS or any(word not in _KNOWN for word in words):
         return False
     if all(word in _COURTESY or word in _FILLERS for word in words):

@@ -49,7 +49,7 @@ def projection(embedder: Embedder) -> Projection:
         ranges: list[dict[str, object]] = []
         missing: dict[bytes, None] = {}
         known = [] if previous is None else [previous.tables["rows"]]
-        for start, table in _ranges(embedder, inputs.tables["memories"]["memories"]):
+        for start, table in _ranges(embedder, inputs.tables["memories"]):
             mark = bytes.fromhex(Part.of(table).digest)
             if (part := kept.get((start, mark))) is None:
                 documents, texts = _fields(table)
@@ -84,25 +84,25 @@ def projection(embedder: Embedder) -> Projection:
     )
 
 
-def embedded_fields(embedder: Embedder, table: pa.Table) -> Iterator[tuple[int, str]]:
-    """Yield the row and text of each field a model embeds of a table of memories, row by row.
+def embedded_fields(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, str]]:
+    """Yield the row and text of each field a model embeds of the tables of memories, row by row.
 
     A remote model embeds none; forgotten memories are left out.
     """
-    for start, fields in _ranges(embedder, table):
+    for start, fields in _ranges(embedder, tables):
         documents, texts = _fields(fields)
         yield from zip((documents + start).tolist(), texts, strict=True)
 
 
-def _ranges(embedder: Embedder, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def _ranges(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, pa.Table]]:
     """Yield where each range begins that has fields to embed, and its fields, null where none."""
     if not embedder.is_local:
         return
-    for start in range(0, len(table), PART):
-        some = table.slice(start, PART)
+    for start in range(0, len(tables["memories"]), PART):
+        some = tables["memories"].slice(start, PART)
         if all(some.column(name).null_count == len(some) for name in FIELDS):
             continue
-        forgotten = pa.array(is_forgotten(some))
+        forgotten = pa.array(is_forgotten(tables["columns"].slice(start, PART)))
         columns = [pc.if_else(forgotten, None, some.column(name)) for name in FIELDS]
         if any(column.null_count < len(some) for column in columns):
             yield start, pa.table(columns, names=list(FIELDS))

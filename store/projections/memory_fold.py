@@ -11,10 +11,10 @@ as never having ended.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from store.events import (
     Archived,
@@ -111,6 +111,12 @@ class Fold:
         if not changes.keys().isdisjoint(_INDEXED):
             after = replace(after, text_hash=text_hash(after.text))
         return self._put(after, event.at)
+
+    def settle(self, ids: Iterable[str]) -> list[Memory]:
+        """Return the rows of some ids, which lie beneath from now on, and let go of them."""
+        self._holders.clear()
+        self._values.clear()
+        return [self.rows.pop(id_) for id_ in ids]
 
     def _add_value(self, memory: Memory) -> None:
         if memory.key is not None:

@@ -1,10 +1,10 @@
 """
-MemoryRows: the memories table as recall reads it, columns mapped, texts fetched only when returned.
+MemoryRows: the memories as recall reads them, columns mapped, texts fetched only when returned.
 
-A row's number is the document number of every other projection.
+A row's number is the document number of every other projection. Opening reads no row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,77 +14,73 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.projection import Tables
-from store.projections.memories import (
-    ACTIVE,
-    EDGES,
-    FORGOTTEN,
-    IDS,
-    MEMORIES,
-    Edge,
-    Memory,
-    id_hash,
-    memories,
-)
-from store.projections.postings import view
+from store.projection import Part, Tables
+from store.projections.memories import ACTIVE, FORGOTTEN, SCHEMAS, Edge, Memory
+from store.projections.memory_parts import MemoryParts
+from store.projections.memory_table import CODES, NEVER
+from store.projections.places import Places
 
 Mask = npt.NDArray[np.bool_]
-NEVER = np.iinfo(np.int64).max  # stands for "does not expire"
+Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class MemoryRows:
     """The rows of one snapshot. Row numbers outside of it are the caller's mistake."""
 
-    table: pa.Table
-    hashes: npt.NDArray[np.uint64]
-    by_hash: npt.NDArray[np.int32]
+    memories: MemoryParts
+    columns: pa.Table
+    projects: pa.Table
+    superseded: Places  # by the id that took a row's place
     edges: pa.Table
 
     @classmethod
     def open(cls, tables: Tables) -> "MemoryRows":
-        ids = tables["ids"]
-        return cls(tables["memories"], view(ids, "hash"), view(ids, "document"), tables["edges"])
+        return cls(
+            MemoryParts.open(tables),
+            tables["columns"],
+            tables["projects"],
+            Places.open(tables["replaced"]),
+            tables["edges"],
+        )
 
     @classmethod
     def empty(cls) -> "MemoryRows":
         """Return the rows of a memory from which nothing was built yet."""
-        return cls.open(
-            {
-                "memories": MEMORIES.empty_table(),
-                "ids": IDS.empty_table(),
-                "edges": EDGES.empty_table(),
-            }
-        )
+        return cls.open({name: schema.empty_table() for name, schema in SCHEMAS.items()})
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return len(self.memories)
+
+    @property
+    def by_hash(self) -> npt.NDArray[np.int32]:
+        """All rows in the order of their ids' hashes, [rows]."""
+        return self.memories.ids.documents
 
     def row(self, id_: str) -> int | None:
         """Return the row of an id, or None."""
-        start = int(np.searchsorted(self.hashes, np.uint64(id_hash(id_))))
-        for place in range(start, len(self.hashes)):
-            if int(self.hashes[place]) != id_hash(id_):
-                return None
-            row = int(self.by_hash[place])
-            if self.table.column("id")[row].as_py() == id_:
-                return row
-        return None
+        return self.memories.row(id_)
 
     def find(self, id_: str) -> Memory | None:
-        row = self.row(id_)
-        return None if row is None else self.take([row])[0]
+        return self.memories.find(id_)
 
     def holder(self, project: str | None, key: str) -> str | None:
-        return self._holders.get((project, key))
+        """Return the id of the current memory of a key in a project."""
+        return self.memories.holder(project, key)
 
     def values(self, project: str | None, key: str) -> Sequence[str]:
-        return self._values.get((project, key), ())
+        """Return the ids of all memories of a key in a project, in the order of their writing."""
+        return self.memories.values(project, key)
 
     def take(self, rows: Sequence[int]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
-        chosen = self.table.take(pa.array(rows, pa.int64()))
-        return list(memories(chosen))
+        return [self.memories.memory(int(row)) for row in rows]
+
+    def replaced(self, id_: str) -> list[int]:
+        """Return the rows that a memory took the place of, ascending."""
+        of = self.memories
+        rows = self.superseded.of(id_)
+        return [row for row in rows if of.value(row, "superseded_by") == id_]
 
     def edges_of(self, id_: str) -> list[Edge]:
         """Return the reasoning edges from a memory and to it, oldest first."""
@@ -92,28 +88,25 @@ class MemoryRows:
         return [Edge(**row) for row in self.edges.filter(pc.or_(*ends)).to_pylist()]
 
     def text_hash(self, row: int) -> bytes:
-        found: bytes = self.table.column("text_hash")[row].as_py()
+        found: bytes = self.columns.column("text_hash")[row].as_py()
         return found
 
     @cached_property
     def created_at(self) -> npt.NDArray[np.int64]:
-        return view(self.table, "created_at")
+        return self._numbers("created_at")
 
     @cached_property
     def updated_at(self) -> npt.NDArray[np.int64]:
-        return view(self.table, "updated_at")
+        return self._numbers("updated_at")
 
     @cached_property
     def importance(self) -> npt.NDArray[np.float64]:
-        return view(self.table, "importance")
+        return self._numbers("importance")
 
     @cached_property
     def expires_at(self) -> npt.NDArray[np.int64]:
-        return self._or_never("expires_at")
-
-    def _or_never(self, name: str) -> npt.NDArray[np.int64]:
-        filled: npt.NDArray[np.int64] = pc.fill_null(self.table.column(name), NEVER).to_numpy()
-        return filled
+        """When each row's ttl runs out, [rows]; NEVER where it has none."""
+        return self._numbers("expires_at")
 
     def living(self, now: int) -> Mask:
         """Return which rows are active and not expired at a moment, [rows]; yours to change."""
@@ -124,13 +117,9 @@ class MemoryRows:
 
     def held(self, at: int) -> Mask:
         """Return which rows held at a moment, [rows]; forgotten ones never did."""
-        ends = np.minimum(self._ended_at, self.expires_at)
+        ends = np.minimum(self._numbers("ended_at"), self.expires_at)
         mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", (FORGOTTEN,))
         return mask
-
-    @cached_property
-    def _ended_at(self) -> npt.NDArray[np.int64]:
-        return self._or_never("ended_at")
 
     @cached_property
     def _active(self) -> Mask:
@@ -140,87 +129,83 @@ class MemoryRows:
     def _is_expiring(self) -> bool:
         return bool((self._active & (self.expires_at < NEVER)).any())
 
+    def codes(self, name: str) -> npt.NDArray[Any]:
+        """Return what stands for a row's state, kind, tier, trust or project; -1: none, [rows]."""
+        return self._numbers(name)
+
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
-        """Return where a dictionary column holds one of the values, [rows]."""
-        codes, values = self._dictionaries[name]
-        # one place more than there are values: null has code -1 and finds it
-        is_wanted = np.zeros(len(values) + 1, np.bool_)
-        is_wanted[[code for code, value in enumerate(values) if value in wanted]] = True
-        mask: Mask = is_wanted[codes]
+        """Return where a column of `codes` has one of the values, [rows]."""
+        codes, values = self._numbers(name), self._values_of(name)
+        mask = np.zeros(len(codes), np.bool_)
+        for value in dict.fromkeys(wanted):
+            if (code := values.get(value)) is not None:
+                mask |= codes == code
         return mask
 
     def missing(self, name: str) -> Mask:
-        """Return where a dictionary column is null, [rows]."""
-        return self._dictionaries[name][0] < 0
+        """Return where a column of `codes` has none, [rows]."""
+        mask: Mask = self._numbers(name) < 0
+        return mask
 
-    def named(self, name: str, rows: npt.NDArray[np.int64]) -> list[str | None]:
-        """Return a dictionary column's values for some rows."""
-        codes, values = self._dictionaries[name]
-        return [values[code] if code >= 0 else None for code in codes[rows].tolist()]
+    def named(self, name: str, rows: Rows) -> list[str | None]:
+        """Return the values of a column of `codes` for some rows."""
+        values = [*self._values_of(name), None]
+        return [values[code] for code in self._numbers(name)[rows].tolist()]
 
     def tagged(self, tags: Sequence[str]) -> Mask:
         """Return which rows carry every tag, [rows]."""
         mask = np.ones(len(self), np.bool_)
-        column = self.table.column("tags").combine_chunks()
-        parents = pc.list_parent_indices(column).to_numpy()
-        values = pc.list_flatten(column)
-        for tag in tags:
-            has = np.zeros(len(self), np.bool_)
-            has[parents[pc.equal(values, tag).to_numpy(zero_copy_only=False)]] = True
-            mask &= has
+        if not tags:
+            return mask
+        for start, part in self._by_part():
+            column = part.table.column("tags").chunk(0)
+            parents = pc.list_parent_indices(column).to_numpy()
+            values = pc.list_flatten(column)
+            for tag in tags:
+                has = np.zeros(part.rows, np.bool_)
+                has[parents[pc.equal(values, tag).to_numpy(zero_copy_only=False)]] = True
+                mask[start : start + part.rows] &= has
         return mask
 
     def keyed(self, key: str) -> Mask:
         """Return which rows are values of a key, of whatever project, [rows]."""
-        is_value = pc.fill_null(pc.equal(self.table.column("key"), key), False)
-        mask: Mask = is_value.to_numpy()
+        mask = np.zeros(len(self), np.bool_)
+        keyed = np.zeros(len(self), np.bool_)
+        keyed[self.memories.keys.documents] = True
+        for start, part in self._by_part():
+            if keyed[start : start + part.rows].any():
+                found = pc.fill_null(pc.equal(part.table.column("key"), key), False)
+                mask[start : start + part.rows] = found.to_numpy()
         return mask
 
-    @cached_property
-    def _dictionaries(self) -> dict[str, tuple[npt.NDArray[Any], list[str]]]:
-        """The dictionary columns: the codes of their rows and the values the codes stand for."""
-        return {
-            field.name: _codes(self.table.column(field.name))
-            for field in self.table.schema
-            if pa.types.is_dictionary(field.type)
-        }
+    def _by_part(self) -> Iterator[tuple[int, Part]]:
+        """Yield each part of the memories and the number of its first row."""
+        start = 0
+        for part in self.memories.parts:
+            yield start, part
+            start += part.rows
 
-    @cached_property
-    def replaced(self) -> dict[str, list[int]]:
-        """The rows that each id took the place of."""
-        found: dict[str, list[int]] = {}
-        column = self.table.column("superseded_by")
-        rows = np.flatnonzero(pc.is_valid(column).to_numpy())
-        for row, id_ in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
-            found.setdefault(id_, []).append(row)
+    def _numbers(self, name: str) -> npt.NDArray[Any]:
+        """Return one of the columns, into the mapped file, [rows]."""
+        found = self._opened.get(name)
+        if found is None:
+            column = self.columns.column(name)
+            array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+            found = self._opened[name] = array.to_numpy()
         return found
 
     @cached_property
-    def _holders(self) -> dict[tuple[str | None, str], str]:
-        return {of: id_ for of, id_, state in self._keyed if state == ACTIVE}
+    def _opened(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    def _values_of(self, name: str) -> dict[str, int]:
+        """Return what the codes of a column stand for, in their order."""
+        return self._project_values if name == "project" else _FIXED[name]
 
     @cached_property
-    def _values(self) -> dict[tuple[str | None, str], list[str]]:
-        found: dict[tuple[str | None, str], list[str]] = {}
-        for of, id_, _ in self._keyed:
-            found.setdefault(of, []).append(id_)
-        return found
-
-    @cached_property
-    def _keyed(self) -> list[tuple[tuple[str | None, str], str, str]]:
-        """The keyed memories: of which project and key, their id and state."""
-        keyed = self.table.filter(pc.is_valid(self.table.column("key")))
-        columns = (keyed.column(name).to_pylist() for name in ("project", "key", "id", "state"))
-        return [
-            ((project, key), id_, state) for project, key, id_, state in zip(*columns, strict=True)
-        ]
+    def _project_values(self) -> dict[str, int]:
+        names = self.projects.column("name").to_pylist()
+        return {name: code for code, name in enumerate(names)}
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], list[str]]:
-    if column.num_chunks == 0:
-        return np.empty(0, np.int32), []
-    array = column.chunk(0)
-    indices = array.indices
-    if indices.null_count:
-        indices = pc.fill_null(indices, -1)
-    return indices.to_numpy(), array.dictionary.to_pylist()
+_FIXED = {name: {value: code for code, value in enumerate(of)} for name, of in CODES.items()}

@@ -21,7 +21,7 @@ import pyarrow as pa
 from store.embedders.calibration import calibrate
 from store.embedding import Embedder
 from store.errors import EmbedderError
-from store.projection import Inputs, Made, Part, Previous, Projection
+from store.projection import Inputs, Made, Part, Previous, Projection, Tables
 from store.projections import memories
 from store.vectors import hashes as text_hashes
 from store.vectors.hashes import Hashes
@@ -43,12 +43,12 @@ def projection(embedder: Embedder) -> Projection:
     schemas = _schemas(embedder.dimension or 1)  # of a model that never answered: rows are zero
 
     def build(inputs: Inputs, previous: Previous | None) -> Made:
-        table = inputs.tables["memories"]["memories"]
+        of_memories = inputs.tables["memories"]
         known = Known.of(() if previous is None else [previous.tables["rows"]])
-        plan = _plan(wanted_hashes(table), known)
+        plan = _plan(wanted_hashes(of_memories["columns"]), known)
         parts: dict[str, list[Part]] = {"rows": [], "codes": []}
         missing = [np.empty((0, 2), np.uint64)]
-        fresh = _fresh(embedder, table, plan, inputs)
+        fresh = _fresh(embedder, of_memories["memories"], plan, inputs)
         for number in range(-(-len(plan.wanted) // PART)):
             if previous is not None and number not in plan.changed:
                 for name, some in parts.items():
@@ -85,29 +85,26 @@ def _schemas(width: int) -> Mapping[str, pa.Schema]:
     }
 
 
-def wanted_hashes(table: pa.Table) -> Hashes:
+def wanted_hashes(columns: pa.Table) -> Hashes:
     """Return the hash of each memory's text, in order; zeros where it is forgotten."""
-    wanted = text_hashes.of_column(table.column("text_hash")).copy()
-    wanted[is_forgotten(table)] = 0
+    wanted = text_hashes.of_column(columns.column("text_hash")).copy()
+    wanted[is_forgotten(columns)] = 0
     return wanted
 
 
-def is_forgotten(table: pa.Table) -> npt.NDArray[np.bool_]:
+def is_forgotten(columns: pa.Table) -> npt.NDArray[np.bool_]:
     """Return which memories are forgotten, in order."""
-    found = [np.empty(0, np.bool_)]
-    for chunk in table.column("state").chunks:
-        states = chunk.dictionary.to_pylist()
-        code = states.index(memories.FORGOTTEN) if memories.FORGOTTEN in states else -1
-        found.append(chunk.indices.to_numpy() == code)
-    return np.concatenate(found)
+    return np.asarray(
+        columns.column("state").to_numpy() == memories.STATES.index(memories.FORGOTTEN)
+    )
 
 
-def distinct_texts(table: pa.Table) -> list[str]:
-    """Return what is embedded of a table of memories, each text once."""
-    wanted = wanted_hashes(table)
+def distinct_texts(tables: Tables) -> list[str]:
+    """Return what is embedded of the tables of memories, each text once."""
+    wanted = wanted_hashes(tables["columns"])
     is_first = text_hashes.first_of_each(wanted) == np.arange(len(wanted))
     chosen = np.flatnonzero(is_first & text_hashes.are_set(wanted))
-    return list(memories.texts(table.take(pa.array(chosen))))
+    return list(memories.texts(tables["memories"].take(pa.array(chosen))))
 
 
 @dataclass(frozen=True, slots=True)

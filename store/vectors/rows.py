@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from store.embedders.calibration import Calibration
 from store.projection import Tables
-from store.topk import Docs, Mask
+from store.topk import Docs, Mask, best
 from store.vectors.known import matrix
 from store.vectors.quantized import Bytes, Floats, Halves, half_dots, int8_dots, quantize
 
@@ -25,7 +25,6 @@ Places = npt.NDArray[np.int64]
 _UNKNOWN = Calibration()
 _RESCORED = 40  # at least so many are weighed by their halves, and four for each that is wanted
 _BLOCK = 8_192  # rows whose products stay in the processor's cache
-_STRIDE = 256  # rows whose best stands for them while the best of all are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +126,7 @@ class Scan:
 
         Of equals the newer one comes first; a cosine is more than `above`.
         """
-        near = self.all()
-        if mask is not None:
-            near[~mask] = -2.0
-        docs = _highest(near, max(_RESCORED, 4 * k))
-        if mask is not None:
-            docs = docs[mask[docs]]
+        docs = best(self.all(), mask, max(_RESCORED, 4 * k), above=-np.inf)
         cosines = self.of(docs)
         docs, cosines = docs[cosines > above], cosines[cosines > above]
         order = np.lexsort((-docs, -cosines))[:k]
@@ -154,27 +148,3 @@ class Scan:
                 np.multiply(dots, part.scale[some], out=into, casting="unsafe")
         near *= scale[0]
         return near
-
-
-def _highest(scores: Floats, count: int) -> Docs:
-    """Return where at least the `count` highest scores are, in no order.
-
-    The best of each run of scores is looked at first: only the runs with the highest are searched.
-    """
-    whole = len(scores) // _STRIDE * _STRIDE
-    if whole // _STRIDE <= count:
-        return _highest_of_few(np.arange(len(scores)), scores, count)
-    runs = scores[:whole].reshape(-1, _STRIDE)
-    tops = runs.max(axis=1)
-    least = np.partition(tops, len(tops) - count)[len(tops) - count]
-    chosen = np.flatnonzero(tops >= least)
-    run, at = np.nonzero(runs[chosen] >= least)
-    rest = np.flatnonzero(scores[whole:] >= least)
-    found = np.concatenate([chosen[run] * _STRIDE + at, rest + whole])
-    return _highest_of_few(found, scores[found], count)
-
-
-def _highest_of_few(docs: Docs, scores: Floats, count: int) -> Docs:
-    if len(docs) <= count:
-        return docs
-    return docs[np.argpartition(-scores, count - 1)[:count]]

@@ -1,0 +1,1 @@
+"""What was written since the last build, laid over the snapshots in memory."""

@@ -1,0 +1,222 @@
+"""
+Tail: the events after a snapshot's watermark, laid over it in memory, as they stood at one moment.
+
+Every memory that an event made or changed since is taken out of the snapshot's results (`hidden`)
+and, as it is now, scored here with the same weights: the snapshot's idf and average length. So a
+fresh memory is found at once, a forgotten one is gone at once, and the next build changes neither.
+
+A tail never changes: what comes later is in the next one (`live_tail`), which shares its storage.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.fresh.growing import Counts
+from serve.fresh.growing import Slots as Places
+from serve.fresh.slots import Columns, Slots
+from serve.fresh.vectors import FreshVectors
+from store.mentions import Mention
+from store.projections import kin
+from store.projections.memories import Edge, Memory
+from store.projections.memory_rows import Mask, MemoryRows
+from store.projections.postings import K1, KIN_SHARE, B, PostingsIndex, sample_coverage
+
+Scores = npt.NDArray[np.float32]
+Listed = tuple[Places, Scores]
+
+_KEPT = 1_024  # terms whose slots are kept at hand: one recall asks for each some ten times
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What changed since `rows` and `postings` were built, up to `watermark`.
+
+    Each version of a memory takes a slot; only the newest version's slot is live, [slots]. Other
+    slots score nothing, but may be named where that costs less than leaving them out.
+    """
+
+    watermark: int
+    changes: int  # events applied that were no receipts
+    live: Mask
+    edges: Sequence[Edge]
+    people: frozenset[str]
+    terms_once: int  # terms that one live slot holds
+    _slots: Slots
+    _vectors: FreshVectors
+    _rows: MemoryRows
+    _postings: PostingsIndex
+    _at_hand: dict[str, Listed] = field(default_factory=dict)  # follows from the rest
+
+    def __len__(self) -> int:
+        return len(self.live)
+
+    def find(self, id_: str) -> Memory | None:
+        """Return a memory as it is in this tail, else as it is in the snapshot."""
+        slot = self._slots.find(id_, len(self))
+        return self._slots.memories[slot] if slot >= 0 else self._rows.find(id_)
+
+    def take(self, slots: Sequence[int]) -> list[Memory]:
+        """Return the memories of some slots, in the order asked."""
+        return [self._slots.memories[slot] for slot in slots]
+
+    def edges_of(self, id_: str) -> list[Edge]:
+        """Return the reasoning edges from a memory and to it, oldest first."""
+        fresh = [edge for edge in self.edges if id_ in (edge.source, edge.target)]
+        return [*self._rows.edges_of(id_), *fresh]
+
+    def current(self) -> list[Memory]:
+        """Return the memories that were made or changed since the snapshot, as they are now."""
+        return self.take(np.flatnonzero(self.live).tolist())
+
+    def replaced_by(self, id_: str) -> list[Memory]:
+        """Return those of the current memories whose place a memory took."""
+        return self.take(self._live(*self._slots.replaced.first(id_, len(self)))[0].tolist())
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What a filter or a weight asks of the slots."""
+        return self._slots.columns(len(self))
+
+    @cached_property
+    def hidden(self) -> Places:
+        """The snapshot's rows that do not count any more, ascending."""
+        rows: Places = np.unique(self.columns["row"]).astype(np.int64)
+        return rows[rows >= 0]
+
+    def is_hidden(self, row: int) -> bool:
+        place = int(np.searchsorted(self.hidden, row))
+        return place < len(self.hidden) and int(self.hidden[place]) == row
+
+    @cached_property
+    def _count(self) -> int:
+        return int(np.count_nonzero(self.live))
+
+    @property
+    def size(self) -> int:
+        """How many memories there are; one that changed since the snapshot counts twice."""
+        return self._postings.size + self._count
+
+    def idf(self, term: str) -> float:
+        """Return the snapshot's idf; for a word it does not know, what the tail says of it."""
+        known = self._postings.idf(term)
+        if known is not None:
+            return known
+        # a word nobody holds is as rare as can be; an empty memory counts as one of a single note
+        frequency = max(1, len(self.posting_list(term)[0]))
+        documents = max(1, self.size)
+        return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
+
+    def frequency(self, term: str) -> int:
+        """Return in how many memories a term occurs; a changed one may count twice."""
+        return self._postings.frequency(term) + len(self.posting_list(term)[0])
+
+    @cached_property
+    def sample_coverage(self) -> float:
+        """The share of all language like the memory's that its words have been met in."""
+        if self._postings.size:
+            return self._postings.sample_coverage
+        return sample_coverage(self.terms_once, int(self.columns["length"][self.live].sum()))
+
+    def scores(
+        self, query: Sequence[str], *, least_idf: float, out: Scores | None = None
+    ) -> Scores:
+        """Return the BM25 score of every slot, [slots], written into `out` where it is given.
+
+        Slots that are not live score zero.
+        """
+        scores = np.empty(len(self), np.float32) if out is None else out
+        scores[:] = 0.0
+        for term, repeats in Counter(query).items():
+            slots, impacts = self.posting_list(term)
+            scores[slots] += np.float32(repeats * max(self.idf(term), least_idf)) * impacts
+        return scores
+
+    def holding(self, term: str, slots: Places) -> Mask:
+        """Return which of some slots hold a term, or its kin where nobody holds it."""
+        held = np.zeros(len(self), np.bool_)
+        held[self.posting_list(term)[0]] = True
+        return held[slots]
+
+    def posting_list(self, term: str) -> Listed:
+        """Return a term's live slots, ascending, and their impacts; else its kin's."""
+        found = self._at_hand.get(term)
+        if found is None:
+            if len(self._at_hand) >= _KEPT:
+                self._at_hand.clear()
+            found = self._at_hand[term] = self._with_impacts(*self._found(term))
+        return found
+
+    def cosines(self, query: Scores, *, out: Scores | None = None) -> Scores:
+        """Return the cosine of a unit query with every slot, [slots]; zero without a vector."""
+        cosines = np.empty(len(self), np.float32) if out is None else out
+        self._vectors.cosines(query, cosines)
+        return cosines
+
+    def field_cosines(self, query: Scores) -> Scores:
+        """Return the best cosine of a unit query with the fields of every slot, [slots].
+
+        -1 where no field was embedded: only a cheap model embeds them before the next build.
+        """
+        return self._vectors.field_cosines(query, len(self))
+
+    def mentioning(self, asked: Sequence[Mention]) -> Scores:
+        """Return the weight of the asked entities that every slot names, [slots].
+
+        Each weighs what an entity of one memory weighs in the snapshot: the tail is short.
+        """
+        weight = np.float32(math.log1p(max(1, self.size)))
+        scores = np.zeros(len(self), np.float32)
+        for one in asked:
+            names = {one.name.casefold(), one.alias.casefold()}
+            slots = [self._slots.names.first(name, len(self))[0] for name in names]
+            scores[np.unique(np.concatenate(slots))] += weight
+        return scores
+
+    def _found(self, term: str) -> tuple[Places, Counts, float]:
+        """Return the slots that hold a term and how often, else its kin's, and their share."""
+        found = self._held(term)
+        if len(found[0]) or self._postings.find(term) is not None:
+            return *found, 1.0
+        counts = np.zeros(len(self))
+        for held in self._kin(term):
+            counts[held[0]] = np.maximum(counts[held[0]], held[1])
+        slots = np.flatnonzero(counts)
+        return slots, counts[slots], KIN_SHARE
+
+    def _kin(self, term: str) -> list[tuple[Places, Counts]]:
+        for beginning in kin.beginnings(term):
+            lists = [held for word in self._words(beginning) if len((held := self._held(word))[0])]
+            if lists:
+                return lists[: kin.MOST]
+        return []
+
+    def _words(self, beginning: str) -> Iterator[str]:
+        longest = len(beginning) + kin.ENDING
+        words = tuple(self._slots.beginnings.get(beginning, ()))  # it may grow meanwhile
+        return (word for word in sorted(words) if len(word) <= longest)
+
+    def _held(self, term: str) -> tuple[Places, Counts]:
+        return self._live(*self._slots.terms.first(term, len(self)))
+
+    def _live(self, slots: Places, counts: Counts) -> tuple[Places, Counts]:
+        if self._count == len(self):
+            return slots, counts
+        is_live = self.live[slots]
+        return slots[is_live], counts[is_live]
+
+    def _with_impacts(self, slots: Places, counts: Counts, share: float) -> Listed:
+        lengths = self.columns["length"][slots] / self._average_length
+        impacts = share * counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths))
+        return slots, impacts.astype(np.float32)
+
+    @cached_property
+    def _average_length(self) -> float:
+        """What lengths are told from: the snapshot's, else the tail's own."""
+        lengths = self.columns["length"][self.live]
+        return self._postings.average_length or float(lengths.sum()) / max(1, self._count) or 1.0

@@ -1,0 +1,137 @@
+"""
+Growth: the tables of memories while a build adds rows to them and changes some.
+
+Only parts that a row was added to or changed in are made again; of these, all other rows stay as
+they lie. What is built from nothing grows by the same steps, a part at a time.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from store.projection import Built, Keep, Made, Part
+from store.projections import memory_table
+from store.projections.memory import Edge, Memory
+from store.projections.memory_parts import MemoryParts, key_name
+from store.projections.memory_table import (
+    COLUMNS,
+    PROJECTS,
+    columns_of,
+    edge_table,
+    joined,
+    table_of,
+    with_rows,
+)
+from store.projections.places import Documents, Places
+
+
+class Growth:
+    """The tables so far; a fold reads the memories in them as those that lie beneath it."""
+
+    def __init__(self, keep: Keep, before: Built | None) -> None:
+        self._keep = keep
+        self._memories = MemoryParts([], Places.none(), Places.none())
+        self._columns: list[pa.Table] = []  # by part
+        self._projects: dict[str, int] = {}
+        self._replaced = Places.none()
+        self._edges: tuple[Part, ...] = ()
+        if before is not None:
+            self._memories = MemoryParts.open(before)
+            rows = memory_table.ROWS
+            numbers = range(len(self._memories.parts))
+            self._columns = [before["columns"].slice(n * rows, rows) for n in numbers]
+            names = before["projects"].column("name").to_pylist()
+            self._projects = {name: code for code, name in enumerate(names)}
+            self._replaced = Places.open(before["replaced"])
+            self._edges = before.parts["edges"]
+
+    @property
+    def room(self) -> int:
+        """How many rows fit in the last part, or in a new one if it is full."""
+        return memory_table.ROWS - len(self._memories) % memory_table.ROWS
+
+    def find(self, id_: str) -> Memory | None:
+        return self._memories.find(id_)
+
+    def holder(self, project: str | None, key: str) -> str | None:
+        return self._memories.holder(project, key)
+
+    def values(self, project: str | None, key: str) -> list[str]:
+        return self._memories.values(project, key)
+
+    def add(self, rows: Sequence[Memory]) -> None:
+        """Add memories, in the order of their recording, as many as there is room for."""
+        if not rows:
+            return
+        start, parts = len(self._memories), list(self._memories.parts)
+        table = table_of(rows)
+        if start % memory_table.ROWS:
+            table = joined([parts.pop().table, table])
+            self._columns.pop()
+        parts.append(self._part("memories", table))
+        self._columns.append(columns_of(table, self._projects))
+        documents = np.arange(start, start + len(rows), dtype=np.int32)
+        ids = self._memories.ids.added([row.id for row in rows], documents)
+        keyed = [row.key is not None for row in rows]
+        names = [key_name(row.project, row.key) for row in rows if row.key is not None]
+        keys = self._memories.keys.added(names, documents[keyed]) if names else self._memories.keys
+        self._memories = MemoryParts(parts, ids, keys)
+        self._note_replaced(rows, documents)
+
+    def change(self, rows: Sequence[Memory]) -> None:
+        """Put memories in the place of those of the same ids."""
+        if not rows:
+            return
+        placed = sorted(((self._row(row.id), row) for row in rows), key=lambda one: one[0])
+        parts = list(self._memories.parts)
+        for number, some in groupby(placed, lambda one: self._memories.part_of(one[0])[0]):
+            found = list(some)
+            places = [self._memories.part_of(row)[1] for row, _ in found]
+            table = with_rows(parts[number].table, places, [memory for _, memory in found])
+            parts[number] = self._part("memories", table)
+            self._columns[number] = columns_of(table, self._projects)
+        self._memories = MemoryParts(parts, self._memories.ids, self._memories.keys)
+        documents = np.array([row for row, _ in placed], np.int32)
+        self._replaced = self._replaced.without(documents)
+        self._note_replaced([memory for _, memory in placed], documents)
+
+    def link(self, edges: Sequence[Edge]) -> None:
+        """Add edges, in order."""
+        if not edges:
+            return
+        rows, table, parts = memory_table.ROWS, edge_table(edges), list(self._edges)
+        if parts and parts[-1].rows < rows:
+            table = joined([parts.pop().table, table])
+        starts = range(0, table.num_rows, rows)
+        parts += (self._part("edges", table.slice(start, rows)) for start in starts)
+        self._edges = tuple(parts)
+
+    def tables(self) -> Made:
+        """Return the tables as they are now."""
+        return {
+            "memories": self._memories.parts,
+            "columns": joined([COLUMNS.empty_table(), *self._columns]),
+            "projects": pa.table([pa.array([*self._projects], pa.string())], schema=PROJECTS),
+            "ids": self._memories.ids.table,
+            "keys": self._memories.keys.table,
+            "replaced": self._replaced.table,
+            "edges": self._edges,
+        }
+
+    def _row(self, id_: str) -> int:
+        row = self._memories.row(id_)
+        if row is None:
+            raise KeyError(id_)
+        return row
+
+    def _part(self, name: str, table: pa.Table) -> Part:
+        """Return a part, put away at once if it is full; the last one may yet grow."""
+        return self._keep(name, table) if table.num_rows == memory_table.ROWS else Part.of(table)
+
+    def _note_replaced(self, rows: Sequence[Memory], documents: Documents) -> None:
+        found = [number for number, row in enumerate(rows) if row.superseded_by is not None]
+        if found:
+            names = (str(rows[number].superseded_by) for number in found)
+            self._replaced = self._replaced.added(names, documents[found]).sorted()

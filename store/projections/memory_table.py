@@ -1,0 +1,210 @@
+"""
+The tables that memories lie in, and how rows come to them and out of them.
+
+`memories` has every field of every memory, in parts of ROWS rows; `columns` has once more, in one
+run over all parts, the numbers that masks and weights are made of. A row has the same number in
+both, which is the document number of every other projection.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.events import MEMORY_KINDS, TIERS, TRUSTS
+from store.projections.memory import (
+    FORGOTTEN,
+    STATES,
+    Edge,
+    Memory,
+    indexed_text,
+    searched_text,
+)
+
+ROWS = 16_384  # of a part; the last one has fewer
+NEVER = np.iinfo(np.int64).max  # stands for "does not expire" and "did not end"
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "seq": pa.int64(),
+    "kind": pa.dictionary(pa.int16(), pa.string()),
+    "state": pa.dictionary(pa.int8(), pa.string()),
+    "tags": pa.list_(pa.string()),
+    "project": pa.dictionary(pa.int32(), pa.string()),
+    "trust": pa.dictionary(pa.int8(), pa.string()),
+    "tier": pa.dictionary(pa.int8(), pa.string()),
+    "source_ids": pa.list_(pa.string()),
+    "importance": pa.float64(),
+    "score": pa.float64(),
+    "pinned": pa.bool_(),
+    "progress": pa.float64(),
+    "created_at": pa.int64(),
+    "updated_at": pa.int64(),
+    "expires_at": pa.int64(),
+    "ended_at": pa.int64(),
+    "text_hash": pa.binary(16),
+}
+FIELDS = Memory.__struct_fields__
+MEMORIES = pa.schema([(name, _TYPES.get(name, pa.string())) for name in FIELDS])
+# what the codes of `columns` stand for; those of its projects are the rows of `projects`
+CODES: Mapping[str, tuple[str, ...]] = {
+    "state": STATES,
+    "kind": MEMORY_KINDS,
+    "tier": TIERS,
+    "trust": TRUSTS,
+}
+COLUMNS = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("state", pa.int8()),
+        ("kind", pa.int8()),
+        ("tier", pa.int8()),
+        ("trust", pa.int8()),
+        ("pinned", pa.int8()),
+        ("project", pa.int32()),  # -1: none
+        ("importance", pa.float64()),
+        ("created_at", pa.int64()),
+        ("updated_at", pa.int64()),
+        ("expires_at", pa.int64()),  # NEVER where there is none
+        ("ended_at", pa.int64()),
+        ("text_hash", pa.binary(16)),
+    ]
+)
+PROJECTS = pa.schema([("name", pa.string())])  # in the order of their first memories
+EDGES = pa.schema(
+    [
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("relation", pa.string()),
+        ("seq", pa.int64()),
+    ]
+)
+
+
+def table_of(rows: Sequence[Memory]) -> pa.Table:
+    """Return memories as rows of MEMORIES."""
+    columns = {
+        field.name: pa.array([getattr(row, field.name) for row in rows], field.type)
+        for field in MEMORIES
+    }
+    return pa.table(columns, schema=MEMORIES)
+
+
+def edge_table(edges: Sequence[Edge]) -> pa.Table:
+    columns = {
+        field.name: pa.array([getattr(edge, field.name) for edge in edges], field.type)
+        for field in EDGES
+    }
+    return pa.table(columns, schema=EDGES)
+
+
+def with_rows(table: pa.Table, places: Sequence[int], rows: Sequence[Memory]) -> pa.Table:
+    """Return a table with other memories at some places; all else as it lies."""
+    order = np.arange(table.num_rows)
+    order[list(places)] = table.num_rows + np.arange(len(rows))
+    return joined([table, table_of(rows)]).take(pa.array(order))
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of some tables as one of one chunk."""
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def columns_of(table: pa.Table, projects: MutableMapping[str, int]) -> pa.Table:
+    """Return the rows of COLUMNS of a memories table; `projects` gains those it does not know."""
+    found: dict[str, Any] = {
+        name: _codes(_whole(table, name), values) for name, values in CODES.items()
+    }
+    found["project"] = _project_codes(_whole(table, "project"), projects)
+    found["pinned"] = _whole(table, "pinned").cast(pa.int8())
+    for name in ("expires_at", "ended_at"):
+        found[name] = pc.fill_null(_whole(table, name), NEVER)
+    columns = [found.get(name, table.column(name)) for name in COLUMNS.names]
+    return pa.table(columns, schema=COLUMNS)
+
+
+def _codes(column: pa.DictionaryArray, values: Sequence[str]) -> npt.NDArray[Any]:
+    known = {value: code for code, value in enumerate(values)}
+    # one place more than there are values: null has code -1 and finds it
+    codes = [known.get(value, -1) for value in column.dictionary.to_pylist()]
+    found: npt.NDArray[Any] = np.array([*codes, -1], np.int8)[indices(column)]
+    return found
+
+
+def _project_codes(
+    column: pa.DictionaryArray, projects: MutableMapping[str, int]
+) -> npt.NDArray[Any]:
+    values, places = column.dictionary.to_pylist(), indices(column)
+    present, first = np.unique(places, return_index=True)
+    for place in present[np.argsort(first)].tolist():
+        if place >= 0:
+            projects.setdefault(values[place], len(projects))
+    codes = [projects.get(value, -1) for value in values]
+    found: npt.NDArray[Any] = np.array([*codes, -1], np.int32)[places]
+    return found
+
+
+def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
+    """Return the codes of a dictionary column, -1 for null."""
+    found = column.indices
+    if found.null_count:
+        found = pc.fill_null(found, -1)
+    codes: npt.NDArray[Any] = found.to_numpy()
+    return codes
+
+
+def _whole(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
+    """Return what tells whether a row's text is another than before, [rows], from `columns`.
+
+    It is half the hash of the text, and 0 for a forgotten memory, whose text is nobody's.
+    """
+    if not columns.num_rows:
+        return np.empty(0, np.uint64)
+    column = _whole(columns, "text_hash")
+    halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :: 2]
+    marks: npt.NDArray[np.uint64] = halves[: len(column)].copy()
+    marks[np.asarray(_whole(columns, "state")) == STATES.index(FORGOTTEN)] = 0
+    return marks
+
+
+def memories(table: pa.Table) -> Iterator[Memory]:
+    """Yield the rows of a memories table, or of a slice of it, in order."""
+    lists = {"tags", "source_ids"}
+    for batch in table.select(FIELDS).to_batches(max_chunksize=10_000):
+        columns = [
+            [tuple(value) for value in column.to_pylist()] if name in lists else column.to_pylist()
+            for name, column in zip(FIELDS, batch.columns, strict=True)
+        ]
+        yield from map(Memory, *columns)
+
+
+def texts(table: pa.Table) -> Iterator[str]:
+    """Yield the text under which each row is indexed, in order."""
+    names = ("content", "context", "action", "result", "tags")
+    for batch in table.select(names).to_batches(max_chunksize=10_000):
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield indexed_text(*values)
+
+
+def searched_texts(table: pa.Table) -> Iterator[str]:
+    """Yield the text under whose words each row is indexed, in order."""
+    speakers = table.column("created_by").to_pylist()
+    days = table.column("created_at").to_pylist()
+    for text, speaker, at in zip(texts(table), speakers, days, strict=True):
+        yield searched_text(text, speaker, at)
+
+
+def states(table: pa.Table) -> list[str]:
+    """Return the state of each row, in order."""
+    found: list[str] = []
+    for column in table.column("state").chunks:
+        values = np.asarray([*column.dictionary.to_pylist(), None], object)
+        found += values[indices(column)].tolist()
+    return found

@@ -1,0 +1,208 @@
+"""
+A view is one state of the memory: what comes later is in the next view, and nobody waits for it.
+"""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from test_tail import HISTORIES, NOW, WORDS, Body, Memory, events
+
+from serve.filters import Filter
+from serve.fresh.live_tail import LiveTail
+from serve.fresh.tail import Tail
+from serve.reader import Reader, View
+from serve.recall import Question, recall
+from store import commands
+from store.build import rebuild
+from store.embedding import LexicalEmbedder
+from store.events import Event, Revised
+from store.log import EventLog
+from store.mentions import mentions
+from store.projections import postings
+from store.projections.memory_rows import MemoryRows
+from store.projections.postings import PostingsIndex
+from store.tenant import tenant
+
+EMBEDDER = LexicalEmbedder()
+ASKED = mentions("what did Ada change in `src/anchor.py`")
+
+
+def live_tail() -> LiveTail:
+    index = PostingsIndex.open(
+        {name: table.combine_chunks() for name, table in postings.index([]).items()}
+    )
+    return LiveTail(MemoryRows.empty(), index, EMBEDDER)
+
+
+def told(tail: Tail) -> list[object]:
+    """Return all that recall asks of a tail."""
+    words = [*WORDS, "text3", "anchors", "badgerly"]  # the last two stand for their kin
+    columns = tail.columns
+    return [
+        tail.watermark,
+        tail.size,
+        tail.sample_coverage,
+        tail.people,
+        [tail.find(f"m{number}") for number in range(10)],
+        [[one.id for one in tail.replaced_by(f"m{number}")] for number in range(10)],
+        tail.current(),
+        tail.scores(words, least_idf=0.1).tolist(),
+        [(tail.idf(word), tail.frequency(word)) for word in words],
+        [tail.holding(word, np.arange(len(tail))).tolist() for word in words],
+        tail.mentioning(ASKED).tolist(),
+        Filter(now=NOW, project="shop").mask(columns).tolist(),
+        Filter(now=NOW, as_of=NOW).mask(columns).tolist(),
+        columns.named("state", np.arange(len(tail))),
+    ]
+
+
+@given(HISTORIES)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_a_tail_answers_the_same_however_much_was_added_after_it(
+    history: list[tuple[Body, int]],
+):
+    live, tails = live_tail(), []
+    for event in (log := events(history)):
+        live.extend([event])
+        tails.append(live.now())
+    for length, tail in enumerate(tails, start=1):
+        alone = live_tail()
+        for event in log[:length]:
+            alone.extend([event])
+        assert told(tail) == told(alone.now())
+
+
+@given(HISTORIES)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_events_give_the_same_memories_one_by_one_or_at_once(history: list[tuple[Body, int]]):
+    at_once, one_by_one = live_tail(), live_tail()
+    at_once.extend(events(history))
+    for event in events(history):
+        one_by_one.extend([event])
+    by_id = {one.id: one for one in at_once.now().current()}
+    assert {one.id: one for one in one_by_one.now().current()} == by_id
+    for word in WORDS:
+        first, second = at_once.now(), one_by_one.now()
+        assert first.idf(word) == second.idf(word)
+        assert sorted(scored(first, word)) == sorted(scored(second, word))
+
+
+def scored(tail: Tail, word: str) -> Iterator[tuple[str, float]]:
+    scores = tail.scores([word], least_idf=0.1).tolist()
+    for memory, score in zip(tail.take(range(len(tail))), scores, strict=True):
+        if score:
+            yield memory.id, score
+
+
+def test_scores_and_cosines_are_written_where_they_are_wanted():
+    live = live_tail()
+    live.extend(events([(body, 0) for body in [commands.Recorded(content="anchor")] * 3]))
+    tail, buffer = live.now(), np.full(5, 7, np.float32)
+    tail.scores(["anchor"], least_idf=0.1, out=buffer[1:4])
+    assert buffer.tolist() == [7, *tail.scores(["anchor"], least_idf=0.1).tolist(), 7]
+    query = EMBEDDER.embed(["anchor"])[0]
+    tail.cosines(query, out=buffer[2:])
+    assert buffer[2:].tolist() == tail.cosines(query).tolist()
+
+
+@pytest.fixture(params=["tail", "snapshot"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
+    """A memory with one note, which lies in the tail or in a snapshot."""
+    place = tenant(tmp_path)
+    with EventLog(place.log, create=True) as log:
+        commands.record(log, commands.Draft(id="old", content="badgers eat copper wire"), NOW)
+        if request.param == "snapshot":
+            rebuild(place, log, EMBEDDER, NOW)
+        yield Memory(place, log, Reader(place, log, EMBEDDER))
+
+
+def contents(view: View, query: str) -> list[str]:
+    question = Question(query, Filter(now=NOW), 10, "lexical")
+    return [hit.memory.content for hit in recall(view, question, EMBEDDER).hits]
+
+
+def test_a_view_keeps_what_was_revised_and_forgotten_since(memory: Memory):
+    with memory.reader.view() as before:
+        commands.revise(memory.log, "old", Revised(content="badgers eat fibre cable"), NOW)
+        with memory.reader.view() as revised:
+            commands.forget(memory.log, "old", NOW)
+            with memory.reader.view() as forgotten:
+                assert contents(forgotten, "badgers copper fibre") == []
+            assert contents(revised, "badgers copper") == ["badgers eat fibre cable"]
+        assert contents(before, "badgers fibre") == ["badgers eat copper wire"]
+        assert before.tail.find("old").content == "badgers eat copper wire"
+
+
+def test_nobody_waits_for_an_answer_that_is_held_open(memory: Memory):
+    with memory.reader.view() as held, ThreadPoolExecutor(1) as pool:
+        memory.add("falcons nest on the tower")
+        assert pool.submit(memory.ids, "falcon tower").result(timeout=60)
+        assert contents(held, "falcon tower") == []
+
+
+class Slow(EventLog):
+    """A log whose reading stands still until it is let go on, and is counted."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.reads = 0
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def read(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
+        self.reads += 1
+        self.reached.set()
+        assert self.go_on.wait(timeout=60)
+        return super().read(after, until)
+
+
+def test_threads_that_see_the_same_new_events_read_them_once(memory: Memory):
+    with Slow(memory.tenant.log) as log:
+        shared = Memory(memory.tenant, log, Reader(memory.tenant, log, EMBEDDER))
+        id_ = shared.add("falcons nest on the tower")
+        log.reads = 0
+        log.reached.clear()
+        log.go_on.clear()
+        with ThreadPoolExecutor(3) as pool:
+            answers = [pool.submit(shared.ids, "falcon tower")]
+            assert log.reached.wait(timeout=60)
+            answers += [pool.submit(shared.ids, "falcon tower") for _ in range(2)]
+            log.go_on.set()
+            assert [one.result() for one in answers] == [[id_]] * 3
+    assert log.reads == 1
+
+
+def test_a_memory_that_is_revised_meanwhile_is_in_every_answer_once(memory: Memory):
+    """In its old version or a newer one, and never in an older one than before."""
+    done = threading.Event()
+
+    def ask() -> list[int]:
+        seen = []
+        while not done.is_set() or not seen:
+            with memory.reader.view() as view:
+                (found,) = contents(view, "badgers eat")
+            seen.append(int(found.removeprefix("badgers eat meal ").split()[0]))
+        return seen
+
+    commands.revise(memory.log, "old", Revised(content="badgers eat meal 0 today"), NOW)
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(ask) for _ in range(3)]
+        try:
+            for number in range(1, 60):
+                change = Revised(content=f"badgers eat meal {number} today")
+                commands.revise(memory.log, "old", change, NOW)
+                if number % 20 == 0:
+                    rebuild(memory.tenant, memory.log, EMBEDDER, NOW)
+                    memory.reader.poll()
+        finally:
+            done.set()
+        for one in asking:
+            assert all(older <= newer for older, newer in pairwise(one.result()))
+    with memory.reader.view() as view:
+        assert contents(view, "badgers eat") == ["badgers eat meal 59 today"]
