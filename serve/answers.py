@@ -89,8 +89,7 @@ def answer(
         explain=asked.explain,
         layers=choices.layers,
     )
-    with reader.view() as view:
-        found = recall(view, question, embedder)
+    found = reader.answered(lambda view: recall(view, question, embedder))
     took_us = round((time.perf_counter() - began) * 1e6)
     receipt = _receipt(asked, found, took_us, now) if asked.touch else None
     return _payload(found, took_us), receipt

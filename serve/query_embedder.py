@@ -1,15 +1,17 @@
 """
 QueryEmbedder: a model as recall asks it, where nobody may wait for one that is gone.
 
-Query vectors are kept, the last few hundred. A failure closes the way to the model for some
-seconds, so that a dead one costs one timeout and not one a recall; then a single recall tries it
-again, and it recovers by itself. Until a heavy model is loaded recall goes without.
+Query vectors are kept, the last few hundred, and a text that several ask for at once is embedded
+once: the others wait for that answer, and nobody for another text's. A failure closes the way to
+the model for some seconds, so that a dead one costs one timeout and not one a recall; then a single
+recall tries it again, and it recovers by itself. Until a heavy model is loaded recall goes without.
 """
 
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 import numpy as np
@@ -33,6 +35,7 @@ class QueryEmbedder:
         self._model, self._clock = model, clock
         self._lock = threading.Lock()
         self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._asking: dict[str, Future[Vector]] = {}
         self._failure: str | None = None
         self._again_at = 0.0
         self._is_loading = False
@@ -76,11 +79,31 @@ class QueryEmbedder:
                 return kept
             if self._is_loading:
                 raise EmbedderError(f"{self.model} is being loaded")
-            if self._failure is not None:
-                if self._clock() < self._again_at:
-                    raise EmbedderError(self._failure)
-                self._again_at = self._clock() + PAUSE_S  # one tries, the others go on without
-        return self._asked(text)
+            if (asking := self._asking.get(text)) is None:
+                self._raise_in_a_pause()
+                mine = self._asking[text] = Future()
+        return self._settled(text, mine) if asking is None else asking.result()
+
+    def _settled(self, text: str, answer: "Future[Vector]") -> Vector:
+        """Return the model's own answer, which those who wait for it are given too."""
+        try:
+            vector = self._asked(text)
+        except BaseException as error:
+            answer.set_exception(error)
+            raise
+        else:
+            answer.set_result(vector)
+            return vector
+        finally:
+            with self._lock:
+                del self._asking[text]
+
+    def _raise_in_a_pause(self) -> None:
+        """Raise EmbedderError in a pause; at its end one tries, the others go on without."""
+        if self._failure is not None:
+            if self._clock() < self._again_at:
+                raise EmbedderError(self._failure)
+            self._again_at = self._clock() + PAUSE_S
 
     def _asked(self, text: str) -> Vector:
         """Return the model's own answer, and keep it or its failure."""

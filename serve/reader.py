@@ -1,9 +1,10 @@
 """
 Reader: one tenant's manifest held open, the log's tail laid over it, swapped when HEAD moves.
 
-Readers start from a manifest whose every file matches its hash. A damaged index is set aside and
-said so: without `memories` or `postings` an older manifest serves, or the log alone; without the
-others recall goes on with what is left.
+Readers start from a manifest whose files are, at a glance, what was written, and hash them behind
+the answers (`verification`). A damaged index is set aside and said so: without `memories` or
+`postings` an older manifest serves, or the log alone; without the others recall goes on with what
+is left.
 """
 
 import os
@@ -13,10 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 
 from serve.fresh.live_tail import LiveTail
 from serve.fresh.tail import Tail
+from serve.verification import Verification
 from store import manifest as manifests
 from store import projections, snapshot
 from store.embedders.calibration import Calibration
@@ -75,6 +79,11 @@ class View:
         return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
 
 
+# what reading a damaged file that nobody hashed yet may raise
+_BROKEN = (SnapshotDamaged, LookupError, ValueError, OverflowError, pa.ArrowException)
+_A_POLL = 128 << 20  # bytes hashed: less than a tenth of a second
+
+
 class Reader:
     """The newest servable state of one tenant. Threads may share it."""
 
@@ -82,7 +91,8 @@ class Reader:
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
-        self._head = self._stamp()
+        self._verification = Verification(tenant)
+        self._head: object = self._stamp()  # None: what is open must give way
         self._version: tuple[int, int] | None = None
         self._snapshots, self._live = self._open()
         self._view = View(self._snapshots, self._live.now())
@@ -90,9 +100,21 @@ class Reader:
     @contextmanager
     def view(self) -> Iterator[View]:
         """Give the current state with every event in the log laid over it."""
-        if self._log.version() != self._version:
-            self._catch_up()
-        yield self._view
+        yield self._now()
+
+    def answered(self, ask: Callable[[View], T]) -> T:
+        """Return what is answered from the current state.
+
+        Where the answer fails for a file that is damaged and was not hashed yet, that is set aside
+        and the answer given from what is left.
+        """
+        while True:
+            snapshots = self._snapshots
+            try:
+                return ask(self._now())
+            except _BROKEN:
+                if not self._is_mended(snapshots):
+                    raise
 
     def moment_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
@@ -102,30 +124,55 @@ class Reader:
         return found.at
 
     def poll(self) -> bool:
-        """Open a newly published manifest, if there is one; return whether it did.
+        """Open a newly published manifest, or the old one without what was found to be damaged.
 
-        Answers go on from the old one meanwhile.
+        Return whether it did. Answers go on from what was open meanwhile.
         """
         with self._swapping:
-            head = self._stamp()
-            if head == self._head:
-                return False
-            opened = self._open()
-            with self._growing:
-                self._snapshots, self._live = opened
-                self._extend()
-            self._head = head  # only now: what failed to open is tried again
-            return True
+            if self._verification.step(_A_POLL):
+                self._head = None
+            if is_new := self._head != self._stamp():
+                self._swap()
+        self._live.embed_ahead()
+        return is_new
+
+    def _now(self) -> View:
+        if self._log.version() != self._version:
+            self._catch_up()
+        return self._view
+
+    def _is_mended(self, broken: Snapshots) -> bool:
+        """Hash all that was not yet; return whether there is now another state to answer from."""
+        with self._swapping:
+            if self._snapshots is broken and self._verification.step():
+                self._head = None
+                self._swap()
+            return self._snapshots is not broken
+
+    def _swap(self) -> None:
+        head = self._stamp()
+        opened = self._open()
+        with self._growing:
+            self._snapshots, self._live = opened
+            self._extend()
+        self._head = head  # only now: what failed to open is tried again
 
     def _stamp(self) -> tuple[object, int]:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
     def _open(self) -> tuple[Snapshots, LiveTail]:
-        snapshots = open_snapshots(self._tenant, self._embedder)
-        live = _live_tail(snapshots, self._embedder)
-        live.extend(self._log.read(snapshots.watermark))
-        return snapshots, live
+        while True:
+            self._verification.forget_waiting()
+            try:
+                snapshots = open_snapshots(self._tenant, self._embedder, self._verification)
+                live = _live_tail(snapshots, self._embedder)
+                live.extend(self._log.read(snapshots.watermark))
+            except _BROKEN:
+                if not self._verification.step():
+                    raise
+            else:
+                return snapshots, live
 
     def _catch_up(self) -> None:
         """Lay the events that were appended since over the snapshots."""
@@ -146,7 +193,7 @@ def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
-    snapshots = _open_manifest(tenant, manifest, embedder, [])
+    snapshots = _open_manifest(tenant, manifest, embedder, [], Verification(tenant))
     return View(snapshots, _live_tail(snapshots, embedder).now())
 
 
@@ -155,12 +202,12 @@ def _live_tail(snapshots: Snapshots, embedder: Embedder) -> LiveTail:
     return LiveTail(rows, postings, embedder, vectors, snapshots.watermark)
 
 
-def open_snapshots(tenant: Tenant, embedder: Embedder) -> Snapshots:
+def open_snapshots(tenant: Tenant, embedder: Embedder, verification: Verification) -> Snapshots:
     """Return the newest manifest that can be served, with a notice for all that was set aside."""
     notices: list[str] = []
     for manifest in _candidates(tenant, notices):
         try:
-            return _open_manifest(tenant, manifest, embedder, notices)
+            return _open_manifest(tenant, manifest, embedder, notices, verification)
         except SnapshotDamaged as error:
             notices.append(str(error))
     return Snapshots(
@@ -191,13 +238,17 @@ def _candidates(tenant: Tenant, notices: list[str]) -> Iterator[Manifest]:
 
 
 def _open_manifest(
-    tenant: Tenant, manifest: Manifest, embedder: Embedder, notices: list[str]
+    tenant: Tenant,
+    manifest: Manifest,
+    embedder: Embedder,
+    notices: list[str],
+    verification: Verification,
 ) -> Snapshots:
     known = {one.name: one for one in projections.all_of(embedder)}
     damaged: list[str] = []
 
     def tables(name: str) -> Tables:
-        return _tables(tenant, manifest, known[name])
+        return _tables(tenant, manifest, known[name], verification)
 
     def optional(name: str, open_: Callable[[Tables], T]) -> T | None:
         try:
@@ -226,8 +277,10 @@ def _open_manifest(
     )
 
 
-def _tables(tenant: Tenant, manifest: Manifest, projection: Projection) -> Tables:
-    """Return the tables of one projection, checked and mapped when asked for."""
+def _tables(
+    tenant: Tenant, manifest: Manifest, projection: Projection, verification: Verification
+) -> Tables:
+    """Return the tables of one projection, glanced at; each is mapped when asked for."""
     ref = manifest.projections.get(projection.name)
     if projection.name == "vectors" and ref is not None and ref.version != projection.version:
         raise SnapshotDamaged(
@@ -240,7 +293,9 @@ def _tables(tenant: Tenant, manifest: Manifest, projection: Projection) -> Table
             f"{projection.name} was built as {made}, this is {projection.version}: "
             "`mnemolog build` mends it"
         )
-    return snapshot.read(tenant.snapshots, ref, projection)
+    read = {name: parts for name, parts in ref.parts.items() if name not in projection.for_builds}
+    verification.glance(msgspec.structs.replace(ref, parts=read))
+    return snapshot.read(tenant.snapshots, ref, projection, check=False)
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:

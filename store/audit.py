@@ -21,6 +21,7 @@ from store.manifest import CheckResult
 from store.projection import Built, Part, Tables
 from store.projections import memories, postings
 from store.projections.fields import FieldRows
+from store.projections.lexical import bm25
 from store.vectors.rows import PartRows
 
 _SAMPLE = 500  # documents whose BM25 scores are computed again
@@ -140,14 +141,16 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = list(memories.searched_texts(audited.memories.take(pa.array(sample))))
     documents = [text.terms(one) for one in texts]
-    reference = BM25Okapi(documents, k1=postings.K1, b=postings.B, epsilon=postings.EPSILON)
+    reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
-    idf, _ = postings.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
+    idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
     places = {term: index.find(term) for term in reference.idf}
     if lost := [term for term, place in places.items() if place is None]:
         return False, f"{len(lost)} terms are not in the index, first {lost[0]!r}"
     reference.idf = {term: float(idf[place]) for term, place in places.items() if place is not None}
     reference.avgdl = index.average_length
+    if index.average_length != bm25.rounded(float(index.lengths[index.lengths >= 0].mean())):
+        return False, f"{index.average_length} is not the average length"
     worst = 0.0
     for query in documents[:: max(1, len(documents) // 20)]:
         gap = np.abs(index.scores(query)[sample] - reference.get_scores(query))

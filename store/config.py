@@ -7,14 +7,12 @@ cannot reach another memory, and never a secret.
 """
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import platformdirs
 
 from store import tenant
 from store.errors import ConfigError
@@ -96,14 +94,14 @@ def _names() -> frozenset[str]:
 
 def cache_folder() -> Path:
     """Return where what can be made again at any time is kept; it may not be there yet."""
+    import platformdirs
+
     return Path(platformdirs.user_cache_dir("mnemolog", appauthor=False))
 
 
 def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings as seen from `cwd`; raise ConfigError naming the file and the key."""
-    home = Path(
-        environ.get("MNEMOLOG_HOME") or platformdirs.user_data_dir("mnemolog", appauthor=False)
-    ).expanduser()
+    home = Path(environ.get("MNEMOLOG_HOME") or _data_folder()).expanduser()
     merged: dict[str, Any] = {}
     origin: dict[str, str] = {}
     root = tenant.git_root(cwd) if cwd else None
@@ -141,9 +139,17 @@ def keep(home: Path, name: str, value: str) -> Path:
     return path
 
 
+def _data_folder() -> str:
+    import platformdirs
+
+    return platformdirs.user_data_dir("mnemolog", appauthor=False)
+
+
 def _user_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ A kind this version does not know is read as `Unknown` and left out of every pro
 written by a later version can still be read.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ from hashlib import sha256
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-from ulid import ULID
 
 MemoryKind = Literal[
     "fact",
@@ -230,13 +230,23 @@ def decode(kind: str, body: str) -> Body:
 
 def new_id(at: int) -> str:
     """Return a fresh ULID for a moment in microseconds."""
-    return str(ULID.from_timestamp(max(at, 0) / 1e6))
+    return _ulid(at, secrets.token_bytes(10))
 
 
 def derived_id(at: int, *parts: str) -> str:
     """Return the ULID that always stands for `parts`: reading a source twice adds nothing twice."""
     digest = sha256("\x00".join(parts).encode()).digest()
-    return str(ULID.from_bytes((max(at, 0) // 1000).to_bytes(6, "big") + digest[:10]))
+    return _ulid(at, digest[:10])
+
+
+_BASE32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O or U
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
+
+
+def _ulid(at: int, chance: bytes) -> str:
+    """Return the ULID of a moment's milliseconds and ten bytes: https://github.com/ulid/spec."""
+    number = (max(at, 0) // 1000 << 80) + int.from_bytes(chance, "big")
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +96,8 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         with immediate(connection):
             if not _tables(connection):  # another process may have been first
+                from importlib.resources import files
+
                 connection.execute(files("store").joinpath("schema.sql").read_text())
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -19,7 +19,6 @@ from typing import Protocol, TypeVar
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.events import Event
 
@@ -151,7 +150,7 @@ Build = Callable[[Inputs, Previous | None], Made]
 @dataclass(frozen=True, slots=True)
 class Projection:
     """`inputs` names what `build` looks at: "log", or other projections. `schemas` names the tables
-    `build` returns.
+    `build` returns; those `for_builds` are read by the next build alone, never by recall.
 
     `version` is raised whenever the same log would give other rows; it may be any text that names
     what the rows depend on beside the log (a model, a tokenizer).
@@ -162,6 +161,7 @@ class Projection:
     inputs: tuple[str, ...]
     schemas: Mapping[str, pa.Schema]
     build: Build
+    for_builds: frozenset[str] = frozenset()
 
 
 def checked_build(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:
@@ -207,6 +207,8 @@ def _digest(table: pa.Table) -> str:
 
 def _update(total: _Hash, array: pa.Array) -> None:
     """Feed an array's values and its nulls, free of offsets, padding and what lies under nulls."""
+    import pyarrow.compute as pc  # takes longer to import than pyarrow: the server needs none of it
+
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.null_count:

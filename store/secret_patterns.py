@@ -13,6 +13,7 @@ Shapes follow the issuers' documentation and https://github.com/gitleaks/gitleak
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 SHORTEST_ISSUED = 20  # characters without white space in the shortest credential of `ISSUED`
 
@@ -21,8 +22,14 @@ SHORTEST_ISSUED = 20  # characters without white space in the shortest credentia
 class Pattern:
     kind: str
     cue: str
-    regex: re.Pattern[str]  # the secret is the group that matched, or all of it
+    expression: str  # the secret is the group that matched, or all of it
     is_secret: Callable[[str], bool]
+    flags: int = 0
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """Compiled for the first text with the cue: all of them would slow every start."""
+        return re.compile(self.expression, self.flags)
 
 
 def is_placeholder(value: str) -> bool:
@@ -245,20 +252,20 @@ def _assigned() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
 def _issued() -> Iterator[Pattern]:
     for kind, cue, header in _BLOCKS:
         regex = rf"-----BEGIN {header}-----(?:{_KEY_BODY}-----END {header}-----|{_KEY_LINES})"
-        yield Pattern(kind, cue, re.compile(regex), is_key_block)
-    putty = re.compile(rf"Private-Lines: [0-9]{{1,4}}{_KEY_LINES}")
+        yield Pattern(kind, cue, regex, is_key_block)
+    putty = rf"Private-Lines: [0-9]{{1,4}}{_KEY_LINES}"
     yield Pattern("putty-private-key", "Private-Lines:", putty, is_key_block)
     for kind, prefixes, body in _PREFIXED:
         for prefix in prefixes.split():
             regex = _opening(prefix) + body
             is_secret = is_mixed if prefix in _LOOSE else is_random
-            yield Pattern(kind, prefix, re.compile(regex), is_secret)
+            yield Pattern(kind, prefix, regex, is_secret)
     for kind, cue, regex in _SHAPED:
-        yield Pattern(kind, cue, re.compile(regex, re.ASCII), is_random)
+        yield Pattern(kind, cue, regex, is_random, re.ASCII)
 
 
 ISSUED = tuple(_issued())  # recognised by themselves; cues are case-sensitive
 NAMED = tuple(  # recognised by what stands before them, in lower-cased text
-    Pattern(kind, cue, re.compile(regex, re.ASCII | re.MULTILINE), is_secret)
+    Pattern(kind, cue, regex, is_secret, re.ASCII | re.MULTILINE)
     for kind, cue, regex, is_secret in (*_INTRODUCED, *_assigned())
 )

@@ -168,6 +168,8 @@ def halved(values: list[float]) -> list[float]:
         ("terms", "idf", halved),
         ("postings", "document", lambda values: values[::-1]),
         ("terms", "hash", lambda values: [value ^ 1 for value in values]),
+        ("words", "hash", lambda values: [value ^ 1 for value in values]),
+        ("documents", "length", lambda values: [2 * value for value in values]),
     ],
 )
 def test_bm25_parity_sees_a_wrong_index(audited, table: str, column: str, change: Callable):

@@ -18,9 +18,10 @@ HEAVY = {"pyarrow", "numpy", "dagster", "polars", "lancedb", "flask", "waitress"
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
         yield (*path, name)
-        if isinstance(command, click.Group):
+        if isinstance(command := group.get_command(context, name), click.Group):
             yield from commands(command, (*path, name))
 
 
@@ -31,7 +32,9 @@ def named(path: tuple[str, ...]) -> click.Command:
     found: click.Command = main
     for name in path:
         assert isinstance(found, click.Group)
-        found = found.commands[name]
+        command = found.get_command(click.Context(found), name)
+        assert command is not None and command.name == name
+        found = command
     return found
 
 

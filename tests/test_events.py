@@ -98,6 +98,11 @@ def test_ids_sort_by_time():
     assert ids == sorted(ids) and len(set(ids)) == 5
 
 
+def test_an_id_begins_with_its_moment_as_the_specification_says():
+    assert new_id(1_469_918_176_385_000).startswith("01ARYZ6S41")  # github.com/ulid/spec
+    assert new_id(((1 << 48) - 1) * 1_000).startswith("7ZZZZZZZZZ")
+
+
 def test_a_moment_before_1970_gives_an_id_all_the_same():
     assert new_id(-5) < new_id(NOW) and derived_id(-5, "a") == derived_id(-5, "a")
 

@@ -5,16 +5,17 @@ from datetime import UTC, datetime
 from store import commands
 from store.commands import Draft
 from store.events import Revised
-from store.projection import Inputs
-from store.projections import goals, memories
+from store.projection import Inputs, checked_build
+from store.projections.goals import GOALS_PROJECTION
+from store.projections.memories import MEMORIES_PROJECTION
 
 NOW = 1_790_000_000_000_000
 
 
 def gathered(log) -> dict[str, list[dict]]:
     head = log.head()
-    made = {"memories": memories.build(Inputs(head, log.read), None)}
-    tables = goals.build(Inputs(head, log.read, made), None)
+    made = {"memories": checked_build(MEMORIES_PROJECTION, Inputs(head, log.read), None)}
+    tables = checked_build(GOALS_PROJECTION, Inputs(head, log.read, made), None)
     return {name: table.to_pylist() for name, table in tables.items()}
 
 

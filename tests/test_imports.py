@@ -11,12 +11,13 @@ ROOT = Path(__file__).parents[1]
 SLOW = {
     *("dagster", "litellm", "polars", "lancedb", "lance", "matplotlib", "pandas", "rich"),
     *("torch", "onnx", "onnxruntime", "tokenizers", "tomlkit"),
+    *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
 }
 
 
 def loaded(statement: str, cwd: Path) -> set[str]:
-    """Return the top-level modules that a fresh interpreter holds after a statement."""
-    report = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    """Return the modules that a fresh interpreter holds after a statement."""
+    report = "import sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", f"{statement}\n{report}"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -14,7 +14,8 @@ from store.config import Choices
 from store.embedding import LexicalEmbedder
 from store.log import EventLog
 from store.projections import kin
-from store.projections.postings import KIN_SHARE, PostingsIndex, index, view
+from store.projections.lexical import segments
+from store.projections.postings import KIN_SHARE, PostingsIndex, index
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
@@ -65,8 +66,7 @@ def test_a_word_that_is_held_has_no_kin():
 
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)
 def test_kin_are_those_of_the_longest_shared_beginning(vocabulary: list[str], asked: str):
-    table = kin.table(vocabulary)
-    found = kin.lookup(asked, *(view(table, name) for name in kin.KIN.names))
+    documents, _ = opened(*vocabulary).posting_list(asked)
     wanted: list[str] = []
     for beginning in kin.beginnings(asked):
         wanted = [
@@ -78,8 +78,20 @@ def test_kin_are_those_of_the_longest_shared_beginning(vocabulary: list[str], as
         ]
         if wanted:
             break
-    assert {vocabulary[place] for place in found} <= set(wanted)
-    assert len(found) == min(len(wanted), kin.MOST)
+    wanted = [asked] if asked in vocabulary else wanted
+    assert {vocabulary[place] for place in documents} <= set(wanted)
+    assert len(documents) == min(len(wanted), kin.MOST)
+
+
+@given(st.lists(WORDS, max_size=12, unique=True), WORDS)
+def test_kin_are_the_same_however_many_segments_there_are(vocabulary: list[str], asked: str):
+    one = opened(*vocabulary)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "BASE", 2)
+        several = opened(*vocabulary)
+    assert several.posting_list(asked)[0].tolist() == one.posting_list(asked)[0].tolist()
+    assert several.posting_list(asked)[1].tolist() == one.posting_list(asked)[1].tolist()
+    assert several.idf(asked) == one.idf(asked)
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -12,6 +12,7 @@ from rank_bm25 import BM25Okapi
 from store import text
 from store.projection import digest
 from store.projections import postings
+from store.projections.lexical import bm25
 from store.projections.postings import PostingsIndex, index
 from store.snapshot import read
 
@@ -21,6 +22,13 @@ QUERIES = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=6)
 PARAMETERS = st.sampled_from(
     [(0.9, 0.3, 0.25), (1.5, 0.75, 0.25), (2.0, 0.0, 0.0), (0.5, 0.9, 1.0)]
 )
+
+
+def okapi(documents: list[list[str]], **parameters: float) -> BM25Okapi:
+    """Return the reference, with the average length that our impacts are made for."""
+    reference = BM25Okapi(documents, **parameters)
+    reference.avgdl = bm25.rounded(reference.avgdl)
+    return reference
 
 
 def opened(documents: list[list[str] | None], **parameters: float) -> PostingsIndex:
@@ -33,7 +41,7 @@ def test_scores_are_those_of_bm25okapi(documents, query, parameters):
     k1, b, epsilon = parameters
     if not any(documents):
         return  # BM25Okapi divides by the average length, here zero
-    reference = BM25Okapi(documents, k1=k1, b=b, epsilon=epsilon).get_scores(query)
+    reference = okapi(documents, k1=k1, b=b, epsilon=epsilon).get_scores(query)
     scores = opened(documents, k1=k1, b=b, epsilon=epsilon).scores(query)
     np.testing.assert_allclose(scores, reference, atol=1e-4, rtol=1e-4)
 
@@ -46,7 +54,7 @@ def test_scores_agree_at_every_size(size: int):
     documents = [
         [*rng.choice(words, rng.integers(1, 40), p=chances / chances.sum())] for _ in range(size)
     ]
-    ours, reference = opened(documents, k1=1.5, b=0.75), BM25Okapi(documents)
+    ours, reference = opened(documents, k1=1.5, b=0.75), okapi(documents)
     for query in ([words[0]], [*words[:3], words[0]], [words[-1], "unknown"], documents[0]):
         gap = np.abs(ours.scores(query) - reference.get_scores(query))
         assert gap.max() <= 1e-4 * (1 + np.abs(reference.get_scores(query)).max())
@@ -54,10 +62,10 @@ def test_scores_agree_at_every_size(size: int):
 
 def test_a_term_of_most_documents_gets_the_floor():
     documents = [["the", "cat"], ["the", "dog"], ["the", "sun"], ["moon"]]
-    ours, reference = opened(documents), BM25Okapi(documents, epsilon=postings.EPSILON)
+    ours, reference = opened(documents), okapi(documents, epsilon=bm25.EPSILON)
     plain = math.log(4 - 3 + 0.5) - math.log(3 + 0.5)
     assert plain < 0 < ours.idf("the")
-    assert ours.idf("the") == pytest.approx(postings.EPSILON * ours.average_idf)
+    assert ours.idf("the") == pytest.approx(bm25.EPSILON * ours.average_idf)
     assert {word: ours.idf(word) for word in reference.idf} == pytest.approx(reference.idf)
 
 
@@ -70,8 +78,41 @@ def test_a_floor_may_itself_be_negative_and_least_idf_raises_it():
 def test_the_worked_example_of_the_formula():
     ours = opened([["a", "a", "b"], ["c"], ["c"], ["d"]], k1=1.2, b=0.75)
     idf = math.log(4 - 1 + 0.5) - math.log(1 + 0.5)
-    impact = 2 * 2.2 / (2 + 1.2 * (1 - 0.75 + 0.75 * 3 / 1.5))
+    impact = 2 * 2.2 / (2 + 1.2 * (1 - 0.75 + 0.75 * 3 / bm25.rounded(1.5)))
     assert ours.scores(["a"])[0] == pytest.approx(idf * impact)
+
+
+@given(st.floats(0.01, 1e6))
+def test_an_average_is_rounded_to_a_step_of_an_octave(average: float):
+    assert abs(math.log2(bm25.rounded(average) / average)) <= 0.5 / bm25.STEPS + 1e-9
+    assert bm25.rounded(bm25.rounded(average)) == pytest.approx(bm25.rounded(average), rel=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(CORPORA, QUERIES)
+def test_rounding_moves_no_impact_by_more_than_the_step(documents, query):
+    if not any(documents):
+        return
+    ours, exact = opened(documents), BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=0.25)
+    gap = np.abs(ours.scores(query) - exact.get_scores(query))
+    most = 2 ** (0.5 / bm25.STEPS) - 1
+    whole = sum(abs(exact.idf.get(term, 0.0)) * (bm25.K1 + 1) for term in query)
+    assert (gap <= most * whole + 1e-5).all()
+
+
+def test_scores_are_added_to_the_array_given():
+    ours = opened([["a"], ["b"], ["a"]])
+    out = np.full(5, 2.0, np.float32)
+    assert ours.scores(["a"], out=out) is out
+    assert out.tolist() == [*(ours.scores(["a"]) + 2.0), 2.0, 2.0]
+
+
+def test_what_holds_a_term_is_told_of_any_numbers():
+    ours = opened([["format"], ["b"], ["format", "b"], None])
+    docs = np.array([3, 2, -1, 0, 1, 2, 7])
+    assert ours.holds("format", docs).tolist() == [False, True, False, True, False, True, False]
+    assert ours.holds("formatt", docs).tolist() == ours.holds("format", docs).tolist()
+    assert not ours.holds("unknown", docs).any() and not ours.holds("b", docs[:0]).any()
 
 
 def test_a_posting_list_is_a_terms_documents_ascending():

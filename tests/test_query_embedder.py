@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -103,6 +104,66 @@ def test_while_one_tries_again_the_others_do_not_wait():
     model.may_answer.set()
     trying.join()
     assert embedder.embed(["third"]).any()
+
+
+class Gated(Model):
+    """A model that answers each text when its own gate is open."""
+
+    def __init__(self, *closed: str) -> None:
+        super().__init__()
+        self.gates = {text: threading.Event() for text in closed}
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.asked += texts
+        for text in texts:
+            assert text not in self.gates or self.gates[text].wait(30)
+        if not self.is_well:
+            raise EmbedderError("slow-1: no answer within 2 s")
+        return LexicalEmbedder().embed(texts)
+
+
+def asked_by(threads: int, embedder: QueryEmbedder, text: str, model: Model) -> list[Future]:
+    """Ask for one text from several threads; return what they will get once all of them wait."""
+    pool = ThreadPoolExecutor(threads)
+    asking = [pool.submit(embedder.embed, [text]) for _ in range(threads)]
+    pool.shutdown(wait=False)
+    while text not in model.asked:
+        pass
+    wait(asking, timeout=0.2)  # those that would ask the model too have done it by then
+    return asking
+
+
+def test_a_text_that_several_ask_for_at_once_is_embedded_once():
+    embedder = QueryEmbedder(model := Gated("deploy"), Clock())
+    asking = asked_by(4, embedder, "deploy", model)
+    model.gates["deploy"].set()
+    answers = [one.result(30) for one in asking]
+    assert model.asked == ["deploy"]
+    for answer in answers:
+        np.testing.assert_array_equal(answer, LexicalEmbedder().embed(["deploy"]))
+
+
+def test_nobody_waits_for_the_answer_to_another_text():
+    embedder = QueryEmbedder(model := Gated("deploy"), Clock())
+    asking = asked_by(2, embedder, "deploy", model)
+    assert embedder.embed(["cache"]).any()
+    assert not any(one.done() for one in asking)
+    model.gates["deploy"].set()
+    wait(asking)
+
+
+def test_who_waits_for_an_answer_hears_why_there_is_none():
+    embedder = QueryEmbedder(model := Gated("deploy"), clock := Clock())
+    asking = asked_by(3, embedder, "deploy", model)
+    model.is_well = False
+    model.gates["deploy"].set()
+    for one in asking:
+        with pytest.raises(EmbedderError, match="no answer within 2 s"):
+            one.result(30)
+    assert model.asked == ["deploy"]
+    clock.now += PAUSE_S
+    model.is_well = True
+    assert embedder.embed(["deploy"]).any()
 
 
 def test_recall_goes_on_while_the_model_is_being_loaded():

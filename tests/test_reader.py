@@ -94,8 +94,8 @@ def is_read(path: Path) -> bool:
 
 
 def ask(reader: Reader, query: str = QUERY, embedder: Embedder = EMBEDDER) -> Answer:
-    with reader.view() as view:
-        return recall(view, Question(query, Filter(now=NOW), 5), embedder)
+    question = Question(query, Filter(now=NOW), 5)
+    return reader.answered(lambda view: recall(view, question, embedder))
 
 
 def first(answer: Answer) -> str:

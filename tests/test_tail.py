@@ -37,7 +37,7 @@ from store.events import (
     Superseded,
 )
 from store.log import EventLog
-from store.projection import Inputs, Tables, checked_build
+from store.projection import Inputs, checked_build
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
@@ -98,18 +98,15 @@ def events(history: list[tuple[Body, int]]) -> list[Event]:
 def view_at(log: list[Event], watermark: int) -> View:
     """Return a snapshot of the first events with the others laid over it."""
     inputs = Inputs(watermark, lambda after: iter(log[after:watermark]))
-    memories = checked_build(MEMORIES_PROJECTION, inputs, None)
-    above = Inputs(watermark, inputs.read, {"memories": memories})
-    rows = MemoryRows.open(memories)
-    index = PostingsIndex.open(chunked(POSTINGS_PROJECTION.build(above, None)))
-    sessions = Sessions.open(chunked(SESSIONS_PROJECTION.build(above, None)))
+    made = {"memories": checked_build(MEMORIES_PROJECTION, inputs, None)}
+    above = Inputs(watermark, inputs.read, made)
+    rows = MemoryRows.open(made["memories"])
+    made["postings"] = checked_build(POSTINGS_PROJECTION, above, None)
+    index = PostingsIndex.open(made["postings"])
+    sessions = Sessions.open(checked_build(SESSIONS_PROJECTION, above, None))
     live = LiveTail(rows, index, EMBEDDER)
     live.extend(log[watermark:])
     return View(Snapshots(None, rows, index, None, None, None, sessions, None, ()), live.now())
-
-
-def chunked(tables: Tables) -> Tables:
-    return {name: table.combine_chunks() for name, table in tables.items()}
 
 
 def found(view: View, query: str, now: int, **only: object) -> set[str]:

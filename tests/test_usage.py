@@ -3,9 +3,9 @@
 from store import commands
 from store.commands import Draft
 from store.events import Event, Hit, Recalled
-from store.projection import Inputs, Previous, digest
-from store.projections import memories, usage
-from store.projections.usage import Usage
+from store.projection import Inputs, Previous, checked_build, digest
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.usage import USAGE_PROJECTION, Usage
 
 NOW = 1_790_000_000_000_000
 
@@ -20,8 +20,9 @@ def recall(log, at: int, *ids: str) -> None:
 
 def counted(log, watermark: int | None = None, previous: Previous | None = None):
     until = log.head() if watermark is None else watermark
-    made = {"memories": memories.build(Inputs(until, lambda after: log.read(after, until)), None)}
-    return usage.build(Inputs(until, lambda after: log.read(after, until), made), previous)
+    of_log = Inputs(until, lambda after: log.read(after, until))
+    made = {"memories": checked_build(MEMORIES_PROJECTION, of_log, None)}
+    return checked_build(USAGE_PROJECTION, Inputs(until, of_log.read, made), previous)
 
 
 def test_recalls_and_ratings_are_counted_by_document(log):

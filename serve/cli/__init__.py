@@ -5,27 +5,39 @@ Nothing heavy is imported before a command needs it, so that `mnemolog --help` a
 completion answer at once.
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
 import click
 
-from serve.cli import (
-    canaries,
-    changes,
-    embedder,
-    evaluate,
-    history,
-    imports,
-    memories,
-    overview,
-    processes,
-    recall,
-    record,
-    status,
-    upkeep,
-)
 from serve.cli.group import Commands
 from serve.cli.session import Session
+
+_COMMANDS = {
+    "init": "upkeep.init",
+    "record": "record.record",
+    "import": "imports.import_",
+    "export": "imports.export",
+    "build": "processes.build_command",
+    "recall": "recall.recall",
+    "why": "recall.why",
+    "show": "memories.show",
+    "list": "memories.list_",
+    "history": "history.history",
+    "overview": "overview.overview",
+    "timeline": "overview.timeline",
+    "forget": "changes.forget",
+    "restore": "changes.restore",
+    "pin": "changes.pin",
+    "goal": "changes.goal",
+    "link": "changes.link",
+    "supersede": "changes.supersede",
+    "serve": "processes.serve",
+    "ui": "processes.ui",
+    "status": "status.status",
+    "verify": "upkeep.verify",
+    "doctor": "upkeep.doctor",
+    "eval": "evaluate.evaluate",
+    "embedder": "embedder.embedder",
+    "canaries": "canaries.canaries_command",
+}
 
 _EPILOG = """\b
 Example:
@@ -39,51 +51,32 @@ Shell completion:
 """
 
 
-def _version() -> str:
-    try:
-        return version("mnemolog")
-    except PackageNotFoundError:
-        return "not installed"
+def _print_version(context: click.Context, option: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            known = version("mnemolog")
+        except PackageNotFoundError:
+            known = "not installed"
+        click.echo(f"mnemolog, version {known}")
+        context.exit()
 
 
-@click.group(cls=Commands, epilog=_EPILOG, invoke_without_command=True)
+@click.group(cls=Commands, places=_COMMANDS, epilog=_EPILOG, invoke_without_command=True)
 @click.option("--tenant", help="Which memory; else `tenant` of the settings.")
 @click.option("--home", help="Where the memories lie; else MNEMOLOG_HOME.")
-@click.version_option(_version(), prog_name="mnemolog")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def main(context: click.Context, tenant: str | None, home: str | None) -> None:
     """A long-term memory for coding agents that stays on this machine."""
     context.obj = Session(home, tenant)
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-for _command in (
-    upkeep.init,
-    record.record,
-    imports.import_,
-    imports.export,
-    processes.build_command,
-    recall.recall,
-    recall.why,
-    memories.show,
-    memories.list_,
-    history.history,
-    overview.overview,
-    overview.timeline,
-    changes.forget,
-    changes.restore,
-    changes.pin,
-    changes.goal,
-    changes.link,
-    changes.supersede,
-    processes.serve,
-    processes.ui,
-    status.status,
-    upkeep.verify,
-    upkeep.doctor,
-    evaluate.evaluate,
-    embedder.embedder,
-    canaries.canaries_command,
-):
-    main.add_command(_command)

@@ -13,7 +13,8 @@ anything.
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -44,7 +45,25 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 
 
 class Commands(click.Group):
-    """click's group, ended by our exit codes; click offers no other seam than `main`."""
+    """click's group, ended by our exit codes; click offers no other seam than `main`.
+
+    `places` says of each command its module in `serve.cli` and its name there: only the one asked
+    for is imported.
+    """
+
+    def __init__(self, *, places: Mapping[str, str], **options: Any) -> None:
+        super().__init__(**options)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return None
+        module, _, name = self._places[cmd_name].partition(".")
+        found: click.Command = getattr(import_module(f"serve.cli.{module}"), name)
+        return found
 
     def main(
         self,

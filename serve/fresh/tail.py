@@ -23,9 +23,10 @@ from serve.fresh.slots import Columns, Slots
 from serve.fresh.vectors import FreshVectors
 from store.mentions import Mention
 from store.projections import kin
+from store.projections.lexical.bm25 import K1, B, sample_coverage
 from store.projections.memories import Edge, Memory
 from store.projections.memory_rows import Mask, MemoryRows
-from store.projections.postings import K1, KIN_SHARE, B, PostingsIndex, sample_coverage
+from store.projections.postings import KIN_SHARE, PostingsIndex
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[Places, Scores]
@@ -181,7 +182,7 @@ class Tail:
     def _found(self, term: str) -> tuple[Places, Counts, float]:
         """Return the slots that hold a term and how often, else its kin's, and their share."""
         found = self._held(term)
-        if len(found[0]) or self._postings.find(term) is not None:
+        if len(found[0]) or self._postings.has(term):
             return *found, 1.0
         counts = np.zeros(len(self))
         for held in self._kin(term):

@@ -20,7 +20,6 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.embedding import Embedder
 from store.projection import Inputs, Made, Mapper, Part, Previous, Projection, Tables
@@ -81,6 +80,7 @@ def projection(embedder: Embedder) -> Projection:
         inputs=("memories",),
         schemas=schemas,
         build=build,
+        for_builds=frozenset({"vectors", "missing"}),
     )
 
 
@@ -102,6 +102,8 @@ def _ranges(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, pa.Table]
         some = tables["memories"].slice(start, PART)
         if all(some.column(name).null_count == len(some) for name in FIELDS):
             continue
+        import pyarrow.compute as pc  # builds only
+
         forgotten = pa.array(is_forgotten(tables["columns"].slice(start, PART)))
         columns = [pc.if_else(forgotten, None, some.column(name)) for name in FIELDS]
         if any(column.null_count < len(some) for column in columns):
@@ -110,8 +112,8 @@ def _ranges(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, pa.Table]
 
 def _fields(table: pa.Table) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Return the row of each field that is set, and its text, row by row."""
-    is_set = reduce(pc.or_, (pc.is_valid(column) for column in table.columns))
-    rows = np.flatnonzero(is_set.to_numpy())
+    is_set = reduce(np.logical_or, (column.is_valid().to_numpy() for column in table.columns))
+    rows = np.flatnonzero(is_set)
     columns = (column.to_pylist() for column in table.take(pa.array(rows)).columns)
     found = [
         (row, text)

@@ -8,7 +8,7 @@ identifiers and numbers are meant as they are written.
 """
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,13 @@ SHORTEST = 5  # letters of a beginning
 ENDING = 3  # letters that may follow it
 MOST = 8  # words that stand for one
 
-# sorted by hash: which of the vocabulary's terms begin so, and how long they are
+# FNV-1a over code points: one step a letter gives the hashes of all beginnings of all words at once
+_START, _PRIME = 0xCBF29CE484222325, 0x100000001B3
+
+# sorted by hash: which of a vocabulary's terms begin so, and how long they are
 KIN = pa.schema([("hash", pa.uint64()), ("term", pa.int32()), ("letters", pa.uint8())])
+
+Places = npt.NDArray[np.int32]
 
 
 def beginnings(word: str) -> Iterator[str]:
@@ -32,42 +37,52 @@ def beginnings(word: str) -> Iterator[str]:
 
 def table(vocabulary: Sequence[str]) -> pa.Table:
     """Return the table of a vocabulary; a term is its place there."""
-    rows = [
-        (beginning_hash(beginning), place, min(len(term), 255))
-        for place, term in enumerate(vocabulary)
-        for beginning in beginnings(term)
-    ]
-    rows.sort()
-    hashes, places, letters = zip(*rows, strict=True) if rows else ((), (), ())
-    columns = [
-        pa.array(np.asarray(values, field.type.to_pandas_dtype()))
-        for values, field in zip((hashes, places, letters), KIN, strict=True)
-    ]
-    return pa.table(columns, schema=KIN)
+    by_length: dict[int, list[int]] = {}
+    for place, term in enumerate(vocabulary):
+        if len(term) >= SHORTEST and term.isalpha():
+            by_length.setdefault(len(term), []).append(place)
+    hashes, places = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
+    letters = [np.empty(0, np.uint8)]
+    for length, some in by_length.items():
+        found = _hashes([vocabulary[place] for place in some], length)
+        hashes += found
+        places += [np.asarray(some, np.int32)] * len(found)
+        letters += [np.full(len(some), min(length, 255), np.uint8)] * len(found)
+    filed, terms, sizes = np.concatenate(hashes), np.concatenate(places), np.concatenate(letters)
+    order = np.lexsort((terms, filed))
+    return pa.table([filed[order], terms[order], sizes[order]], schema=KIN)
+
+
+def _hashes(words: Sequence[str], length: int) -> list[npt.NDArray[np.uint64]]:
+    """Return the hashes of each beginning of words of one length, the shortest first."""
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).reshape(-1, length)
+    total = np.full(len(words), _START, np.uint64)
+    found = []
+    for letter, code in enumerate(codes.T, start=1):
+        total = (total ^ code) * np.uint64(_PRIME)
+        if letter >= max(SHORTEST, length - ENDING):
+            found.append(total)
+    return found
 
 
 def beginning_hash(beginning: str) -> int:
     """Return the 64 bits a beginning is filed under."""
-    return int.from_bytes(blake2b(beginning.encode(), digest_size=8).digest(), "little")
+    return reduce(lambda total, code: (total ^ code) * _PRIME % 2**64, map(ord, beginning), _START)
 
 
 def lookup(
-    word: str,
+    beginning: str,
     hashes: npt.NDArray[np.uint64],
-    terms: npt.NDArray[np.int32],
+    terms: Places,
     letters: npt.NDArray[np.uint8],
-) -> npt.NDArray[np.int32]:
-    """Return the terms that share the longest beginning with a word, of those filed; may be none.
+) -> Places:
+    """Return the terms filed under a beginning that do not go on for too long, ascending.
 
     The arrays are the table's columns.
     """
-    for beginning in beginnings(word):
-        start, end = np.searchsorted(hashes, _both_sides(beginning_hash(beginning)))
-        near = np.flatnonzero(letters[start:end] <= len(beginning) + ENDING)
-        if len(near):
-            found: npt.NDArray[np.int32] = terms[start:end][near[:MOST]]
-            return found
-    return terms[:0]
+    start, end = np.searchsorted(hashes, _both_sides(beginning_hash(beginning)))
+    near: Places = terms[start:end][letters[start:end] <= len(beginning) + ENDING]
+    return near
 
 
 def _both_sides(hash_: int) -> npt.NDArray[np.uint64]:

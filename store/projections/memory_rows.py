@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.projection import Part, Tables
 from store.projections.memories import ACTIVE, FORGOTTEN, SCHEMAS, Edge, Memory
@@ -84,6 +83,8 @@ class MemoryRows:
 
     def edges_of(self, id_: str) -> list[Edge]:
         """Return the reasoning edges from a memory and to it, oldest first."""
+        import pyarrow.compute as pc
+
         ends = (pc.equal(self.edges.column(name), id_) for name in ("source", "target"))
         return [Edge(**row) for row in self.edges.filter(pc.or_(*ends)).to_pylist()]
 
@@ -157,6 +158,8 @@ class MemoryRows:
         mask = np.ones(len(self), np.bool_)
         if not tags:
             return mask
+        import pyarrow.compute as pc
+
         for start, part in self._by_part():
             column = part.table.column("tags").chunk(0)
             parents = pc.list_parent_indices(column).to_numpy()
@@ -169,6 +172,8 @@ class MemoryRows:
 
     def keyed(self, key: str) -> Mask:
         """Return which rows are values of a key, of whatever project, [rows]."""
+        import pyarrow.compute as pc
+
         mask = np.zeros(len(self), np.bool_)
         keyed = np.zeros(len(self), np.bool_)
         keyed[self.memories.keys.documents] = True

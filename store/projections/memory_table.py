@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.events import MEMORY_KINDS, TIERS, TRUSTS
 from store.projections.memory import (
@@ -120,7 +119,7 @@ def columns_of(table: pa.Table, projects: MutableMapping[str, int]) -> pa.Table:
     found["project"] = _project_codes(_whole(table, "project"), projects)
     found["pinned"] = _whole(table, "pinned").cast(pa.int8())
     for name in ("expires_at", "ended_at"):
-        found[name] = pc.fill_null(_whole(table, name), NEVER)
+        found[name] = _whole(table, name).fill_null(NEVER)
     columns = [found.get(name, table.column(name)) for name in COLUMNS.names]
     return pa.table(columns, schema=COLUMNS)
 
@@ -150,7 +149,7 @@ def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
     """Return the codes of a dictionary column, -1 for null."""
     found = column.indices
     if found.null_count:
-        found = pc.fill_null(found, -1)
+        found = found.fill_null(-1)
     codes: npt.NDArray[Any] = found.to_numpy()
     return codes
 

@@ -1,72 +1,70 @@
 """
-postings: the BM25 index, with the scores of rank_bm25's BM25Okapi.
+postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`lexical.bm25`).
 
-What a posting adds to a score does not depend on the query but for how often it asks, so it is
-computed once: `impact` is tf (k1 + 1) / (tf + k1 (1 - b + b length / average)), kept in term order
-beside the document number; a score is the sum over the query's terms of idf times impact. The idf
-is kept by term, with BM25Okapi's floor: a negative one becomes epsilon times the average.
-
-A word that no memory holds is stood for by those that begin like it, at a share of their impact.
-
-Robertson and Zaragoza 2009, https://doi.org/10.1561/1500000019; the floor is rank_bm25's own.
+It lies in segments (`lexical.segments`); a term's documents and what each adds lie together in each
+of them. A score is the sum over the query's terms of idf times impact. A word that no memory holds
+is stood for by those that begin like it (`kin`), at a share of their impact.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from store import text
-from store.projection import Inputs, Previous, Projection, Tables
+from store.columns import taken, view
+from store.parallel import packed, unpacked
+from store.projection import Built, Inputs, Made, Part, Previous, Projection, Tables
 from store.projections import kin, memories
-
-# Best of a grid on long conversations and issues; rank_bm25's own defaults are 1.5, .75, .25.
-K1, B, EPSILON = 0.9, 0.3, 0.25
-
-TERMS = pa.schema(
-    [
-        ("hash", pa.uint64()),
-        ("offset", pa.int64()),
-        ("documents", pa.int32()),
-        ("idf", pa.float64()),
-    ]
-)
-POSTINGS = pa.schema([("document", pa.uint32()), ("impact", pa.float32())])
-DOCUMENTS = pa.schema([("length", pa.int32())])  # in terms; -1 for a row that is not indexed
-STATISTICS = pa.schema(
-    [
-        ("documents", pa.int64()),
-        ("average_length", pa.float64()),
-        ("average_idf", pa.float64()),
-        ("sample_coverage", pa.float64()),
-    ]
-)
+from store.projections.lexical import segments
+from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
+from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
+from store.projections.lexical.segments import Counted
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
-_PLACES_KEPT = 4_096  # terms whose place is kept at hand: one recall asks for each some ten times
+_TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _KIN_KEPT = 64  # unknown words whose kin's documents are
+_SOME = 1_024  # postings from which on they are added by the chunk
+_CHUNK = 16_384  # postings whose numbers and gains stay in the processor's cache
+
+_BYTES = 32 << 20  # of text looked at together
+_TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 
 
-def term_hash(term: str) -> int:
-    """Return the 64 bits a term is filed under."""
-    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+def build(inputs: Inputs, previous: Previous | None) -> Made:
+    """Index every memory that is not forgotten; only new and changed ones are tokenized."""
+    tables = inputs.tables["memories"]
+    texts, marks = tables["memories"].select(_TEXTS), memories.fingerprints(tables["columns"])
+
+    def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
+        pieces = ((run, packed(taken(texts, run))) for run in runs)
+        some = sum(map(len, runs)) <= segments.BASE
+        return map(_counted, pieces) if some else inputs.map(_counted, pieces)
+
+    old = None if previous is None else previous.tables
+    return segments.updated(marks, old, indexed, inputs.keep, Formula())
 
 
-def build(inputs: Inputs, previous: Previous | None) -> Tables:
-    """Index every memory that is not forgotten; `previous` is not needed."""
-    table = inputs.tables["memories"]["memories"]
-    return index(
-        text.terms(one) if state != memories.FORGOTTEN else None
-        for one, state in zip(memories.searched_texts(table), memories.states(table), strict=True)
-    )
+def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
+    numbers, data = piece
+    table = unpacked(data)
+    step = max(1, len(table) * _BYTES // max(table.nbytes, 1))
+    made = []
+    for start in range(0, len(table), step):
+        some = table.slice(start, step)
+        chunks, sizes = split(pa.array(memories.searched_texts(some), pa.string()))
+        made.append(counted(chunks, sizes, numbers[start : start + step], text.terms))
+    lists, lengths = zip(*made, strict=True)
+    return joined(lists), np.concatenate(lengths)
 
 
 def index(
@@ -75,224 +73,250 @@ def index(
     k1: float = K1,
     b: float = B,
     epsilon: float = EPSILON,
-) -> Tables:
+) -> Built:
     """Return the tables of an index over documents given as terms; None is a row left out."""
-    vocabulary, hashes, lengths, keys = _occurrences(documents)
-    pairs, counts = np.unique(keys, return_counts=True)
-    del keys
-    document = (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    term = (pairs >> np.uint64(32)).astype(np.int64)
-    indexed = lengths[lengths >= 0]
-    average = float(indexed.mean()) if len(indexed) else 0.0
-    frequencies = np.bincount(term, minlength=len(hashes))
-    seen = sample_coverage(int((frequencies == 1).sum()), int(indexed.sum()))
-    idf, average_idf = okapi_idf(frequencies, len(indexed), epsilon)
-    length_norm = k1 * (1 - b + b * lengths[document] / (average or 1.0))
-    impact = (counts * (k1 + 1) / (counts + length_norm)).astype(np.float32)
-    offsets = np.concatenate([[0], np.cumsum(frequencies)[:-1]]) if len(hashes) else np.empty(0)
-    return {
-        "terms": _arrow(TERMS, hashes, offsets, frequencies, idf),
-        "postings": _arrow(POSTINGS, document, impact),
-        "documents": _arrow(DOCUMENTS, lengths),
-        "kin": kin.table(vocabulary),
-        "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
-    }
+    given = list(documents)
+    marks = np.array([one is not None for one in given], np.uint64)
+
+    def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
+        for run in runs:
+            some = [given[row] or () for row in run]
+            terms = pa.array([*chain.from_iterable(some)], pa.string())
+            yield counted(terms, np.array([*map(len, some)]), run, lambda term: (term,))
+
+    made = segments.updated(
+        marks, None, indexed, lambda name, table: Part.of(table), Formula(k1, b, epsilon)
+    )
+    return segments.built(made)
 
 
-def sample_coverage(once: int, occurrences: int) -> float:
-    """Return the share of a language's running words that a sample has met, by Good and Turing.
+class _Known(NamedTuple):
+    """A term that memories hold, or what stands for it."""
 
-    `once` counts the terms in one document only. An empty sample has met nothing.
-    """
-    return 1.0 - once / occurrences if occurrences else 0.0
-
-
-def okapi_idf(
-    frequencies: npt.NDArray[np.int64], documents: int, epsilon: float = EPSILON
-) -> tuple[npt.NDArray[np.float64], float]:
-    """Return BM25Okapi's idf for document frequencies, and the average its floor is made of."""
-    if not len(frequencies):
-        return np.empty(0), 0.0
-    idf = np.log(documents - frequencies + 0.5) - np.log(frequencies + 0.5)
-    average = float(idf.sum()) / len(idf)
-    return np.where(idf < 0, epsilon * average, idf), average
-
-
-def _occurrences(
-    documents: Iterable[Sequence[str] | None],
-) -> tuple[list[str], npt.NDArray[np.uint64], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """Return the terms and their hashes, sorted by these, the documents' lengths, and term << 32 |
-    document of each occurrence, where `term` is the place in the first two."""
-    places: dict[str, int] = {}
-    lengths: list[int] = []
-    chunks: list[npt.NDArray[np.uint64]] = []
-    for number, found in enumerate(documents):
-        lengths.append(-1 if found is None else len(found))
-        if found:
-            ids = [places.setdefault(term, len(places)) for term in found]
-            chunks.append(np.asarray(ids, np.uint64) << np.uint64(32) | np.uint64(number))
-    hashes = np.fromiter((term_hash(term) for term in places), np.uint64, len(places))
-    order = np.argsort(hashes)
-    rank = np.empty(len(order), np.uint64)
-    rank[order] = np.arange(len(order), dtype=np.uint64)
-    keys = np.concatenate(chunks) if chunks else np.empty(0, np.uint64)
-    keys = rank[keys >> np.uint64(32)] << np.uint64(32) | keys & np.uint64(0xFFFFFFFF)
-    terms = list(places)
-    vocabulary = [terms[place] for place in order]
-    return vocabulary, hashes[order], np.asarray(lengths, np.int32), keys
-
-
-def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:
-    arrays = [
-        pa.array(np.asarray(column).astype(field.type.to_pandas_dtype(), copy=False))
-        for column, field in zip(columns, schema, strict=True)
-    ]
-    return pa.table(arrays, schema=schema)
+    idf: float
+    documents: int
+    lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
 
 
 @dataclass(frozen=True, slots=True)
-class PostingsIndex:
-    """The index as numpy views into mapped files; `lengths` is -1 where a row is not indexed."""
-
+class _Segment:
     hashes: npt.NDArray[np.uint64]
     offsets: npt.NDArray[np.int64]
-    frequencies: npt.NDArray[np.int32]
-    idfs: npt.NDArray[np.float64]
     documents: npt.NDArray[np.uint32]
     impacts: npt.NDArray[np.float32]
-    lengths: npt.NDArray[np.int32]
-    size: int
-    average_length: float
-    average_idf: float
-    sample_coverage: float
     kin_hashes: npt.NDArray[np.uint64]
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
+
+    def listed(self, hash_: np.uint64) -> Listed | None:
+        place = int(np.searchsorted(self.hashes, hash_))
+        if place == len(self.hashes) or self.hashes[place] != hash_:
+            return None
+        last = place + 1 == len(self.hashes)
+        span = slice(
+            int(self.offsets[place]), len(self.documents) if last else int(self.offsets[place + 1])
+        )
+        return self.documents[span], self.impacts[span]
+
+    def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the terms filed under a beginning."""
+        terms = kin.lookup(beginning, self.kin_hashes, self.kin_terms, self.kin_letters)
+        return self.hashes[terms]
+
+
+@dataclass(frozen=True)
+class PostingsIndex:
+    """The index as numpy views into mapped files."""
+
+    rows: int
+    hashes: npt.NDArray[np.uint64]
+    frequencies: npt.NDArray[np.int32]
+    idfs: npt.NDArray[np.float64]
+    segments: tuple[_Segment, ...]
+    size: int  # the documents that are indexed
+    average_length: float  # as the impacts have it
+    average_idf: float
+    sample_coverage: float
+    _tables: Tables = field(repr=False, compare=False)
     # kept at hand; what they hold follows from the arrays
-    _places: dict[str, int | None] = field(default_factory=dict, repr=False, compare=False)
-    _standing: dict[str, Listed] = field(default_factory=dict, repr=False, compare=False)
+    _terms: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
+    _standing: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def open(cls, tables: Tables) -> "PostingsIndex":
         """Return the index over tables that a build made; nothing is copied."""
-        terms, postings = tables["terms"], tables["postings"]
-        statistics = tables["statistics"].to_pylist()[0]
+        terms, statistics = tables["terms"], tables["statistics"].to_pylist()[0]
         return cls(
+            rows=tables["documents"].num_rows,
             hashes=view(terms, "hash"),
-            offsets=view(terms, "offset"),
             frequencies=view(terms, "documents"),
             idfs=view(terms, "idf"),
-            documents=view(postings, "document"),
-            impacts=view(postings, "impact"),
-            lengths=view(tables["documents"], "length"),
+            segments=tuple(_segments(tables)),
             size=statistics["documents"],
             average_length=statistics["average_length"],
             average_idf=statistics["average_idf"],
             sample_coverage=statistics["sample_coverage"],
-            kin_hashes=view(tables["kin"], "hash"),
-            kin_terms=view(tables["kin"], "term"),
-            kin_letters=view(tables["kin"], "letters"),
+            _tables=tables,
         )
 
-    @property
-    def rows(self) -> int:
-        return len(self.lengths)
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int32]:
+        """How many terms each row has, [rows]; -1 where it is not indexed."""
+        found: npt.NDArray[np.int32] = view(self._tables["documents"], "length")
+        return found
 
     def find(self, term: str) -> int | None:
         """Return a term's place in the vocabulary; None for a word no memory holds."""
-        try:
-            return self._places[term]
-        except KeyError:
-            hash_ = term_hash(term)
+        hash_ = term_hash(term)
         place = int(np.searchsorted(self.hashes, np.uint64(hash_)))
         known = place < len(self.hashes) and int(self.hashes[place]) == hash_
-        if len(self._places) >= _PLACES_KEPT:
-            self._places.clear()
-        found = self._places[term] = place if known else None
-        return found
+        return place if known else None
+
+    def has(self, term: str) -> bool:
+        """Return whether a memory holds a term itself."""
+        return self._held(term) is not None
 
     def idf(self, term: str) -> float | None:
         """Return a term's idf, or its kin's as of one word; None where there is neither."""
-        place = self.find(term)
-        if place is not None:
-            return float(self.idfs[place])
-        held = len(self._kin(term)[0])
-        return None if not held else float(np.log((self.size - held + 0.5) / (held + 0.5)))
+        known = self._known(term)
+        return None if known is None else known.idf
 
     def frequency(self, term: str) -> int:
         """Return in how many memories a term, else its kin, occurs."""
-        return len(self.posting_list(term)[0])
+        known = self._known(term)
+        return 0 if known is None else known.documents
 
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
-        place = self.find(term)
-        if place is None:
-            return self._kin(term)
-        span = self._span(place)
-        return self.documents[span], self.impacts[span]
+        known = self._known(term)
+        return _concatenated(() if known is None else known.lists)
 
-    def _kin(self, term: str) -> Listed:
-        found = self._standing.get(term)
-        if found is None:
-            if len(self._standing) >= _KIN_KEPT:
-                self._standing.clear()
-            found = self._standing[term] = self._merged(
-                kin.lookup(term, self.kin_hashes, self.kin_terms, self.kin_letters)
-            )
-        return found
+    def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """Return which rows hold a term, else its kin, [docs]; a number that is no row's: none."""
+        held = np.zeros(len(docs), np.bool_)
+        known = self._known(term)
+        wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
+        for documents, _ in () if known is None else known.lists:
+            places = np.minimum(np.searchsorted(documents, wanted), len(documents) - 1)
+            held |= documents[places] == wanted
+        return held
 
-    def _merged(self, places: npt.NDArray[np.int32]) -> Listed:
-        """Return several terms' documents as one's: each once, with a share of its best impact."""
-        spans = [self._span(int(place)) for place in places]
-        if not spans:
-            return self.documents[:0], self.impacts[:0]
-        documents, where = np.unique(
-            np.concatenate([self.documents[span] for span in spans]), return_inverse=True
-        )
-        impacts = np.zeros(len(documents), np.float32)
-        np.maximum.at(impacts, where, np.concatenate([self.impacts[span] for span in spans]))
-        return documents, impacts * np.float32(KIN_SHARE)
-
-    def _span(self, place: int) -> slice:
-        start = int(self.offsets[place])
-        return slice(start, start + int(self.frequencies[place]))
-
-    def scores(self, query: Sequence[str], *, least_idf: float | None = None) -> Scores:
+    def scores(
+        self,
+        query: Sequence[str],
+        *,
+        least_idf: float | None = None,
+        out: Scores | None = None,
+    ) -> Scores:
         """Return the score of every row, [rows]: BM25Okapi's for the query's terms, repeats count.
 
         In a corpus of a few memories an idf may be zero or less, and then a match counts for
         nothing or against; `least_idf` raises those, at the price of BM25Okapi's exact scores.
+        They are added to `out` where that is given; it has a place for each row, or more.
         """
-        scores = np.zeros(self.rows, np.float32)
+        scores = np.zeros(self.rows, np.float32) if out is None else out
+        numbers, gains = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
         for term, repeats in Counter(query).items():
-            idf = self.idf(term)
-            if idf is None:
+            known = self._known(term)
+            if known is None:
                 continue
-            weight = np.float32(repeats * (idf if least_idf is None else max(idf, least_idf)))
-            documents, impacts = self.posting_list(term)
-            np.add.at(scores, documents, weight * impacts)  # twice as fast as an indexed add
+            idf = known.idf if least_idf is None else max(known.idf, least_idf)
+            weight = np.float32(repeats * idf)
+            for documents, impacts in known.lists:
+                if len(documents) <= _SOME:
+                    np.add.at(scores, documents, weight * impacts)
+                    continue
+                for start in range(0, len(documents), _CHUNK):
+                    some = documents[start : start + _CHUNK]
+                    where, gain = numbers[: len(some)], gains[: len(some)]
+                    where[:] = some  # add.at wants them so: a whole list would be cast at once
+                    np.multiply(impacts[start : start + _CHUNK], weight, out=gain)
+                    np.add.at(scores, where, gain)
         return scores
 
+    def _known(self, term: str) -> _Known | None:
+        return self._held(term) or self._kin(term)
 
-def view(table: pa.Table, name: str) -> npt.NDArray[Any]:
-    """Return a column without nulls as numpy, into the mapped file where it is one."""
-    column = table.column(name)
-    if column.num_chunks == 0:
-        return np.empty(0, column.type.to_pandas_dtype())
-    array: npt.NDArray[Any] = column.chunk(0).to_numpy(zero_copy_only=True)
-    return array
+    def _held(self, term: str) -> _Known | None:
+        try:
+            return self._terms[term]
+        except KeyError:
+            place = self.find(term)
+        found = None
+        if place is not None:
+            lists = self._lists(self.hashes[place])
+            found = _Known(float(self.idfs[place]), int(self.frequencies[place]), lists)
+        if len(self._terms) >= _TERMS_KEPT:
+            self._terms.clear()
+        self._terms[term] = found
+        return found
+
+    def _kin(self, term: str) -> _Known | None:
+        try:
+            return self._standing[term]
+        except KeyError:
+            found = self._merged(self._related(term))
+        if len(self._standing) >= _KIN_KEPT:
+            self._standing.clear()
+        self._standing[term] = found
+        return found
+
+    def _lists(self, hash_: np.uint64) -> tuple[Listed, ...]:
+        listed = (segment.listed(hash_) for segment in self.segments)
+        return tuple(one for one in listed if one is not None)
+
+    def _related(self, word: str) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the terms that share the longest beginning with a word."""
+        for beginning in kin.beginnings(word):
+            filed = [segment.filed(beginning) for segment in self.segments]
+            if any(map(len, filed)):
+                return np.unique(np.concatenate(filed))[: kin.MOST]
+        return np.empty(0, np.uint64)
+
+    def _merged(self, hashes: npt.NDArray[np.uint64]) -> _Known | None:
+        """Return several terms' documents as one's: each once, with a share of its best impact."""
+        if not len(hashes):
+            return None
+        listed, gains = _concatenated([one for hash_ in hashes for one in self._lists(hash_)])
+        documents, where = np.unique(listed, return_inverse=True)
+        impacts = np.zeros(len(documents), np.float32)
+        np.maximum.at(impacts, where, gains)
+        held = len(documents)
+        idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
+        return _Known(idf, held, ((documents, impacts * np.float32(KIN_SHARE)),))
+
+
+def _segments(tables: Tables) -> Iterator[_Segment]:
+    starts = dict.fromkeys(segments.SEGMENTS.names, 0)
+    for rows in tables["segments"].to_pylist():
+        words, postings, related = (
+            tables[name].slice(starts[name], rows[name]) for name in ("words", "postings", "kin")
+        )
+        yield _Segment(
+            hashes=view(words, "hash"),
+            offsets=view(words, "offset"),
+            documents=view(postings, "document"),
+            impacts=view(postings, "impact"),
+            kin_hashes=view(related, "hash"),
+            kin_terms=view(related, "term"),
+            kin_letters=view(related, "letters"),
+        )
+        starts = {name: starts[name] + rows[name] for name in starts}
+
+
+def _concatenated(lists: Sequence[Listed]) -> Listed:
+    if len(lists) == 1:
+        return lists[0]
+    documents = [np.empty(0, np.uint32), *(one for one, _ in lists)]
+    return np.concatenate(documents), np.concatenate(
+        [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
+    )
 
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"4.{text.TOKENIZER_VERSION}",
+    version=f"5.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
-    schemas={
-        "terms": TERMS,
-        "postings": POSTINGS,
-        "documents": DOCUMENTS,
-        "kin": kin.KIN,
-        "statistics": STATISTICS,
-    },
+    schemas=segments.SCHEMAS,
     build=build,
 )

@@ -20,11 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store import text
+from store.columns import view
 from store.mentions import speaker_name
-from store.projection import Inputs, Previous, Projection, Tables
+from store.projection import Built, Inputs, Made, Previous, Projection, Tables
 from store.projections import memories, postings
-from store.projections.kin import KIN
-from store.projections.postings import PostingsIndex, view
+from store.projections.lexical import segments
+from store.projections.postings import PostingsIndex
 from store.traits import Traits, of_memory
 
 NONE = -1  # no session, no neighbour, no person
@@ -50,7 +51,7 @@ Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.int8]
 
 
-def build(inputs: Inputs, previous: Previous | None) -> Tables:
+def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Return the turns, the speakers, and an index whose documents are sessions.
 
     `previous` is not needed.
@@ -73,7 +74,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Tables:
         "speakers": pa.table([pa.array(names, pa.string())], schema=SPEAKERS),
         "members": pa.table([pa.array(members)], schema=MEMBERS),
         "starts": pa.table([pa.array(starts)], schema=STARTS),
-        **_index(table, sessions),
+        **_index(table, sessions).parts,
     }
 
 
@@ -111,7 +112,7 @@ def _traits(table: pa.Table) -> npt.NDArray[np.int8]:
     return np.fromiter(chain.from_iterable(shown), np.int8).reshape(-1, len(Traits._fields))
 
 
-def _index(table: pa.Table, sessions: Sequence[Sequence[int]]) -> Tables:
+def _index(table: pa.Table, sessions: Sequence[Sequence[int]]) -> Built:
     """Return a BM25 index with the sessions as its documents."""
     within = np.zeros(len(table), np.bool_)
     within[list(chain.from_iterable(sessions))] = True
@@ -139,18 +140,14 @@ def by_part(names: Iterable[str]) -> dict[str, set[str]]:
 
 SESSIONS_PROJECTION = Projection(
     name="sessions",
-    version=f"3.{text.TOKENIZER_VERSION}",
+    version=f"4.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas={
         "turns": TURNS,
         "speakers": SPEAKERS,
         "members": MEMBERS,
         "starts": STARTS,
-        "terms": postings.TERMS,
-        "postings": postings.POSTINGS,
-        "documents": postings.DOCUMENTS,
-        "kin": KIN,
-        "statistics": postings.STATISTICS,
+        **segments.SCHEMAS,
     },
     build=build,
 )

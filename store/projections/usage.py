@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.columns import view
 from store.events import Rated, Recalled
 from store.projection import Inputs, Previous, Projection, Tables
-from store.projections.postings import view
 
 USAGE = pa.schema(
     [

@@ -14,6 +14,7 @@ from figure import OURS, Figure, Note, cpu_s, interleaved
 
 from store import text
 from store.projections import postings
+from store.projections.lexical import bm25
 from store.projections.postings import PostingsIndex
 from store.topk import best
 
@@ -45,14 +46,15 @@ def ours(documents: Sequence[Terms], folder: Path) -> Search:
 def rank_bm25(documents: Sequence[Terms], folder: Path) -> Search:
     from rank_bm25 import BM25Okapi
 
-    index = BM25Okapi(documents, k1=postings.K1, b=postings.B, epsilon=postings.EPSILON)
+    index = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
+    index.avgdl = bm25.rounded(index.avgdl)  # as ours has it
     return lambda terms: index.get_scores(terms)
 
 
 def bm25s(documents: Sequence[Terms], folder: Path) -> Search:
     import bm25s
 
-    index = bm25s.BM25(k1=postings.K1, b=postings.B)
+    index = bm25s.BM25(k1=bm25.K1, b=bm25.B)
     index.index(documents, show_progress=False)
     return lambda terms: index.retrieve([terms], k=TOP, show_progress=False)
 

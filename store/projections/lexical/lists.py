@@ -1,0 +1,174 @@
+"""
+Lists: for each term of some documents the documents that hold it and how often, as arrays.
+
+They are made from words once; all later changes (documents leave, come back with another text, runs
+of documents become one) are passes over the arrays, and give what the words would have given.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MOST_COUNTED = 65_535  # occurrences of a term in a document; more count as so many
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Terms in order of their hashes; postings in order of their terms, then their documents."""
+
+    hashes: npt.NDArray[np.uint64]  # [terms]
+    words: pa.StringArray  # [terms]
+    frequencies: npt.NDArray[np.int64]  # [terms], in how many documents; never 0
+    documents: npt.NDArray[np.uint32]  # [postings], document numbers
+    counts: npt.NDArray[np.uint16]  # [postings]
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each term's postings begin, [terms]."""
+        return np.cumsum(self.frequencies) - self.frequencies
+
+
+def term_hash(term: str) -> int:
+    """Return the 64 bits a term is filed under."""
+    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+
+
+def none() -> Lists:
+    return Lists(
+        np.empty(0, np.uint64),
+        pa.array([], pa.string()),
+        np.empty(0, np.int64),
+        np.empty(0, np.uint32),
+        np.empty(0, np.uint16),
+    )
+
+
+def split(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
+    """Return the chunks of texts at white space, one after the other, and how many each has."""
+    chunks = pc.utf8_split_whitespace(texts)
+    return chunks.flatten(), chunks.value_lengths().to_numpy().astype(np.int64)
+
+
+def counted(
+    chunks: pa.StringArray,
+    sizes: Numbers,
+    numbers: Numbers,
+    terms_of: Callable[[str], Sequence[str]],
+) -> tuple[Lists, npt.NDArray[np.int32]]:
+    """Return the lists of documents, and how many terms each has, [documents].
+
+    `sizes` says how many of the chunks are each document's, `numbers`, ascending, which documents
+    they are, and `terms_of` gives a chunk's terms; it is asked once for each that differs.
+    """
+    coded = chunks.dictionary_encode()
+    places: dict[str, int] = {}
+    found: list[int] = []
+    ends = [0]
+    for chunk in coded.dictionary.to_pylist():
+        found += [places.setdefault(term, len(places)) for term in terms_of(chunk)]
+        ends.append(len(found))
+    hashes = np.fromiter(map(term_hash, places), np.uint64, len(places))
+    order = np.argsort(hashes)
+    rank = np.empty(len(order), np.uint64)
+    rank[order] = np.arange(len(order), dtype=np.uint64) << np.uint64(32)
+
+    codes = coded.indices.to_numpy()
+    terms = np.diff(ends)[codes]  # of each chunk
+    within = np.arange(terms.sum()) - np.repeat(np.cumsum(terms) - terms, terms)
+    where = np.repeat(np.asarray(ends)[codes], terms) + within
+    keys = rank[np.asarray(found, np.int64)][where]
+    of = np.repeat(np.repeat(np.arange(len(sizes)), sizes), terms)  # which document each is of
+    lengths = np.bincount(of, minlength=len(sizes)).astype(np.int32)
+    keys |= numbers.astype(np.uint64)[of]
+    pairs, counts = np.unique(keys, return_counts=True)
+    place = (pairs >> np.uint64(32)).astype(np.int64)
+    return Lists(
+        hashes[order],
+        pa.array(list(places), pa.string()).take(pa.array(order)),
+        np.bincount(place, minlength=len(order)),
+        (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        np.minimum(counts, MOST_COUNTED).astype(np.uint16),
+    ), lengths
+
+
+def joined(runs: Sequence[Lists]) -> Lists:
+    """Return as one what covers runs of documents, each after the ones before."""
+    if len(runs) <= 1:
+        return runs[0] if runs else none()
+    hashes, words, places = _vocabulary(runs)
+    frequencies = np.zeros(len(hashes), np.int64)
+    for run, place in zip(runs, places, strict=True):
+        frequencies[place] += run.frequencies
+    filled = np.cumsum(frequencies) - frequencies
+    documents = np.empty(int(frequencies.sum()), np.uint32)
+    counts = np.empty(len(documents), np.uint16)
+    for run, place in zip(runs, places, strict=True):
+        where = np.repeat(filled[place] - run.offsets, run.frequencies)
+        where += np.arange(len(where))
+        documents[where] = run.documents
+        counts[where] = run.counts
+        filled[place] += run.frequencies
+    return Lists(hashes, words, frequencies, documents, counts)
+
+
+def inserted(lists: Lists, more: Lists) -> Lists:
+    """Return as one what covers other documents, wherever these stand among the former."""
+    hashes, words, places = _vocabulary((lists, more))
+    keys, new = (_keys(one, place) for one, place in zip((lists, more), places, strict=True))
+    where = np.searchsorted(keys, new)
+    del keys
+    frequencies = np.zeros(len(hashes), np.int64)
+    for one, place in zip((lists, more), places, strict=True):
+        frequencies[place] += one.frequencies
+    return Lists(
+        hashes,
+        words,
+        frequencies,
+        np.insert(lists.documents, where, more.documents),
+        np.insert(lists.counts, where, more.counts),
+    )
+
+
+def without(lists: Lists, gone: Numbers) -> Lists:
+    """Return what is left when documents leave, given ascending."""
+    if not len(gone) or not len(lists.documents):
+        return lists
+    leaves = np.zeros(max(int(gone[-1]), int(lists.documents.max())) + 1, np.bool_)
+    leaves[gone] = True
+    stays = ~leaves[lists.documents]
+    frequencies = np.add.reduceat(stays, lists.offsets, dtype=np.int64)
+    held = frequencies > 0
+    return Lists(
+        lists.hashes[held],
+        lists.words.filter(pa.array(held)),
+        frequencies[held],
+        lists.documents[stays],
+        lists.counts[stays],
+    )
+
+
+def _vocabulary(
+    runs: Sequence[Lists],
+) -> tuple[npt.NDArray[np.uint64], pa.StringArray, list[npt.NDArray[np.int64]]]:
+    """Return the terms of all runs, by hash, and the place of each run's terms among them."""
+    hashes, first, where = np.unique(
+        np.concatenate([run.hashes for run in runs]), return_index=True, return_inverse=True
+    )
+    words = pa.concat_arrays([run.words for run in runs]).take(pa.array(first))
+    ends = np.cumsum([len(run.hashes) for run in runs])
+    return hashes, words, np.split(where, ends[:-1])
+
+
+def _keys(lists: Lists, places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Return term << 32 | document of each posting, ascending."""
+    keys = np.repeat(places.astype(np.uint64) << np.uint64(32), lists.frequencies)
+    keys |= lists.documents
+    return keys

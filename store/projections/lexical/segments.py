@@ -1,0 +1,266 @@
+"""
+Segments: an index in parts, each over a run of documents, of which a build makes only what changed.
+
+Where one segment ends follows from the number of documents alone: blocks of BASE are put together
+as the binary digits of their number say, the largest segment first, and what is left over is the
+last one. So a million documents make some seven segments; more documents change the last, now and
+then the last few. Which documents changed is seen by their fingerprints. A segment without one is
+the previous build's; from any other the old terms are taken and the new ones put in, by passes over
+its arrays, and no document is tokenized that did not change.
+
+A build from nothing is the same: all documents are new. It holds the lists of all documents, some
+6 bytes a posting, and some 30 more for each posting of the segment at hand: at a million memories
+of thirty words half a gigabyte.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.columns import array, view
+from store.projection import Built, Keep, Made, Part
+from store.projections import kin
+from store.projections.lexical import bm25
+from store.projections.lexical.bm25 import Formula
+from store.projections.lexical.lists import Lists, Numbers, inserted, joined, without
+
+BASE = 16_384  # documents of the smallest whole segment
+
+# in a part for each segment
+WORDS = pa.schema([("hash", pa.uint64()), ("word", pa.string()), ("offset", pa.int64())])
+POSTINGS = pa.schema([("document", pa.uint32()), ("impact", pa.float32()), ("count", pa.uint16())])
+DOCUMENTS = pa.schema([("length", pa.int32()), ("fingerprint", pa.uint64())])
+_IN_PARTS = ("words", "postings", "documents", "kin")
+# of all segments
+TERMS = pa.schema([("hash", pa.uint64()), ("documents", pa.int32()), ("idf", pa.float64())])
+SEGMENTS = pa.schema([(name, pa.int64()) for name in _IN_PARTS])
+STATISTICS = pa.schema(
+    [
+        ("documents", pa.int64()),
+        ("average_length", pa.float64()),
+        ("average_idf", pa.float64()),
+        ("sample_coverage", pa.float64()),
+    ]
+)
+SCHEMAS = {
+    "terms": TERMS,  # sorted by hash, like the words of each segment
+    "words": WORDS,
+    "postings": POSTINGS,  # in order of the segment's words, then of documents
+    "documents": DOCUMENTS,  # the length is in terms; -1 for one that is not indexed
+    "kin": kin.KIN,
+    "segments": SEGMENTS,  # how many rows of those tables are each one's
+    "statistics": STATISTICS,
+}
+
+Fingerprints = npt.NDArray[np.uint64]
+Lengths = npt.NDArray[np.int32]
+Range = tuple[int, int]  # from the first document up to the one after the last
+Counted = tuple[Lists, Lengths]
+
+
+def ranges(documents: int) -> tuple[Range, ...]:
+    """Return which documents each segment covers, in their order."""
+    blocks, rest = divmod(documents, BASE)
+    sizes = [BASE << bit for bit in reversed(range(blocks.bit_length())) if blocks >> bit & 1]
+    ends = np.cumsum([0, *sizes, *([rest] if rest else [])]).tolist()
+    return tuple(pairwise(ends))
+
+
+def updated(
+    fingerprints: Fingerprints,
+    previous: Built | None,
+    counted: Callable[[Sequence[Numbers]], Iterable[Counted]],
+    keep: Keep,
+    formula: Formula,
+) -> Made:
+    """Return the tables of an index over documents, [documents]; a fingerprint of 0: not indexed.
+
+    `counted` is asked for the documents that are new or changed: for each of some runs of them,
+    none larger than a block, it gives the lists and each document's length.
+    """
+    old = _Old.of(previous, len(fingerprints))
+    changed = np.flatnonzero(old.fingerprints != fingerprints[: len(old.fingerprints)])
+    lengths = np.full(len(fingerprints), -1, np.int32)
+    lengths[: len(old.lengths)] = old.lengths
+    lengths[changed] = -1
+    fresh: deque[tuple[int, Lists]] = deque()
+    runs = _runs(fingerprints, old, changed)
+    for run, (made, found) in zip(runs, counted(runs), strict=True):
+        fresh.append((int(run[0]), made))
+        lengths[run] = found
+    indexed = lengths[lengths >= 0]
+    occurrences = int(indexed.sum(dtype=np.int64))
+    average = bm25.rounded(occurrences / len(indexed)) if len(indexed) else 0.0
+    norms = bm25.norms(lengths, average, formula)
+
+    segments: list[_Segment] = []
+    for one in ranges(len(fingerprints)):
+        segment = old.segment(one, changed)
+        if segment is None:
+            lists = _lists(old, one, changed, fresh)
+            table = pa.table([lengths[slice(*one)], fingerprints[slice(*one)]], schema=DOCUMENTS)
+            segment = _made(lists, norms, table, keep, formula)
+        elif average != old.average:
+            segment.parts["postings"] = _weighed(segment.parts["postings"], norms, keep, formula)
+        segments.append(segment)
+    hashes, frequencies = _frequencies(segments)
+    idf, average_idf = bm25.okapi_idf(frequencies, len(indexed), formula.epsilon)
+    seen = bm25.sample_coverage(int((frequencies == 1).sum()), occurrences)
+    return {
+        **{name: [segment.parts[name] for segment in segments] for name in _IN_PARTS},
+        "terms": _arrow(TERMS, hashes, frequencies, idf),
+        "segments": _arrow(
+            SEGMENTS, *([one.parts[name].rows for one in segments] for name in _IN_PARTS)
+        ),
+        "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A segment as files, and its terms."""
+
+    parts: dict[str, Part]
+    hashes: npt.NDArray[np.uint64]
+    frequencies: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """The segments of an earlier build; there may be none."""
+
+    tables: Built
+    ranges: tuple[Range, ...]
+    fingerprints: Fingerprints
+    lengths: Lengths
+    average: float
+
+    @classmethod
+    def of(cls, previous: Built | None, documents: int) -> "_Old":
+        """Return them; none where they are of more documents than there are now."""
+        if previous is None or previous.rows["documents"] > documents:
+            nothing = Built(SCHEMAS, dict.fromkeys(SCHEMAS, ()))
+            return cls(nothing, (), np.empty(0, np.uint64), np.empty(0, np.int32), 0.0)
+        table = previous["documents"]
+        return cls(
+            previous,
+            ranges(table.num_rows),
+            view(table, "fingerprint"),
+            view(table, "length"),
+            float(view(previous["statistics"], "average_length")[0]),
+        )
+
+    def segment(self, one: Range, changed: Numbers) -> _Segment | None:
+        """Return the segment of a range; None where there is none, or a document changed."""
+        if one not in self.ranges or len(_between(changed, one)):
+            return None
+        place = self.ranges.index(one)
+        parts = {name: self.tables.parts[name][place] for name in _IN_PARTS}
+        words = parts["words"].table
+        ends = np.append(view(words, "offset"), parts["postings"].rows)
+        return _Segment(parts, view(words, "hash"), np.diff(ends))
+
+    def lists(self, place: int) -> Lists:
+        words, postings = (self.tables.parts[name][place].table for name in ("words", "postings"))
+        return Lists(
+            view(words, "hash"),
+            array(words, "word"),
+            np.diff(np.append(view(words, "offset"), postings.num_rows)),
+            view(postings, "document"),
+            view(postings, "count"),
+        )
+
+
+def _between(numbers: Numbers, one: Range) -> Numbers:
+    """Return those of some ascending numbers that lie in a range."""
+    return numbers[slice(*np.searchsorted(numbers, one))]
+
+
+def _runs(fingerprints: Fingerprints, old: _Old, changed: Numbers) -> list[Numbers]:
+    """Return the documents to index, each run of them in one block and one old segment, if any."""
+    numbers = np.concatenate([changed, np.arange(len(old.fingerprints), len(fingerprints))])
+    numbers = numbers[fingerprints[numbers] != 0]
+    cuts = np.union1d(
+        np.arange(0, len(fingerprints), BASE), np.array([end for _, end in old.ranges], np.int64)
+    )
+    return [run for run in np.split(numbers, np.searchsorted(numbers, cuts)) if len(run)]
+
+
+def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, Lists]]) -> Lists:
+    """Return the lists of a range, made of the old ones in it and of fresh ones, which it takes."""
+
+    def taken(end: int) -> list[Lists]:
+        runs = []
+        while fresh and fresh[0][0] < end:
+            runs.append(fresh.popleft()[1])
+        return runs
+
+    found: list[Lists] = []
+    for place, (first, end) in enumerate(old.ranges):
+        if one[0] <= first < one[1]:
+            kept = without(old.lists(place), _between(changed, (first, end)))
+            more = taken(end)
+            found.append(inserted(kept, joined(more)) if more else kept)
+    return joined([*found, *taken(one[1])])
+
+
+def _made(
+    lists: Lists,
+    norms: npt.NDArray[np.float64],
+    documents: pa.Table,
+    keep: Keep,
+    formula: Formula,
+) -> _Segment:
+    columns = [pa.array(lists.hashes), lists.words, pa.array(lists.offsets)]
+    impacts = bm25.impacts(lists.documents, lists.counts, norms, formula)
+    tables = {
+        "words": pa.table(columns, schema=WORDS),
+        "postings": _arrow(POSTINGS, lists.documents, impacts, lists.counts),
+        "documents": documents,
+        "kin": kin.table(lists.words.to_pylist()),
+    }
+    parts = {name: keep(name, table) for name, table in tables.items()}
+    return _Segment(parts, lists.hashes, lists.frequencies)
+
+
+def _weighed(part: Part, norms: npt.NDArray[np.float64], keep: Keep, formula: Formula) -> Part:
+    """Return a segment's postings with the impacts of other norms."""
+    documents, counts = view(part.table, "document"), view(part.table, "count")
+    impacts = bm25.impacts(documents, counts, norms, formula)
+    return keep("postings", _arrow(POSTINGS, documents, impacts, counts))
+
+
+def _frequencies(
+    segments: Sequence[_Segment],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Return all terms by hash, and in how many documents each is."""
+    hashes, place = np.unique(
+        np.concatenate([np.empty(0, np.uint64), *(one.hashes for one in segments)]),
+        return_inverse=True,
+    )
+    counts = np.concatenate([np.empty(0, np.int64), *(one.frequencies for one in segments)])
+    frequencies = np.zeros(len(hashes), np.int64)
+    np.add.at(frequencies, place, counts)
+    return hashes, frequencies
+
+
+def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:
+    arrays = [
+        pa.array(np.asarray(column).astype(field.type.to_pandas_dtype(), copy=False))
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.table(arrays, schema=schema)
+
+
+def built(made: Made) -> Built:
+    """Return what `updated` made as tables."""
+    parts = {
+        name: (Part.of(some),) if isinstance(some, pa.Table) else some
+        for name, some in made.items()
+    }
+    return Built(SCHEMAS, parts)

@@ -1,0 +1,187 @@
+"""An index in segments is the same however its documents came, and keeps what did not change."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from store import build, commands
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.events import Revised
+from store.log import EventLog
+from store.projection import Built, Part, digest
+from store.projections import postings
+from store.projections.lexical import bm25, lists, segments
+from store.projections.lexical.segments import Formula
+from store.projections.postings import PostingsIndex
+from store.tenant import tenant
+
+NOW = 1_800_000_000_000_000
+BASE = 4
+
+Document = tuple[str, ...] | None
+DOCUMENT = st.none() | st.lists(st.sampled_from("abcdefgh"), max_size=9).map(tuple)
+# what happens between two builds: documents that change, and some that are added
+STEPS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 60), DOCUMENT), max_size=4),
+        st.lists(DOCUMENT, max_size=2 * BASE + 3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "BASE", BASE)
+
+
+def built(
+    documents: Sequence[Document], previous: Built | None = None, asked: list[int] | None = None
+) -> Built:
+    """Return the index; `asked` takes the numbers of the documents that were looked at."""
+    marks = [0 if one is None else crc32(repr(one).encode()) | 1 << 40 for one in documents]
+
+    def counted(runs: Sequence[lists.Numbers]) -> Iterator[segments.Counted]:
+        for run in runs:
+            some = [documents[row] or () for row in run]
+            terms = pa.array([term for one in some for term in one], pa.string())
+            if asked is not None:
+                asked.extend(run.tolist())
+            yield lists.counted(terms, np.array([*map(len, some)]), run, lambda term: (term,))
+
+    fingerprints = np.array(marks, np.uint64)
+    made = segments.updated(
+        fingerprints, previous, counted, lambda name, table: Part.of(table), Formula()
+    )
+    return segments.built(made)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_an_index_of_many_builds_is_that_of_one(steps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "BASE", BASE)
+        documents: list[Document] = []
+        index = None
+        for changes, added in steps:
+            for place, document in changes:
+                if place < len(documents):
+                    documents[place] = document
+            documents += added
+            index = built(documents, index)
+            whole = built(documents)
+            for name in whole:
+                assert index[name].equals(whole[name]), name
+            assert digest(index) == digest(whole)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(DOCUMENT, max_size=40), st.lists(st.sampled_from("abcdefghx"), max_size=5))
+def test_segments_score_as_bm25okapi(documents, query):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "BASE", BASE)
+        ours = PostingsIndex.open(built(documents))
+    indexed = [document for document in documents if document is not None]
+    if not any(indexed):
+        assert not ours.scores(query).any()
+        return
+    reference = BM25Okapi(indexed, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
+    reference.avgdl = bm25.rounded(reference.avgdl)
+    wanted = np.zeros(len(documents))
+    wanted[[document is not None for document in documents]] = reference.get_scores(query)
+    np.testing.assert_allclose(ours.scores(query), wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("documents", "sizes"),
+    [(0, []), (3, [3]), (4, [4]), (11, [8, 3]), (29, [16, 8, 4, 1]), (32, [32])],
+)
+def test_segments_are_the_binary_digits_of_the_number_of_blocks(documents: int, sizes: list[int]):
+    covered = segments.ranges(documents)
+    assert [end - first for first, end in covered] == sizes
+    assert [first for first, _ in covered] == [0, *(end for _, end in covered)][: len(sizes)]
+
+
+def test_only_new_and_changed_documents_are_looked_at():
+    documents: list[Document] = [("a", f"w{number}") for number in range(22)]
+    before = built(documents)
+    documents[5] = ("a", "other")
+    documents[7] = None
+    documents += [("a", "new"), ("a", "newer")]
+    asked: list[int] = []
+    after = built(documents, before, asked)
+    assert asked == [5, 22, 23]
+    assert digest(after) == digest(built(documents))
+
+
+def test_a_segment_without_a_change_is_the_previous_builds():
+    documents: list[Document] = [("a", f"w{number % 7}") for number in range(30)]
+    before = built(documents)
+    documents[17] = ("b", "b")
+    after = built([*documents, ("a", "new")], before)
+    for name in ("words", "postings", "documents", "kin"):
+        kept = [old is new for old, new in zip(before.parts[name], after.parts[name], strict=True)]
+        assert kept == [True, False, True, False]
+
+
+def test_another_average_length_changes_all_impacts_and_no_list():
+    documents: list[Document] = [("a", "b")] * 10
+    before = built(documents)
+    longer = [*documents, tuple("abcdefgh")]
+    after = built(longer, before)
+    assert after.parts["words"][0] is before.parts["words"][0]
+    assert after.parts["postings"][0] is not before.parts["postings"][0]
+    assert digest(after) == digest(built(longer))
+
+
+def test_fewer_documents_than_before_are_indexed_anew():
+    documents: list[Document] = [("a", "b"), ("c",), ("d", "a"), None, ("b",)]
+    assert digest(built(documents[:3], built(documents))) == digest(built(documents[:3]))
+
+
+def test_more_occurrences_than_are_counted_count_as_the_most():
+    many = lists.counted(
+        pa.array(["a"] * (lists.MOST_COUNTED + 5)),
+        np.array([lists.MOST_COUNTED + 5]),
+        np.array([0]),
+        lambda term: (term,),
+    )
+    assert many[0].counts.tolist() == [lists.MOST_COUNTED]
+    assert many[1].tolist() == [lists.MOST_COUNTED + 5]
+
+
+def test_builds_over_a_growing_log_agree_with_one_from_nothing(tmp_path: Path):
+    place, model = tenant(tmp_path), LexicalEmbedder()
+    with EventLog(place.log, create=True) as log:
+        for number in range(9):
+            drafts = [
+                Draft(id=f"m{number}-{one}", content=f"note {one} of day {number}", session="s")
+                for one in range(number)
+            ]
+            commands.record_batch(log, drafts, NOW)
+            if number > 3:
+                commands.forget(log, f"m{number - 1}-0", NOW)
+                commands.revise(log, f"m{number - 2}-1", Revised(content=f"word{number}"), NOW)
+            manifest = build.rebuild(place, log, model, NOW)
+            whole = build.digests(log, model, log.head())
+            for name in ("postings", "sessions"):
+                assert manifest.projections[name].digest == digest(whole[name])
+
+
+def test_a_long_text_is_looked_at_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    place, model = tenant(tmp_path), LexicalEmbedder()
+    with EventLog(place.log, create=True) as log:
+        drafts = [Draft(content=f"word{number} " * number) for number in range(1, 9)]
+        commands.record_batch(log, drafts, NOW)
+        whole = build.digests(log, model, log.head())["postings"]
+        monkeypatch.setattr(postings, "_BYTES", 100)
+        assert digest(build.digests(log, model, log.head())["postings"]) == digest(whole)

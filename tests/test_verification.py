@@ -1,0 +1,184 @@
+"""What a disk did to a file is found behind the answers, and costs none of them."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from test_reader import EMBEDDER, NOW, QUERY, READ, WANTED, Memory, ask, first, newest
+
+from serve import verification
+from serve.filters import Filter
+from serve.recall import Question, recall
+from store import build, projections, snapshot
+from store.log import EventLog
+from store.projection import PartFile
+from store.tenant import tenant
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """A memory with two manifests."""
+    place = tenant(tmp_path)
+    with EventLog(place.log, create=True) as log:
+        made = Memory(place, log)
+        made.add(WANTED, "wanted")
+        for number in range(20):
+            made.add(f"note {number} is about tides and charts")
+        made.build()
+        made.add("a late note is about anchors", "late")
+        made.build()
+        yield made
+
+
+def read_files(memory: Memory, projection: str) -> list[Path]:
+    """Return the files of a projection that recall reads."""
+    known = next(one for one in projections.all_of(EMBEDDER) if one.name == projection)
+    parts = newest(memory).projections[projection].parts
+    tables = (parts[name] for name in known.schemas if name not in known.for_builds)
+    return [memory.tenant.snapshots / file.path for files in tables for file in files]
+
+
+Harm = Callable[[bytearray], None]
+
+
+def rot(path: Path, harm: Harm) -> None:
+    """Change a file's bytes as a disk would: its length and its time stay."""
+    before, data = path.stat(), bytearray(path.read_bytes())
+    harm(data)
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def one_bit(data: bytearray) -> None:
+    data[len(data) // 2] ^= 1
+
+
+def middle(data: bytearray) -> None:
+    part = slice(len(data) // 4, len(data) // 2)
+    data[part] = b"\xff" * len(data[part])
+
+
+@pytest.mark.parametrize("projection", READ)
+def test_a_rotten_file_costs_no_answer_and_is_named_after_the_next_poll(
+    memory: Memory, projection: str
+):
+    for path in read_files(memory, projection):
+        whole, before = path.read_bytes(), path.stat()
+        rot(path, middle)
+        reader = memory.reader()
+        ask(reader)  # whatever it can say by then
+        reader.poll()
+        answer = ask(reader)
+        assert first(answer) == "wanted"
+        assert any(str(path) in notice for notice in answer.notices)
+        path.write_bytes(whole)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not ask(memory.reader()).degraded
+
+
+def test_answers_are_given_before_any_file_was_hashed(memory: Memory, monkeypatch):
+    hashed = count_hashing(monkeypatch)
+    reader = memory.reader()
+    assert first(ask(reader)) == "wanted"
+    assert not hashed
+    reader.poll()
+    assert hashed
+    assert not ask(reader).degraded
+
+
+def count_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that will hold every file that is hashed behind the answers."""
+    hashed: list[str] = []
+
+    def counted(root: Path, file: PartFile) -> Iterator[int]:
+        hashed.append(file.path)
+        return snapshot.hashing(root, file)
+
+    monkeypatch.setattr(verification, "hashing", counted)
+    return hashed
+
+
+def test_a_file_that_was_found_whole_is_not_hashed_again(memory: Memory, monkeypatch):
+    reader = memory.reader()
+    reader.poll()
+    hashed = count_hashing(monkeypatch)
+    reader.poll()
+    assert not hashed
+    memory.add("another note is about sails")
+    memory.build()
+    assert reader.poll()
+    reader.poll()
+    assert hashed  # what the build wrote
+    served = newest(memory).projections.values()
+    assert set(hashed) <= {file.path for ref in served for file in ref.files}
+
+
+def test_hashing_goes_on_a_little_at_every_poll(memory: Memory, monkeypatch):
+    monkeypatch.setattr("serve.reader._A_POLL", 1)
+    last = read_files(memory, "sessions")[0]
+    rot(last, one_bit)
+    reader = memory.reader()
+    polls = 0
+    while not ask(reader).degraded:
+        reader.poll()
+        assert first(ask(reader)) == "wanted"
+        polls += 1
+        assert polls < 100
+    assert polls > 5
+    assert str(last) in ask(reader).notices[0]
+
+
+def test_a_damaged_file_that_breaks_an_answer_is_set_aside_at_once(memory: Memory):
+    path = next(one for one in read_files(memory, "memories") if one.name.startswith("memories-"))
+    rot(path, middle)
+    reader, tried = memory.reader(), []
+
+    def broken_once(view):
+        tried.append(view.snapshots.manifest.number)
+        if len(tried) == 1:
+            raise IndexError("an offset out of the file")
+        return recall(view, Question(QUERY, Filter(now=NOW), 5), EMBEDDER)
+
+    answer = reader.answered(broken_once)
+    assert first(answer) == "wanted"
+    assert str(path) in answer.notices[0]
+    assert tried == [newest(memory).number, newest(memory, 1).number]
+
+
+def test_a_mistake_of_ours_is_not_taken_for_damage(memory: Memory):
+    def mistaken(view):
+        raise IndexError("ours")
+
+    with pytest.raises(IndexError, match="ours"):
+        memory.reader().answered(mistaken)
+
+
+def test_a_rotten_file_is_not_taken_over_by_a_build_that_only_glances(memory: Memory):
+    path = read_files(memory, "memories")[0]
+    rot(path, one_bit)
+    reader = memory.reader()
+    reader.poll()
+    assert ask(reader).degraded
+    build.rebuild(memory.tenant, memory.log, EMBEDDER, NOW, thorough=False)
+    assert reader.poll()
+    reader.poll()
+    assert not ask(reader).degraded
+    assert path not in read_files(memory, "memories")
+
+
+def test_any_bytes_of_any_file_may_rot(memory: Memory):
+    """Wherever it is: the process lives, and after a poll the answer is right and says so."""
+    for projection in READ:
+        for path in read_files(memory, projection):
+            whole, before = path.read_bytes(), path.stat()
+            for place in range(3, len(whole), max(1, len(whole) // 4)):
+                rot(path, lambda data, place=place: data.__setitem__(place, data[place] ^ 0x40))
+                reader = memory.reader()
+                ask(reader)
+                reader.poll()
+                answer = ask(reader)
+                assert first(answer) == "wanted"
+                assert answer.degraded
+                path.write_bytes(whole)
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
