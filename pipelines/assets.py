@@ -98,7 +98,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             began = time.perf_counter()
             made = tenant_store.resume()
             wanted = next(one for one in made.projections if one.name == projection.name)
-            ref, tables = build.step(made, wanted)
+            ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
             for failed in (one for one in results if not one.passed):
                 context.log.error(f"{failed.name}: {failed.detail}")

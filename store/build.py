@@ -19,14 +19,16 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
+from store import journal, parallel, projections, snapshot
 from store import manifest as manifests
-from store import parallel, projections, snapshot
 from store.audit import Audited, audit
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder, replace_file
+from store.journal import Journal
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
+from store.pace import Pace
 from store.projection import Built, Inputs, Previous, Projection, checked_build
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
@@ -104,8 +106,13 @@ def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     return Build(tenant, log, embedder, mark.watermark, mark.full, mark.thorough)
 
 
-def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
-    """Build one projection and put it into the candidate; return its reference and its tables."""
+def step(
+    build: Build, projection: Projection, on_progress: Progress = lambda what: None
+) -> tuple[SnapshotRef, Built]:
+    """Build one projection and put it into the candidate; return its reference and its tables.
+
+    What a build that was ended left in the journal is taken up.
+    """
     began = time.perf_counter()
     refs = candidate_refs(build)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
@@ -120,6 +127,8 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
+                Journal(build.tenant.journals, f"{build.embedder.model}/{projection.name}"),
+                Pace("embedded", on_progress),
             )
             tables = checked_build(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
@@ -209,6 +218,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
     manifest = manifests.publish(build.tenant, candidate(build, checks, now))
+    journal.drop(build.tenant.journals)
     manifests.expire(build.tenant)
     return manifest
 
@@ -232,7 +242,7 @@ def rebuild(
         build = start(tenant, log, embedder, full=full, thorough=thorough)
         for projection in build.projections:
             on_progress(projection.name)
-            _, tables = step(build, projection)
+            _, tables = step(build, projection, on_progress)
             check(build, projection, tables)
         on_progress("publish")
         return publish(build, kept_checks(build), now)

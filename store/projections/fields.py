@@ -13,7 +13,7 @@ without one: that is the text of such a memory a second time, and each field onl
 model embeds none: nobody pays for, or sends away, what is off by default.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -22,13 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.embedding import Embedder
-from store.projection import Inputs, Made, Mapper, Part, Previous, Projection, Tables
+from store.projection import Inputs, Made, Part, Previous, Projection, Tables
 from store.projections.vectors import MISSING, PART, is_forgotten
 from store.text import text_hash
 from store.vectors import hashes as text_hashes
 from store.vectors.hashes import Hashes
 from store.vectors.known import Known, column
-from store.vectors.made import batch_size, made
+from store.vectors.made import batch_size, known_of, made
 from store.vectors.quantized import Floats, Halves, quantize
 from store.vectors.rows import PartRows, VectorRows
 
@@ -52,9 +52,9 @@ def projection(embedder: Embedder) -> Projection:
             mark = bytes.fromhex(Part.of(table).digest)
             if (part := kept.get((start, mark))) is None:
                 documents, texts = _fields(table)
-                found = _Found.of(texts, width, known)
+                found = _Found.of(texts, width, known_of(inputs, known))
                 if not missing:  # who did not answer for a range is not asked for the next
-                    found.embed(embedder, inputs.map)
+                    found.embed(embedder, inputs)
                 missing |= dict.fromkeys(found.missing())
                 part = inputs.keep("rows", found.rows(documents + start, schemas["rows"]))
                 known.append(part.table)
@@ -146,23 +146,24 @@ class _Found:
     has: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, texts: list[str], width: int, tables: Sequence[pa.Table]) -> "_Found":
-        """Return texts with the vectors that tables of rows have of them."""
+    def of(cls, texts: list[str], width: int, known: Known) -> "_Found":
+        """Return texts with the vectors that are known of them."""
         hashes = text_hashes.of_bytes(list(map(text_hash, texts)))
-        known = Known.of(tables)
         places = known.find(hashes)
         halves = np.zeros((len(texts), width), np.float16)
         known.copy(places[places >= 0], halves, np.flatnonzero(places >= 0))
         return cls(texts, hashes, halves, places >= 0)
 
-    def embed(self, embedder: Embedder, map_: Mapper) -> None:
+    def embed(self, embedder: Embedder, inputs: Inputs) -> None:
         """Embed each text that has no vector once, as far as the model answers."""
         first = text_hashes.first_of_each(self.hashes)
         new = np.flatnonzero(~self.has & (first == np.arange(len(first))))
         size = batch_size(embedder)
         batches = [new[start : start + size] for start in range(0, len(new), size)]
         tables = (pa.table([[self.texts[at] for at in some]], schema=_TEXT) for some in batches)
-        for some, vectors in zip(batches, made(embedder, tables, _texts, map_), strict=True):
+        hashes = [self.hashes[some] for some in batches]
+        vectors_of = made(embedder, hashes, tables, _texts, inputs)
+        for some, vectors in zip(batches, vectors_of, strict=True):
             if vectors is not None:
                 self.halves[some], self.has[some] = vectors, True
         self.halves[:], self.has[:] = self.halves[first], self.has[first]

@@ -26,7 +26,7 @@ from store.projections import memories
 from store.vectors import hashes as text_hashes
 from store.vectors.hashes import Hashes
 from store.vectors.known import Known, Places, column
-from store.vectors.made import batch_size, made
+from store.vectors.made import batch_size, known_of, made
 from store.vectors.quantized import Halves, quantize
 
 PART = 65_536  # documents of a part
@@ -44,8 +44,9 @@ def projection(embedder: Embedder) -> Projection:
 
     def build(inputs: Inputs, previous: Previous | None) -> Made:
         of_memories = inputs.tables["memories"]
-        known = Known.of(() if previous is None else [previous.tables["rows"]])
-        plan = _plan(wanted_hashes(of_memories["columns"]), known)
+        before = [] if previous is None else [previous.tables["rows"]]
+        known = known_of(inputs, before)
+        plan = _plan(wanted_hashes(of_memories["columns"]), known, sum(map(len, before)))
         parts: dict[str, list[Part]] = {"rows": [], "codes": []}
         missing = [np.empty((0, 2), np.uint64)]
         fresh = _fresh(embedder, of_memories["memories"], plan, inputs)
@@ -122,8 +123,11 @@ class _Plan:
     changed: frozenset[int]
 
 
-def _plan(wanted: Hashes, known: Known) -> _Plan:
-    count, before = len(wanted), min(len(wanted), len(known.hashes))
+def _plan(wanted: Hashes, known: Known, before: int) -> _Plan:
+    """Return the plan of the memories whose texts have such hashes; the first known are of the
+    `before` first of them, as an earlier build left them.
+    """
+    count, before = len(wanted), min(len(wanted), before)
     is_same = np.zeros(count, np.bool_)
     is_same[:before] = ~text_hashes.differ(wanted[:before], known.hashes[:before])
     is_text = text_hashes.are_set(wanted)
@@ -148,8 +152,9 @@ def _fresh(
         for some in np.split(new, np.searchsorted(new, np.arange(PART, len(plan.first), PART)))
         for start in range(0, len(some), size)
     ]
+    hashes = [plan.wanted[documents] for documents in batches]
     texts = (_slice(table, documents) for documents in batches)
-    yield from zip(batches, made(embedder, texts, memories.texts, inputs.map), strict=True)
+    yield from zip(batches, made(embedder, hashes, texts, memories.texts, inputs), strict=True)
 
 
 def _slice(table: pa.Table, documents: Places) -> pa.Table:

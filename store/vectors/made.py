@@ -3,7 +3,7 @@ The vectors that an embedder makes, batch by batch, as far as it answers.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,9 @@ import pyarrow as pa
 from store import parallel
 from store.embedding import Embedder, LexicalEmbedder
 from store.errors import EmbedderError
-from store.projection import Mapper
+from store.projection import Inputs
+from store.vectors.hashes import Hashes, as_column
+from store.vectors.known import Known, column
 from store.vectors.quantized import Halves
 
 log = logging.getLogger("mnemolog")
@@ -28,16 +30,44 @@ def batch_size(embedder: Embedder) -> int:
 
 
 def made(
-    embedder: Embedder, batches: Iterable[pa.Table], texts: Texts, map_: Mapper
+    embedder: Embedder,
+    hashes: Sequence[Hashes],
+    batches: Iterable[pa.Table],
+    texts: Texts,
+    inputs: Inputs,
 ) -> Iterator[Halves | None]:
     """Yield the vectors [n, d] of each batch; None from the first on that gets no answer.
 
-    `texts` is a function of a module, as other processes call it. Raise EmbedderError where the
-    answer has another shape than the model's.
+    `hashes` are of the texts of each batch; `texts` is a function of a module, as other processes
+    call it. Raise EmbedderError where the answer has another shape than the model's.
     """
+    done, total = 0, sum(map(len, hashes))
+    some: Iterator[Halves | None]
     if isinstance(embedder, LexicalEmbedder):  # pure Python: only processes use all processors
-        yield from map_(partial(_halves, embedder, texts), map(parallel.packed, batches))
-        return
+        some = inputs.map(partial(_halves, embedder, texts), map(parallel.packed, batches))
+    else:
+        some = _answers(embedder, batches, texts)
+    for of, vectors in zip(hashes, some, strict=True):
+        if vectors is not None:
+            done += len(of)
+            inputs.report(done, total)
+            if not embedder.is_cheap:
+                inputs.journal.add(_table(of, vectors))
+        yield vectors
+
+
+def known_of(inputs: Inputs, tables: Iterable[pa.Table]) -> Known:
+    """Return the vectors of tables of rows, and those that a build which was ended had made."""
+    return Known.of([*tables, *inputs.journal.read()])
+
+
+def _table(hashes: Hashes, vectors: Halves) -> pa.Table:
+    return pa.table({"text_hash": as_column(hashes), "half": column(vectors)})
+
+
+def _answers(
+    embedder: Embedder, batches: Iterable[pa.Table], texts: Texts
+) -> Iterator[Halves | None]:
     answers = bool(embedder.dimension)
     for batch in batches:
         try:
