@@ -1,4 +1,4 @@
-"""A build that is killed while it embeds loses the batch under way, and the next asks for no more."""
+"""A build that is killed while it embeds loses the batch under way and no other."""
 
 import json
 import time

@@ -43,7 +43,8 @@ def made(
     """
     done, total = 0, sum(map(len, hashes))
     some: Iterator[Halves | None]
-    if isinstance(embedder, LexicalEmbedder):  # pure Python: only processes use all processors
+    if isinstance(embedder, LexicalEmbedder) and total > _CHEAP_BATCH:
+        # it is pure Python: only processes use all processors
         some = inputs.map(partial(_halves, embedder, texts), map(parallel.packed, batches))
     else:
         some = _answers(embedder, batches, texts)
