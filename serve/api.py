@@ -37,6 +37,12 @@ class NewMemories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tenant: str | None = None
 
 
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_recall = msgspec.json.Decoder(RecallRequest)
+_memory = msgspec.json.Decoder(NewMemory)
+_memories = msgspec.json.Decoder(NewMemories)
+
+
 def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
     """Return the routes over open tenants."""
     routes = Blueprint("api", __name__)
@@ -51,7 +57,7 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
 
     @routes.post("/v1/recall")
     def recall() -> Response:
-        asked = _asked(RecallRequest)
+        asked = _asked(_recall)
         tenant = named(asked.tenant)
         payload, receipt = answer(tenant.reader, tenants.embedder, asked, choices, clock())
         if receipt is not None:
@@ -60,14 +66,14 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
 
     @routes.post("/v1/memories")
     def record() -> Response:
-        draft = _asked(NewMemory)
+        draft = _asked(_memory)
         appended = commands.record(named(draft.tenant).log, draft, clock())
         status = HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK
         return _json(_acknowledged(appended), status)
 
     @routes.post("/v1/memories/batch")
     def record_batch() -> Response:
-        asked = _asked(NewMemories)
+        asked = _asked(_memories)
         done = commands.record_batch(named(asked.tenant).log, asked.memories, clock())
         return _json({"memories": [_acknowledged(one) for one in done]}, HTTPStatus.CREATED)
 
@@ -110,9 +116,9 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
     return routes
 
 
-def _asked(type_: type[Asked]) -> Asked:
+def _asked(decoder: "msgspec.json.Decoder[Asked]") -> Asked:
     try:
-        return msgspec.json.decode(request.get_data(cache=False), type=type_)
+        return decoder.decode(request.get_data(cache=False))
     except UnicodeDecodeError as error:
         raise InvalidInput(f"the body is not UTF-8: {error}") from error
     except RecursionError as error:

@@ -6,7 +6,7 @@ weighted sum of the evidence. The weights were found on conversations, chats and
 (docs/recall.md has what each brings, and how little a third more or less moves).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from serve.query.common import COMMON, SHARE
 from serve.ranking import context
 from serve.ranking.fusion import Ranking
 from serve.reader import View
+from serve.scratch import Scratch
 from store.projections.sessions import Sessions
 from store.traits import Traits
 
@@ -24,6 +25,7 @@ Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
+Near = Callable[[Docs], Scores]
 
 WEIGHTS = {
     "lexical": 1.0,
@@ -46,7 +48,8 @@ WEIGHTS = {
 class Around:
     """Documents and their place in their conversations; -1 stands for none. All are [docs]."""
 
-    docs: Docs
+    docs: Docs  # ascending
+    is_turn: Mask  # another speaker answered it, or was answered by it
     session: context.Links
     before: context.Links
     after: context.Links
@@ -55,11 +58,6 @@ class Around:
     personal: Mask
     rule: Mask
     question: Docs  # the turn before, where that asked and may come back
-
-    @property
-    def is_turn(self) -> Mask:
-        """Whether another speaker answered, or was answered."""
-        return (self.before >= 0) | (self.after >= 0)
 
 
 _BACKGROUND = 50  # memories
@@ -93,53 +91,81 @@ def heard(view: View, analysis: Analysis) -> Heard:
     return Heard(weights, seen * float(weights[~known].sum() / weights.sum()), counts)
 
 
-def words(view: View, terms: Sequence[str]) -> Scores:
-    """Return the BM25 score of every document, [rows + slots]."""
-    snapshot = view.snapshots.postings.scores(terms, least_idf=LEAST_IDF)
-    return np.concatenate([snapshot, view.tail.scores(terms, least_idf=LEAST_IDF)])
+def words(view: View, terms: Sequence[str], scratch: Scratch) -> Scores:
+    """Return the BM25 score of every document, [rows + slots], in an array that is lent."""
+    rows, scores = len(view.snapshots.rows), scratch.array(view.size)
+    scores.fill(0.0)
+    view.snapshots.postings.scores(terms, least_idf=LEAST_IDF, out=scores[:rows])
+    view.tail.scores(terms, least_idf=LEAST_IDF, out=scores[rows:])
+    return scores
 
 
 def around(view: View, docs: Docs, mask: Mask) -> Around:
-    """Return where documents stand in their conversations; the tail's stand in none yet."""
+    """Return where documents, ascending, stand in their conversations; the tail's in none yet."""
     sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
     session, before, after = (np.full(len(docs), -1, np.int32) for _ in range(3))
-    asks, dated, personal, rule = (np.zeros(len(docs), np.bool_) for _ in Traits._fields)
+    shown = {name: np.zeros(len(docs), np.bool_) for name in Traits._fields}
     question = np.full(len(docs), -1, np.int64)
+    end = int(docs.searchsorted(rows))
     if sessions is not None:
-        inside = docs < rows
-        known = docs[inside]
-        session[inside] = sessions.session[known]
-        before[inside] = sessions.before[known]
-        after[inside] = sessions.after[known]
-        asks[inside] = sessions.asks[known]
-        dated[inside] = sessions.dated[known]
-        personal[inside] = sessions.personal[known]
-        rule[inside] = sessions.rule[known]
-        has_one = np.flatnonzero(before >= 0)
-        asking = has_one[(sessions.asks[before[has_one]] == 1) & mask[before[has_one]]]
-        question[asking] = before[asking]
-    fresh = docs >= rows
-    for name, shown in {"asks": asks, "dated": dated, "personal": personal, "rule": rule}.items():
-        shown[fresh] = view.tail.columns[name][docs[fresh] - rows]
-    return Around(docs, session, before, after, asks, dated, personal, rule, question)
+        built = docs[:end]
+        session[:end] = sessions.session[built]
+        before[:end] = sessions.before[built]
+        after[:end] = sessions.after[built]
+        for name, values in shown.items():
+            values[:end] = getattr(sessions, name)[built]
+        question = _asking(sessions, before, mask)
+    if end < len(docs):
+        for name, values in shown.items():
+            values[end:] = view.tail.columns[name][docs[end:] - rows]
+    is_turn = (before >= 0) | (after >= 0)
+    return Around(docs, is_turn, session, before, after, **shown, question=question)
+
+
+def questions(view: View, docs: Docs, mask: Mask) -> Docs:
+    """Return the turn before each document that asked and may come back, [docs]; -1: none."""
+    sessions = view.snapshots.sessions
+    before = np.full(len(docs), -1, np.int32)
+    if sessions is None:
+        return before.astype(np.int64)
+    built = docs < len(view.snapshots.rows)
+    before[built] = sessions.before[docs[built]]
+    return _asking(sessions, before, mask)
+
+
+def _asking(sessions: Sessions, before: context.Links, mask: Mask) -> Docs:
+    """Return those turns before that asked and may come back; -1 for the others."""
+    asking = np.full(len(before), -1, np.int64)
+    has_one = np.flatnonzero(before >= 0)
+    turns = before[has_one]
+    kept = (sessions.asks[turns] == 1) & mask[turns]
+    asking[has_one[kept]] = turns[kept]
+    return asking
 
 
 def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
-    """Return 1 for each document that one of the people said, [docs]."""
+    """Return 1 for each document, ascending, that one of the people said, [docs]."""
     said = np.zeros(len(docs))
     if not people:
         return said
     rows, sessions = len(view.snapshots.rows), view.snapshots.sessions
+    end = int(docs.searchsorted(rows))
     if sessions is not None:
         wanted = [sessions.places[name] for name in people if name in sessions.places]
-        said[docs < rows] = np.isin(sessions.speaker[docs[docs < rows]], wanted)
-    fresh = docs >= rows
-    said[fresh] = view.tail.columns.equal("speaker", sorted(people))[docs[fresh] - rows]
+        said[:end] = np.isin(sessions.speaker[docs[:end]], wanted)
+    if end < len(docs):
+        said[end:] = view.tail.columns.equal("speaker", sorted(people))[docs[end:] - rows]
     return said
 
 
 def of_words(
-    view: View, analysis: Analysis, place: Around, topic: Scores, own: Values, mask: Mask
+    view: View,
+    analysis: Analysis,
+    place: Around,
+    topic: Scores,
+    own: Values,
+    mask: Mask,
+    scratch: Scratch,
 ) -> dict[str, Values]:
     """Return what the words of the turns beside each document, and of its session, lend it.
 
@@ -155,18 +181,20 @@ def of_words(
         context.gathered(topic, place.after, mask),
         place.question >= 0,
     )
-    whole = sessions.index.scores(analysis.topic, least_idf=LEAST_IDF)
-    scores = context.gathered(whole, place.session, np.ones(len(whole), np.bool_))
+    whole = scratch.array(sessions.index.rows)
+    whole.fill(0.0)
+    sessions.index.scores(analysis.topic, least_idf=LEAST_IDF, out=whole)
+    scores = context.gathered(whole, place.session)
     return {**lent, "session": context.of_session(scores, own, place.is_turn)}
 
 
-def of_vectors(view: View, place: Around, nearness: Scores, mask: Mask) -> dict[str, Values]:
+def of_vectors(view: View, place: Around, nearness: Near, mask: Mask) -> dict[str, Values]:
     """Return how near each document's session is; of a note, itself, the more if it is a rule.
 
-    `nearness` is what the vectors say of every document, [rows + slots]. Only a model that knows
-    meaning can say it of whole sessions, and whether a rule is on the topic.
+    `nearness` gives what the vectors say of some documents. Only a model that knows meaning can
+    say it of whole sessions, and whether a rule is on the topic.
     """
-    near = np.clip(nearness[place.docs].astype(np.float64), 0.0, 1.0)
+    near = np.clip(nearness(place.docs).astype(np.float64), 0.0, 1.0)
     sessions = view.snapshots.sessions
     found = {"session_vector": np.where(place.is_turn, 0.0, near)}
     if view.snapshots.calibration.knows_meaning:
@@ -192,14 +220,14 @@ def of_channel(channel: str, scores: Scores, ranking: Ranking) -> Values:
     return context.scaled(scores.astype(np.float64), greatest)
 
 
-def _best_of_session(sessions: Sessions, place: Around, nearness: Scores, mask: Mask) -> Values:
+def _best_of_session(sessions: Sessions, place: Around, nearness: Near, mask: Mask) -> Values:
     """Return for each turn how near the three best of its session are, in the mean, [docs]."""
     turns = np.flatnonzero(place.is_turn)
     wanted, where = np.unique(place.session[turns], return_inverse=True)
     starts, ends = sessions.starts[wanted], sessions.starts[wanted + 1]
-    means = context.best_of_groups(
-        np.where(mask, nearness, 0.0), sessions.members, starts, ends, context.BEST_OF_SESSION
-    )
+    members = sessions.members[context.runs(starts, ends)].astype(np.int64)
+    values = np.where(mask[members], nearness(members), np.float32(0.0))
+    means = context.best_of_groups(values, ends - starts, context.BEST_OF_SESSION)
     lent = np.zeros(len(place.docs))
     lent[turns] = np.clip(means, 0.0, 1.0)[where]
     return lent

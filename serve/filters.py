@@ -5,7 +5,7 @@ Stated twice, as a mask over the columns of a snapshot or of the tail and as a t
 test holds the two to the same answer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,10 @@ class Filter:
     until: int | None = None
     active_only: bool = True
     as_of: int | None = None
+
+    def at(self, now: int) -> "Filter":
+        """Return the same filter, asked at another moment."""
+        return replace(self, now=now)
 
     def mask(self, rows: MemoryRows | Columns) -> Mask:
         """Return which rows, or slots of the tail, pass, [rows]; forgotten ones never do."""

@@ -19,6 +19,7 @@ from serve.ranking import pagerank
 from serve.ranking.fusion import Ranking
 from serve.ranking.siblings import siblings
 from serve.reader import View
+from serve.scratch import Scratch
 from store import text
 from store.config import Layer
 from store.extensions import Decomposer
@@ -79,26 +80,20 @@ def entering(
     return np.concatenate([np.empty(0, np.int64), *added])
 
 
-def lifted(view: View, question: Question, asked: Scores, nearness: Scores) -> Scores:
-    """Return the nearness of each document, or that of its nearest field if it is greater.
-
-    `asked` is the query's vector; `nearness` is what the whole texts say, [rows + slots].
-    """
-    if question.mode != "auto" or question.fusion == "rrf" or "fields" not in question.layers:
-        return nearness
-    fields, rows = view.snapshots.fields, len(view.snapshots.rows)
-    snapshot = fields.cosines(asked, rows) if fields else np.full(rows, -1, np.float32)
-    best_field = np.concatenate([snapshot, view.tail.field_cosines(asked)])
-    return np.maximum(nearness, view.snapshots.calibration.evidence(best_field))
+def lifts(question: Question) -> bool:
+    """Return whether a document's nearest field may lift what its vector says."""
+    is_fused = question.mode == "auto" and question.fusion == "weighted"
+    return is_fused and "fields" in question.layers
 
 
 def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return how well each document answers that part of the question it answers best."""
     found = _decompose(question.text[:MAX_QUERY])
-    shares = np.zeros(_size(view), np.float32)
+    shares = np.zeros(view.size, np.float32)
     for part in found if len(found) > 1 else ():
         topic = [term for term in text.terms(part) if term not in analysis.names]
-        shares = np.maximum(shares, _shares(words(view, topic)))
+        with Scratch() as scratch:
+            shares = np.maximum(shares, _shares(words(view, topic, scratch)))
     return shares
 
 
@@ -112,7 +107,7 @@ def _hints(view: View, question: Question, analysis: Analysis) -> Scores:
 
 def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return how near each document lies to two entities or more that the question names."""
-    scores, index = np.zeros(_size(view), np.float32), view.snapshots.entities
+    scores, index = np.zeros(view.size, np.float32), view.snapshots.entities
     if index is None or len(seeds := index.lookup(_asked(question, analysis))) < 2:
         return scores
     start = np.asarray(seeds, np.int64)
@@ -125,13 +120,13 @@ def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:
 def _aggregate(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return the documents of the entities named, for a question that wants all there is."""
     if analysis.answer_type not in ("how_many", "list"):
-        return np.zeros(_size(view), np.float32)
+        return np.zeros(view.size, np.float32)
     return np.minimum(_hints(view, question, analysis), 1.0)
 
 
 def _dates(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return 1 for what was made in the time that the question speaks of."""
-    scores, when = np.zeros(_size(view), np.float32), analysis.interval
+    scores, when = np.zeros(view.size, np.float32), analysis.interval
     if when is not None:
         made = np.concatenate([view.snapshots.rows.created_at, view.tail.columns.created_at])
         scores[(made >= when.since) & (made < when.until)] = 1.0
@@ -160,10 +155,6 @@ def _asked(question: Question, analysis: Analysis) -> Sequence[Mention]:
     """Return the entities and the people that the question names."""
     people = [Mention("person", name, name) for name in sorted(analysis.people)]
     return [*_named(question, analysis), *people]
-
-
-def _size(view: View) -> int:
-    return len(view.snapshots.rows) + len(view.tail)
 
 
 def _shares(scores: Scores) -> Scores:

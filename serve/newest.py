@@ -19,6 +19,9 @@ def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[M
     mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
     mask[view.tail.hidden] = False
     documents = np.flatnonzero(mask)
+    if state == ACTIVE and 0 < limit < len(documents):  # sort no more than may come back
+        made = rows.created_at[documents]
+        documents = documents[made >= np.partition(made, -limit)[-limit]]
     order = np.lexsort((-documents, -rows.created_at[documents]))
     first = documents[order[: limit if state == ACTIVE else None]]
     found = rows.take([int(document) for document in first])

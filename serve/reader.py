@@ -1,10 +1,8 @@
 """
 Reader: one tenant's manifest held open, the log's tail laid over it, swapped when HEAD moves.
 
-Readers start from a manifest whose files are, at a glance, what was written, and hash them behind
-the answers (`verification`). A damaged index is set aside and said so: without `memories` or
-`postings` an older manifest serves, or the log alone; without the others recall goes on with what
-is left.
+The files of a manifest are hashed behind the answers; what is found to be damaged is set aside, at
+once where it breaks an answer.
 """
 
 import os
@@ -12,58 +10,26 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from serve.fresh.live_tail import LiveTail
 from serve.fresh.tail import Tail
-from serve.verification import Verification
-from store import manifest as manifests
-from store import projections, snapshot
-from store.embedders.calibration import Calibration
+from serve.masks import Masks
+from serve.opened_files import OpenedFiles
+from serve.snapshots import Snapshots, open_manifest, open_snapshots
 from store.embedding import Embedder
-from store.errors import InvalidInput, NoManifest, SnapshotDamaged
+from store.errors import InvalidInput, SnapshotDamaged
 from store.log import EventLog
 from store.manifest import Manifest
-from store.projection import Projection, Tables
-from store.projections import postings
-from store.projections.entities import EntityIndex
-from store.projections.fields import FieldRows
 from store.projections.memories import Memory
-from store.projections.memory_rows import Mask, MemoryRows
-from store.projections.postings import PostingsIndex
-from store.projections.sessions import Sessions
-from store.projections.usage import Usage
+from store.projections.memory_rows import Mask
 from store.tenant import Tenant
-from store.vectors.rows import VectorRows
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Snapshots:
-    """The snapshots of one manifest, opened; None where one could not be used."""
-
-    manifest: Manifest | None
-    rows: MemoryRows
-    postings: PostingsIndex
-    vectors: VectorRows | None
-    fields: FieldRows | None
-    entities: EntityIndex | None
-    sessions: Sessions | None
-    usage: Usage | None
-    notices: tuple[str, ...]
-
-    @property
-    def watermark(self) -> int:
-        return self.manifest.watermark if self.manifest else 0
-
-    @property
-    def calibration(self) -> Calibration:
-        return self.vectors.calibration if self.vectors else Calibration()
 
 
 @dataclass(frozen=True)
@@ -72,6 +38,15 @@ class View:
 
     snapshots: Snapshots
     tail: Tail
+
+    @property
+    def size(self) -> int:
+        """How many documents there are: rows and slots."""
+        return len(self.snapshots.rows) + len(self.tail)
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self.snapshots.masks, self.tail)
 
     def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
         """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
@@ -91,7 +66,7 @@ class Reader:
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
-        self._verification = Verification(tenant)
+        self._files = OpenedFiles(tenant)
         self._head: object = self._stamp()  # None: what is open must give way
         self._version: tuple[int, int] | None = None
         self._snapshots, self._live = self._open()
@@ -129,7 +104,7 @@ class Reader:
         Return whether it did. Answers go on from what was open meanwhile.
         """
         with self._swapping:
-            if self._verification.step(_A_POLL):
+            if self._files.step(_A_POLL):
                 self._head = None
             if is_new := self._head != self._stamp():
                 self._swap()
@@ -144,14 +119,14 @@ class Reader:
     def _is_mended(self, broken: Snapshots) -> bool:
         """Hash all that was not yet; return whether there is now another state to answer from."""
         with self._swapping:
-            if self._snapshots is broken and self._verification.step():
+            if self._snapshots is broken and self._files.step():
                 self._head = None
                 self._swap()
             return self._snapshots is not broken
 
     def _swap(self) -> None:
         head = self._stamp()
-        opened = self._open()
+        opened = self._open(ahead=True)
         with self._growing:
             self._snapshots, self._live = opened
             self._extend()
@@ -161,17 +136,21 @@ class Reader:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
-    def _open(self) -> tuple[Snapshots, LiveTail]:
+    def _open(self, *, ahead: bool = False) -> tuple[Snapshots, LiveTail]:
+        """Open what can be served; `ahead` maps all of it, so that no answer waits for that."""
         while True:
-            self._verification.forget_waiting()
+            self._files.begin()
             try:
-                snapshots = open_snapshots(self._tenant, self._embedder, self._verification)
+                snapshots = open_snapshots(self._tenant, self._embedder, self._files)
                 live = _live_tail(snapshots, self._embedder)
                 live.extend(self._log.read(snapshots.watermark))
+                if ahead:
+                    self._files.map_all()
             except _BROKEN:
-                if not self._verification.step():
+                if not self._files.step():
                     raise
             else:
+                self._files.settle()
                 return snapshots, live
 
     def _catch_up(self) -> None:
@@ -193,109 +172,13 @@ def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
-    snapshots = _open_manifest(tenant, manifest, embedder, [], Verification(tenant))
+    snapshots = open_manifest(tenant, manifest, embedder, [], OpenedFiles(tenant))
     return View(snapshots, _live_tail(snapshots, embedder).now())
 
 
 def _live_tail(snapshots: Snapshots, embedder: Embedder) -> LiveTail:
     rows, postings, vectors = snapshots.rows, snapshots.postings, snapshots.vectors
     return LiveTail(rows, postings, embedder, vectors, snapshots.watermark)
-
-
-def open_snapshots(tenant: Tenant, embedder: Embedder, verification: Verification) -> Snapshots:
-    """Return the newest manifest that can be served, with a notice for all that was set aside."""
-    notices: list[str] = []
-    for manifest in _candidates(tenant, notices):
-        try:
-            return _open_manifest(tenant, manifest, embedder, notices, verification)
-        except SnapshotDamaged as error:
-            notices.append(str(error))
-    return Snapshots(
-        manifest=None,
-        rows=MemoryRows.empty(),
-        postings=PostingsIndex.open(postings.index([])),
-        vectors=None,
-        fields=None,
-        entities=None,
-        sessions=None,
-        usage=None,
-        notices=tuple(notices),
-    )
-
-
-def _candidates(tenant: Tenant, notices: list[str]) -> Iterator[Manifest]:
-    """Yield the current manifest, then the older ones, newest first."""
-    try:
-        newest = manifests.current(tenant)
-    except NoManifest:
-        return
-    except SnapshotDamaged as error:
-        notices.append(str(error))
-        yield from manifests.kept(tenant)
-        return
-    yield newest
-    yield from (one for one in manifests.kept(tenant) if one.number != newest.number)
-
-
-def _open_manifest(
-    tenant: Tenant,
-    manifest: Manifest,
-    embedder: Embedder,
-    notices: list[str],
-    verification: Verification,
-) -> Snapshots:
-    known = {one.name: one for one in projections.all_of(embedder)}
-    damaged: list[str] = []
-
-    def tables(name: str) -> Tables:
-        return _tables(tenant, manifest, known[name], verification)
-
-    def optional(name: str, open_: Callable[[Tables], T]) -> T | None:
-        try:
-            return open_(tables(name))
-        except SnapshotDamaged as error:
-            damaged.append(str(error))
-            return None
-
-    vectors = optional("vectors", VectorRows.open)
-    if vectors is not None and manifest.missing_vectors:
-        damaged.append(
-            f"{manifest.missing_vectors} texts are found by their words only: {embedder.model} "
-            "did not answer when they were built; `mnemolog build` asks it again"
-        )
-    return Snapshots(
-        manifest=manifest,
-        rows=MemoryRows.open(tables("memories")),
-        postings=PostingsIndex.open(tables("postings")),
-        vectors=vectors,
-        # of another model where the vectors are: that is said already
-        fields=optional("fields", FieldRows.open) if vectors is not None else None,
-        entities=optional("entities", EntityIndex.open),
-        sessions=optional("sessions", Sessions.open),
-        usage=optional("usage", Usage.open),
-        notices=(*notices, *damaged),
-    )
-
-
-def _tables(
-    tenant: Tenant, manifest: Manifest, projection: Projection, verification: Verification
-) -> Tables:
-    """Return the tables of one projection, glanced at; each is mapped when asked for."""
-    ref = manifest.projections.get(projection.name)
-    if projection.name == "vectors" and ref is not None and ref.version != projection.version:
-        raise SnapshotDamaged(
-            f"the vectors were made by {manifest.embedder}, not by the embedder of the settings: "
-            "recall goes by words until `mnemolog build`"
-        )
-    if ref is None or ref.version != projection.version:
-        made = "nothing" if ref is None else ref.version
-        raise SnapshotDamaged(
-            f"{projection.name} was built as {made}, this is {projection.version}: "
-            "`mnemolog build` mends it"
-        )
-    read = {name: parts for name, parts in ref.parts.items() if name not in projection.for_builds}
-    verification.glance(msgspec.structs.replace(ref, parts=read))
-    return snapshot.read(tenant.snapshots, ref, projection, check=False)
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:

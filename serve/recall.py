@@ -111,11 +111,14 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     What the turn before it asked counts as its own: an answer does not say it again.
     """
     weights = found.heard.weights
-    matched = np.zeros((len(weights), len(found.docs)), np.bool_)
     answers = np.flatnonzero(found.questions >= 0)
+    docs = np.concatenate([found.docs, found.questions[answers]])
+    order = np.argsort(docs)
+    docs, held = docs[order], np.empty((len(weights), len(docs)), np.bool_)
     for number, term in enumerate(analysis.weights):
-        matched[number] = holding(view, term, found.docs)
-        matched[number, answers] |= holding(view, term, found.questions[answers])
+        held[number, order] = holding(view, term, docs)
+    matched = held[:, : len(found.docs)]
+    matched[:, answers] |= held[:, len(found.docs) :]
     covered = coverage(matched, weights)
     model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
     near = found.nearness.astype(np.float64)

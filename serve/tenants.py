@@ -125,12 +125,12 @@ class OpenTenants:
 
 
 def spawn_build(settings: Settings) -> Builder:
-    """Return what starts `mnemolog build` in a process of its own, its output kept in a file."""
+    """Return what starts a quick build in a process of its own, its output kept in a file."""
 
     def build(tenant: Tenant) -> "subprocess.Popen[bytes]":
         with open(tenant.root / "build.log", "wb") as output:
             return jobs.start(
-                settings, "build", "--tenant", tenant.name, stdout=output, stderr=output
+                settings, "build", "--quick", "--tenant", tenant.name, stdout=output, stderr=output
             )
 
     return build

@@ -11,7 +11,7 @@ did, the parts of it that nothing happened to do.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,8 @@ import msgspec
 
 from store import journal, parallel, projections, snapshot
 from store import manifest as manifests
-from store.audit import Audited, audit
+from store.audit import audit
+from store.audited import Audited
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder, replace_file
@@ -62,6 +63,7 @@ class Build:
 
 
 Progress = Callable[[str], None]
+WholeCheck = Callable[[Build], Sequence[CheckResult]]
 
 
 @contextmanager
@@ -151,8 +153,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     """Run the audits of one projection; what they said is kept beside the candidate."""
     of_memories = projection.name == "memories"
     served = published(build.tenant)
-    before = served.projections["memories"] if of_memories and served else None
-    old = served.projections.get(projection.name) if served else None
+    before = served.projections.get(projection.name) if served else None
     memories = tables if of_memories else load(build, candidate_refs(build)["memories"])
     results = audit(
         projection.name,
@@ -161,13 +162,19 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             watermark=build.watermark,
             tables=tables,
             memories=memories["memories"],
-            published=None if before is None else _loaded(build, before),
+            published=_published_tables(build, before),
             published_watermark=0 if served is None else served.watermark,
-            seen=frozenset(file.path for file in old.files) if old else frozenset(),
         ),
     )
     replace_file(_checks_path(build, projection), msgspec.json.encode(results))
     return results
+
+
+def _published_tables(build: Build, ref: SnapshotRef | None) -> Built | None:
+    """Return what is served of a projection, for the audits; whole only where its rows are read."""
+    if ref is None:
+        return None
+    return _loaded(build, ref) if ref.projection == "memories" else load(build, ref)
 
 
 def kept_checks(build: Build) -> list[CheckResult]:
@@ -233,10 +240,13 @@ def rebuild(
     wait_s: float = 0.0,
     full: bool = False,
     thorough: bool = True,
+    on_whole: WholeCheck = lambda build: (),
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
-    Raise BuildBusy or BuildRefused; either leaves what is served as it was.
+    `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
+    finds wrong is not published either. Raise BuildBusy or BuildRefused; either leaves what is
+    served as it was.
     """
     with lock(tenant, wait_s=wait_s):
         build = start(tenant, log, embedder, full=full, thorough=thorough)
@@ -244,6 +254,9 @@ def rebuild(
             on_progress(projection.name)
             _, tables = step(build, projection, on_progress)
             check(build, projection, tables)
+        if all(one.passed for one in kept_checks(build)):
+            on_progress("checks")
+            keep_checks(build, on_whole(build))
         on_progress("publish")
         return publish(build, kept_checks(build), now)
 
@@ -254,16 +267,22 @@ def digests(
     watermark: int,
     *,
     taken_over: Mapping[str, Previous] = MappingProxyType({}),
+    folder: Path | None = None,
 ) -> dict[str, Built]:
-    """Return every projection's tables computed from the log, in memory.
+    """Return every projection's tables computed from the log, in memory or in files.
 
-    What is `taken_over`, by projection, is so as in a build; all else comes from the log alone.
+    With a `folder`, which is not the tenant's, they lie below it. What is `taken_over`, by
+    projection, is so as in a build; all else comes from the log alone.
     """
     made: dict[str, Built] = {}
-    for projection in projections.all_of(embedder):
-        inputs = Inputs(watermark, lambda after: log.read(after, watermark), made)
-        previous = taken_over.get(projection.name)
-        made[projection.name] = checked_build(projection, inputs, previous)
+    with parallel.workers() as workers:
+        for projection in projections.all_of(embedder):
+            given = Inputs(watermark, lambda after: log.read(after, watermark), made)
+            if folder is not None:
+                put = partial(snapshot.keep, folder, projection)
+                given = replace(given, keep=put, map=workers.map)
+            built = checked_build(projection, given, taken_over.get(projection.name))
+            made[projection.name] = built if folder is None else built.put_away(put)
     return made
 
 

@@ -28,7 +28,7 @@ from store.errors import (
     LogError,
     NotFound,
 )
-from store.events import RECEIPTS, Event, decode, encode
+from store.events import RECEIPTS, Body, Event, decode, encode
 from store.log_file import Row
 
 _COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
@@ -117,6 +117,20 @@ class EventLog:
                 return
             for row in rows:
                 yield _event(row)
+            after = rows[-1][0]
+
+    def bodies(self, after: int, until: int) -> Iterator[tuple[str, str, Body]]:
+        """Yield id, subject and body of the events with `after` < seq <= `until`, in order.
+
+        For who read them before: their hashes are not looked at, so it costs a quarter of `read`.
+        """
+        while rows := self._fetch(
+            "SELECT seq, kind, id, subject, body FROM events WHERE seq > ? AND seq <= ? "
+            "ORDER BY seq LIMIT ?",
+            (after, until, _BATCH),
+        ):
+            for _, kind, id_, subject, body in rows:
+                yield id_, subject, decode(kind, body)
             after = rows[-1][0]
 
     def about(self, subject: str) -> list[Event]:

@@ -76,6 +76,11 @@ class _Head(msgspec.Struct, frozen=True):
     sha256: str
 
 
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(Manifest)
+_head_decoder = msgspec.json.Decoder(_Head)
+
+
 def current(tenant: Tenant) -> Manifest:
     """Return the manifest that HEAD names.
 
@@ -153,7 +158,7 @@ def expire(tenant: Tenant) -> list[str]:
 
 def _head(tenant: Tenant) -> _Head:
     try:
-        return msgspec.json.decode(tenant.head.read_bytes(), type=_Head)
+        return _head_decoder.decode(tenant.head.read_bytes())
     except FileNotFoundError:
         raise NoManifest(f"nothing was built for {tenant.name} yet: run `mnemolog build`") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
@@ -176,6 +181,6 @@ def _load(tenant: Tenant, number: int) -> tuple[Manifest, str]:
     path = _path(tenant, number)
     try:
         data = path.read_bytes()
-        return msgspec.json.decode(data, type=Manifest), sha256(data).hexdigest()
+        return _decoder.decode(data), sha256(data).hexdigest()
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
         raise SnapshotDamaged(f"{path}: {error}: `mnemolog build` mends it") from error

@@ -107,10 +107,15 @@ _HANDLE = re.compile(r"@([a-z][a-z0-9]+(?:-[a-z0-9]+)*)")
 def words(text: str) -> Iterator[Found]:
     """Yield the entities that are one word, in order of appearance."""
     at = 0
-    for token in text.split():
+    tokens = text.split()
+    unsure = set(tokens) - _plain
+    for token in tokens if unsure else ():
+        if token not in unsure:
+            continue
         # a word is looked at once in a build; what is longer than a name is not worth keeping
         found = _kept(token) if len(token) <= MAX_WORD else _inside(token)
         if not found:
+            _remember_plain(token)
             continue
         at = text.find(token, at)
         for start, kind, name, written in found:
@@ -159,6 +164,15 @@ def _inside(token: str) -> tuple[Found, ...]:
 
 
 _kept = lru_cache(maxsize=1 << 14)(_inside)
+_plain: set[str] = set()  # words that name nothing: most of a text, left out all at once
+_MOST_PLAIN = 1 << 16
+
+
+def _remember_plain(word: str) -> None:
+    if len(_plain) == _MOST_PLAIN:
+        _plain.clear()
+    if len(word) <= MAX_WORD:
+        _plain.add(word)
 
 
 def _single(word: str, after: str) -> Named | None:

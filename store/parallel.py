@@ -8,12 +8,13 @@ They start when there is first something to do for them, and cost some 0.5 s eac
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,15 +37,23 @@ class Workers:
         if len(first) < 2 or self._count == 1:
             yield from map(function, [*first, *rest])
             return
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._count, mp_context=get_context("spawn"))
-        under_way: deque[Future[R]] = deque(self._pool.submit(function, item) for item in first)
+        pool = self._started()
+        under_way: deque[Future[R]] = deque(pool.submit(function, item) for item in first)
         for item in rest:
             if len(under_way) > self._count:
                 yield under_way.popleft().result()
-            under_way.append(self._pool.submit(function, item))
+            under_way.append(pool.submit(function, item))
         while under_way:
             yield under_way.popleft().result()
+
+    def _started(self) -> "ProcessPoolExecutor":
+        if self._pool is None:
+            # the server imports builds and never runs one: it goes without these
+            from concurrent.futures import ProcessPoolExecutor
+            from multiprocessing import get_context
+
+            self._pool = ProcessPoolExecutor(self._count, mp_context=get_context("spawn"))
+        return self._pool
 
     def close(self) -> None:
         if self._pool is not None:

@@ -96,6 +96,14 @@ class Built(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(self._schemas)
 
+    def put_away(self, keep: "Keep") -> "Built":
+        """Return the same tables with every part in a file."""
+        parts = {
+            name: [part if part.file else keep(name, part.table) for part in some]
+            for name, some in self.parts.items()
+        }
+        return Built(self._schemas, parts)
+
     @property
     def rows(self) -> dict[str, int]:
         """How many rows each table has; no part is opened for it."""

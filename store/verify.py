@@ -2,11 +2,14 @@
 verify(): the live snapshots hold what the log says, row by row.
 
 The log's own integrity first, then every snapshot's files against their hashes, then each
-projection built again in memory, up to the manifest's watermark, and compared with what is served.
+projection built again, up to the manifest's watermark, and compared with what is served. What is
+built again lies in a passing folder of the system's, which needs as much room as the snapshots do.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +20,7 @@ from store.embedding import Embedder, SilentEmbedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
 from store.manifest import Manifest
-from store.projection import Previous, Projection, Tables, digest
+from store.projection import Built, Part, Previous, Projection, Tables, digest
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
@@ -99,13 +102,17 @@ def _verdicts(
 ) -> tuple[Verdict, ...]:
     on_progress("rebuild")
     prover, kept = _proof(tenant, embedder, manifest)
-    rebuilt = build.digests(log, prover, manifest.watermark, taken_over=kept)
-    verdicts = []
-    for projection in projections.all_of(embedder):
-        on_progress(projection.name)
-        ref = manifest.projections.get(projection.name)
-        verdicts.append(_verdict(tenant, projection, ref, rebuilt[projection.name]))
-    return tuple(verdicts)
+    # on Windows a mapped file cannot be deleted: the system does it later
+    with TemporaryDirectory(prefix="mnemolog-", ignore_cleanup_errors=True) as folder:
+        rebuilt = build.digests(
+            log, prover, manifest.watermark, taken_over=kept, folder=Path(folder)
+        )
+        verdicts = []
+        for projection in projections.all_of(embedder):
+            on_progress(projection.name)
+            ref = manifest.projections.get(projection.name)
+            verdicts.append(_verdict(tenant, projection, ref, rebuilt[projection.name]))
+        return tuple(verdicts)
 
 
 def _proof(
@@ -137,7 +144,7 @@ def _proof(
 
 
 def _verdict(
-    tenant: Tenant, projection: Projection, ref: SnapshotRef | None, rebuilt: Tables
+    tenant: Tenant, projection: Projection, ref: SnapshotRef | None, rebuilt: Built
 ) -> Verdict:
     name = projection.name
     if ref is None or ref.version != projection.version:
@@ -149,14 +156,19 @@ def _verdict(
     except SnapshotDamaged as error:
         return Verdict(name, False, str(error))
     live = snapshot.read(tenant.snapshots, ref, projection, check=False)
-    wanted = digest(rebuilt)
-    if wanted == digest(live) == ref.digest:
-        rows = ", ".join(f"{table.num_rows} {of}" for of, table in rebuilt.items())
+    if digest(rebuilt) == digest(live) == ref.digest and _are_as_named(live):
+        rows = ", ".join(f"{count} {of}" for of, count in rebuilt.rows.items())
         return Verdict(name, True, f"{rows}, as the log gives them")
     found = first_difference(live, rebuilt)
     if found is None:
         return Verdict(name, False, "the rows are equal, the manifest names another digest")
     return Verdict(name, False, f"{found.table} differs first at row {found.row}", found)
+
+
+def _are_as_named(tables: Built) -> bool:
+    """Return whether the rows of every part have the digest that its name in the manifest says."""
+    parts = (part for some in tables.parts.values() for part in some)
+    return all(Part.of(part.table).digest == part.digest for part in parts)
 
 
 def first_difference(live: Tables, rebuilt: Tables) -> Difference | None:

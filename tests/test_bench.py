@@ -1,8 +1,11 @@
 """`make bench` runs end to end at a small size, and its tables follow from what was measured."""
 
+import json
 import os
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -102,3 +105,92 @@ def test_recall_at_ten_counts_what_ties() -> None:
     near = np.linspace(1, 0, 20, dtype=np.float32)[:, None]
     one = np.ones(1, np.float32)
     assert dense.recall(near, [one], lambda _: np.arange(5, 15)) == 0.5
+
+
+def test_what_ten_times_the_memories_cost_is_shown_by_step() -> None:
+    import growth
+    import lexical
+    from figure import OURS, Figure
+
+    shown = growth.tenfold(
+        [Figure(n, lexical.QUESTION, OURS, ms, "ms") for n, ms in ((10, 1.0), (100, 2.5))]
+    )
+    assert f"| {lexical.QUESTION} | 2.5x |" in shown
+    assert growth.tenfold([]) == ""
+
+
+def test_growth_over_two_decades_is_that_of_one() -> None:
+    import goals
+    from figure import OURS, Figure
+
+    figures = {
+        ("x", OURS, n): Figure(n, "x", OURS, ms, "ms") for n, ms in ((10, 1.0), (1_000, 9.0))
+    }
+    found = goals.growth("x", 10)(figures, 1_000)
+    assert found is not None and found[0] == pytest.approx(3.0)
+
+
+def test_what_is_not_built_yet_stands_among_the_goals() -> None:
+    import goals
+
+    assert any("not built yet" in line for line in goals.markdown([]).splitlines())
+
+
+def test_memory_counts_what_a_process_started(tmp_path: Path) -> None:
+    import memory
+
+    grow = "held = bytearray(64 * 2**20); input()"
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grow!r}])"
+    command = [sys.executable, "-c", start]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as child:
+        if memory.anonymous_mib(child.pid) is None:
+            child.communicate("\n")
+            pytest.skip("no /proc tells of memory here")
+        with memory.Peak(child.pid) as peak:
+            while len(memory.family(child.pid)) < 2 or (peak.anonymous_mib or 0) < 64:
+                assert child.poll() is None
+                time.sleep(0.01)
+        child.communicate("\n")
+    assert peak.anonymous_mib is not None and peak.anonymous_mib >= 64
+
+
+def test_a_static_table_is_what_our_table_embedder_reads(tmp_path: Path) -> None:
+    import models
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    from store.embedders.token_table import TableEmbedder
+
+    model = tmp_path / "model"
+    model.mkdir()
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "north": 1, "east": 2}, "[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(model / "tokenizer.json"))
+    table = np.float32([[9, 9], [0, 1], [1, 0]])
+    tensors = {"other": np.float32([7]), "embeddings.word_embeddings.weight": table}
+    (model / "model.safetensors").write_bytes(_safetensors(tensors))
+    folder = models.static(model, tmp_path / "static")
+    vectors = TableEmbedder(str(folder)).embed(["east", "north east"])
+    assert np.allclose(vectors, [[1, 0], [0.5**0.5, 0.5**0.5]])
+
+
+def _safetensors(tensors: dict[str, np.ndarray]) -> bytes:
+    header: dict[str, object] = {}
+    data = b""
+    for name, one in tensors.items():
+        offsets = [len(data), len(data) + one.nbytes]
+        header[name] = {"dtype": "F32", "shape": list(one.shape), "data_offsets": offsets}
+        data += one.tobytes()
+    head = json.dumps(header).encode()
+    return struct.pack("<Q", len(head)) + head + data
+
+
+def test_a_profile_counts_functions_by_themselves_and_with_what_they_call(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import profiling
+
+    profiling.report("a build", ["run (a.py:1);score (b.py:7) 30", "run (a.py:2) 10", "10"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "75.0% score (b.py) 25.0% run (a.py) with what it calls 100.0% run (a.py)" in said

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store import audit, build, commands, frame, redact
+from store.audited import Audited
 from store.commands import MAX_CONTENT, Draft
 from store.errors import IdConflict, InvalidInput, InvalidName, JunkText, MnemologError, NotFound
 from store.events import Revised
@@ -283,7 +284,7 @@ def test_whatever_may_be_recorded_passes_the_audits(
         except MnemologError:
             return
         tables = checked_build(MEMORIES_PROJECTION, Inputs(1, log.read), None)
-        audited = audit.Audited(log, 1, tables, tables["memories"], None, 0)
+        audited = Audited(log, 1, tables, tables["memories"], None, 0)
         failed = [one for one in audit.audit("memories", audited) if not one.passed]
     assert failed == []
 

@@ -3,12 +3,15 @@ import sys
 from math import log
 
 import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from store.events import Event, Forgotten, Recorded
 from store.mentions import mentions
 from store.projection import Inputs, Previous, Tables, checked_build, digest
-from store.projections import entities
+from store.projections import entity_graph
 from store.projections.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
 from store.projections.memories import MEMORIES_PROJECTION
 
@@ -106,7 +109,7 @@ def test_two_builds_have_the_same_digest(monkeypatch: pytest.MonkeyPatch):
     texts = [" ".join(f"name_{(n * k) % 37}" for k in range(1, 12)) for n in range(200)]
     inputs = recorded(*texts)
     once = checked_build(ENTITIES_PROJECTION, inputs, None)
-    monkeypatch.setattr(entities, "PAIRS_AT_ONCE", 100)  # other parts, other order of the sums
+    monkeypatch.setattr(entity_graph, "PAIRS_AT_ONCE", 100)  # other parts, other order of the sums
     again = checked_build(ENTITIES_PROJECTION, inputs, Previous(1, once))
     assert digest(once) == digest(again)
 
@@ -122,6 +125,29 @@ def test_a_file_is_found_by_the_ends_of_its_path():
         assert found_in(opened, written) == ["src/app/auth/login.py"]
 
 
+NAMES = st.text(alphabet="aB/.:ßİ", min_size=1, max_size=8)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["file", "symbol", "person"]), NAMES), max_size=4))
+def test_short_names_of_many_are_those_of_each(named: list[tuple[str, str]]):
+    kinds, names = [kind for kind, _ in named], [name.casefold() for _, name in named]
+    columns = {"kind": kinds, "entity": range(len(named)), "alias": names}
+    types = {"kind": pl.String, "entity": pl.Int32, "alias": pl.String}
+    found = entity_graph._short_names(pl.DataFrame(columns, schema=types))
+    wanted = [
+        (alias, entity)
+        for entity, (kind, name) in enumerate(zip(kinds, names, strict=True))
+        for alias in entity_graph.short_names(kind, name)
+    ]
+    assert sorted(found.rows()) == sorted(wanted)
+
+
+@given(st.lists(st.text(alphabet="aBßİKſ", max_size=4), max_size=5))
+def test_many_texts_are_folded_as_each_one_is(texts: list[str]):
+    folded = entity_graph._casefold(pl.Series(texts, dtype=pl.String))
+    assert folded.to_list() == [text.casefold() for text in texts]
+
+
 def test_a_symbol_is_found_by_its_last_part_and_as_written():
     opened = index("store.log.append() and self.max_retries")
     assert found_in(opened, "`append`") == ["store.log.append"]
@@ -129,7 +155,7 @@ def test_a_symbol_is_found_by_its_last_part_and_as_written():
 
 
 def test_a_short_alias_of_too_many_entities_is_dropped():
-    within = [f"pkg{n}/mod.py" for n in range(entities.MAX_SHARED_ALIAS)]
+    within = [f"pkg{n}/mod.py" for n in range(entity_graph.MAX_SHARED_ALIAS)]
     assert len(found_in(index(*within), "mod.py")) == len(within)
     assert found_in(index(*within, "other/mod.py"), "mod.py") == []
     assert found_in(index(*within, "other/mod.py"), "other/mod.py") == ["other/mod.py"]

@@ -1,10 +1,14 @@
 """A filter says the same of a column and of a memory in hand, and it comes before any cut."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serve.filters import Filter
+from serve.fresh.live_tail import LiveTail
+from serve.masks import Masks, RowMasks
 from serve.reader import Reader, View
 from serve.recall import Mode, Question, recall
 from store.build import rebuild
@@ -24,8 +28,10 @@ from store.events import (
 )
 from store.log import EventLog
 from store.projection import Inputs, checked_build
+from store.projections import postings
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory_rows import MemoryRows
+from store.projections.postings import PostingsIndex
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
@@ -123,6 +129,26 @@ def test_mask_and_accepts_agree_on_any_memories(
     drafts: list[Draft], fates: list[tuple[int, Body]], filter_: Filter
 ):
     assert agree(rows_of(drafts, fates), filter_)
+
+
+@given(st.lists(DRAFTS, max_size=12), FATES, st.lists(FILTERS, min_size=2, max_size=12))
+@settings(deadline=None)
+def test_a_mask_kept_at_hand_is_the_one_made_anew(
+    drafts: list[Draft], fates: list[tuple[int, Body]], asked: list[Filter]
+):
+    rows = rows_of(drafts, fates)
+    index = {name: table.combine_chunks() for name, table in postings.index([]).items()}
+    empty = LiveTail(rows, PostingsIndex.open(index), LexicalEmbedder())
+    masks = Masks(RowMasks(rows), empty.now())
+    for one in (*asked, *asked):
+        assert masks.of(one).tolist() == one.mask(rows).tolist()
+
+
+def test_a_mask_knows_when_a_memory_of_the_tail_expires(log: EventLog, home: Path):
+    record_batch(log, [Draft(content="alpha rule", ttl_s=3_600)], NOW)
+    with Reader(tenant(home), log, LexicalEmbedder()).view() as view:
+        passing = [view.masks.of(Filter(now=NOW + hours * HOUR)).tolist() for hours in (0, 1, 0)]
+    assert passing == [[True], [False], [True]]
 
 
 @given(FILTERS)

@@ -231,14 +231,11 @@ def test_where_no_word_is_known_the_vector_speaks_alone():
     st.randoms(use_true_random=False),
 )
 def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance: Random):
-    members = list(range(len(scores)))
-    chance.shuffle(members)
-    cuts = sorted({0, len(members), *(chance.randrange(len(members)) for _ in range(3))})
-    values = np.asarray(scores, np.float32)
-    starts, ends = np.asarray(cuts[:-1], np.int32), np.asarray(cuts[1:], np.int32)
-    found = context.best_of_groups(values, np.asarray(members, np.int32), starts, ends, count)
+    cuts = sorted({0, len(scores), *(chance.randrange(len(scores)) for _ in range(3))})
+    sizes = np.diff(np.asarray(cuts, np.int32))
+    found = context.best_of_groups(np.asarray(scores, np.float32), sizes, count)
     wanted = [
-        sum(sorted((max(scores[one], 0) for one in members[start:end]), reverse=True)[:count])
+        sum(sorted((max(one, 0) for one in scores[start:end]), reverse=True)[:count])
         for start, end in pairwise(cuts)
     ]
     assert found.tolist() == pytest.approx([one / count for one in wanted])
@@ -246,4 +243,9 @@ def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance:
 
 def test_no_groups_have_no_best():
     none = np.empty(0, np.int32)
-    assert context.best_of_groups(np.ones(3, np.float32), none, none, none, 3).shape == (0,)
+    assert context.best_of_groups(np.empty(0, np.float32), none, 3).shape == (0,)
+    assert context.runs(none, none).tolist() == []
+
+
+def test_runs_are_numbered_one_after_the_other():
+    assert context.runs(np.int32([7, 2, 4]), np.int32([9, 3, 4])).tolist() == [7, 8, 2]

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store import secret_scan
 from store.redact import find, redact, redact_value
 from store.secret_patterns import ISSUED, NAMED, Pattern
 
@@ -325,6 +327,17 @@ FRAGMENTS = st.sampled_from(
     ]
 )
 TEXTS = st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join)
+
+
+# letters that lower case turns into the ones of a cue
+ODD = TEXTS.map(lambda text: text.replace("k", "\u212a").replace("i", "\u0130"))
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(TEXTS | TEXTS.map(str.upper) | ODD, max_size=4))
+def test_many_texts_at_once_are_found_to_hold_what_each_one_does(texts: list[str]):
+    each = [(place, secret) for place, text in enumerate(texts) for secret in find(text)]
+    assert list(secret_scan.find(pa.array(texts, pa.string()))) == each
 
 
 @settings(deadline=None, max_examples=400)

@@ -39,9 +39,12 @@ STEPS = st.lists(
 )
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "BASE", BASE)
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "BASE", BASE)
+        patch.setattr(segments, "MOST", 4)
+        yield
 
 
 def built(
@@ -68,28 +71,23 @@ def built(
 @settings(max_examples=300, deadline=None)
 @given(STEPS)
 def test_an_index_of_many_builds_is_that_of_one(steps):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "BASE", BASE)
-        documents: list[Document] = []
-        index = None
-        for changes, added in steps:
-            for place, document in changes:
-                if place < len(documents):
-                    documents[place] = document
-            documents += added
-            index = built(documents, index)
-            whole = built(documents)
-            for name in whole:
-                assert index[name].equals(whole[name]), name
-            assert digest(index) == digest(whole)
+    documents: list[Document] = []
+    index = None
+    for changes, added in steps:
+        for place, document in changes:
+            if place < len(documents):
+                documents[place] = document
+        documents += added
+        index = built(documents, index)
+        whole = built(documents)
+        assert all(index[name].equals(whole[name]) for name in whole)
+        assert digest(index) == digest(whole)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(DOCUMENT, max_size=40), st.lists(st.sampled_from("abcdefghx"), max_size=5))
 def test_segments_score_as_bm25okapi(documents, query):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "BASE", BASE)
-        ours = PostingsIndex.open(built(documents))
+    ours = PostingsIndex.open(built(documents))
     indexed = [document for document in documents if document is not None]
     if not any(indexed):
         assert not ours.scores(query).any()
@@ -103,9 +101,19 @@ def test_segments_score_as_bm25okapi(documents, query):
 
 @pytest.mark.parametrize(
     ("documents", "sizes"),
-    [(0, []), (3, [3]), (4, [4]), (11, [8, 3]), (29, [16, 8, 4, 1]), (32, [32])],
+    [
+        (0, []),
+        (3, [3]),
+        (4, [4]),
+        (11, [8, 3]),
+        (29, [16, 8, 4, 1]),
+        (32, [16, 16]),
+        (91, [16, 16, 16, 16, 16, 8, 3]),
+    ],
 )
-def test_segments_are_the_binary_digits_of_the_number_of_blocks(documents: int, sizes: list[int]):
+def test_segments_are_whole_ones_and_what_the_digits_of_the_rest_say(
+    documents: int, sizes: list[int]
+):
     covered = segments.ranges(documents)
     assert [end - first for first, end in covered] == sizes
     assert [first for first, _ in covered] == [0, *(end for _, end in covered)][: len(sizes)]

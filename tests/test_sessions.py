@@ -1,22 +1,32 @@
 """Who spoke before and after a memory, and what its session and its speaker do for it."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import store.projections.sessions
 from serve.filters import Filter
 from serve.query import people
 from serve.reader import Reader, View
 from serve.recall import Question, recall
-from store import commands, snapshot
+from store import commands, snapshot, text
 from store.build import rebuild
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
+from store.events import Event, Forgotten, Recorded, Restored, Revised
 from store.log import EventLog
-from store.projections.memories import searched_text
-from store.projections.postings import PostingsIndex
+from store.mentions import speaker_name
+from store.projection import Built, Inputs, Previous, checked_build, digest
+from store.projections.lexical import segments
+from store.projections.memories import FORGOTTEN, MEMORIES_PROJECTION, memories, searched_text
+from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.tenant import tenant
 
@@ -63,6 +73,97 @@ def test_neighbours_are_turns_of_another_speaker_in_one_session_of_one_project(p
     assert sessions.before.tolist() == [-1, 0, -1, 2, -1, -1, -1, 6, -1, -1]
     assert sessions.after.tolist() == [1, -1, 3, -1, -1, -1, 7, -1, -1, -1]
     assert sessions.session.tolist() == [0, 0, 0, 0, 1, 1, 2, 2, -1, -1]
+
+
+SAID = st.sampled_from(["Where is it?", "By the lake", "It rained, and I was late", "always lint"])
+WHO = st.sampled_from([None, "", "Ana Ruiz", "Tom", "user"])
+SESSION = st.sampled_from([None, "s1", "s2", "s3"])
+STEP = st.one_of(
+    st.tuples(st.just("record"), SAID, WHO, SESSION, st.sampled_from([None, "p"])),
+    st.tuples(st.just("record"), SAID, WHO, SESSION, st.sampled_from([None, "p"])),
+    st.tuples(st.sampled_from(["forget", "restore"]), st.integers(0, 20)),
+    st.tuples(st.just("revise"), st.integers(0, 20), SAID),
+)
+
+
+def logged(steps: Sequence[tuple[Any, ...]]) -> list[Event]:
+    events: list[Event] = []
+    made = 0
+    for seq, (what, *rest) in enumerate(steps, start=1):
+        id_ = f"e{seq}"
+        if what == "record":
+            content, who, session, project = rest
+            body = Recorded(content=content, created_by=who)
+            id_, made = f"m{made}", made + 1
+            events.append(Event(id_, NOW - seq % 3, body, id_, project, session=session, seq=seq))
+            continue
+        done = {"forget": Forgotten(), "restore": Restored()}.get(what)
+        events.append(Event(id_, NOW, done or Revised(content=rest[1]), f"m{rest[0]}", seq=seq))
+    return events
+
+
+def made_of(
+    events: list[Event], before: tuple[int, Mapping[str, Built]] | None = None
+) -> dict[str, Built]:
+    made: dict[str, Built] = {}
+    for one in (MEMORIES_PROJECTION, POSTINGS_PROJECTION, SESSIONS_PROJECTION):
+        given = Inputs(len(events), lambda after: iter(events[after:]), made)
+        old = Previous(before[0], before[1][one.name]) if before else None
+        made[one.name] = checked_build(one, given, old)
+    return made
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STEP, max_size=30), st.data())
+def test_sessions_are_the_same_however_they_grew(steps, data):
+    events = logged(steps)
+    cut = data.draw(st.integers(0, len(events)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "BASE", 2)
+        patch.setattr(store.projections.sessions, "_MEMBERS", 3)
+        grown = made_of(events, (cut, made_of(events[:cut])))
+        whole = made_of(events)
+    for name in whole["sessions"]:
+        assert grown["sessions"][name].equals(whole["sessions"][name]), name
+    assert digest(grown["sessions"]) == digest(whole["sessions"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STEP, max_size=30))
+def test_turns_and_sessions_words_are_those_of_a_plain_reading(steps):
+    made = made_of(logged(steps))
+    rows = list(memories(made["memories"]["memories"]))
+    sessions = Sessions.open(made["sessions"])
+    groups: dict[tuple[str | None, str], list[int]] = {}
+    numbered: list[tuple[str | None, str]] = []
+    for row, memory in enumerate(rows):
+        if memory.session is not None:
+            of = groups.setdefault((memory.project, memory.session), [])
+            of.append(row)
+            numbered += [(memory.project, memory.session)] if len(of) == 2 else []
+    assert len(sessions.starts) == len(numbered) + 1
+    alone = [-1] * len(rows)
+    session, before, after = alone[:], alone[:], alone[:]
+    for number, key in enumerate(numbered):
+        live = [row for row in groups[key] if rows[row].state != FORGOTTEN]
+        live = sorted(live, key=lambda row: (rows[row].created_at, row)) if len(live) > 1 else []
+        assert sessions.members[slice(*sessions.starts[number : number + 2])].tolist() == live
+        for row in live:
+            session[row] = number
+        for one, other in pairwise(live):
+            if len({rows[row].created_by or rows[row].trust for row in (one, other)}) == 2:
+                after[one], before[other] = other, one
+        said = Counter(term for row in live for term in text.terms(rows[row].searched_text))
+        assert sessions.index.lengths[number] == (said.total() if live else -1)
+        for term in said:
+            assert number in sessions.index.posting_list(term)[0]
+    assert sessions.session.tolist() == session
+    assert (sessions.before.tolist(), sessions.after.tolist()) == (before, after)
+    names = [speaker_name(memory.created_by or "") for memory in rows]
+    found = [sessions.names[place] if place >= 0 else None for place in sessions.speaker]
+    assert found == names and list(sessions.names) == sorted(set(names) - {None})
+    asks = [memory.state != FORGOTTEN and memory.content.endswith("?") for memory in rows]
+    assert sessions.asks.tolist() == asks
 
 
 def test_a_turn_asks_where_it_ends_as_a_question(place):

@@ -14,8 +14,9 @@ from msgspec import structs
 
 from serve.filters import Filter
 from serve.fresh.live_tail import LiveTail
-from serve.reader import Reader, Snapshots, View
+from serve.reader import Reader, View
 from serve.recall import LEAST_IDF, Question, recall
+from serve.snapshots import Snapshots
 from store import commands, text
 from store.build import rebuild
 from store.commands import Draft

@@ -1,5 +1,6 @@
 """The live snapshots are what the log gives, and the first row that is not is named."""
 
+import tempfile
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -36,13 +37,16 @@ def built(tmp_path: Path, log: EventLog) -> Tenant:
     return tenant(tmp_path)
 
 
-def forge(tenant: Tenant, name: str, table_name: str, table: pa.Table) -> None:
+def forge(
+    tenant: Tenant, name: str, table_name: str, table: pa.Table, digest: str | None = None
+) -> None:
     """Put another table into a snapshot, and its hash into the manifest and HEAD."""
     live = manifest.current(tenant)
     ref = live.projections[name]
     projection = next(one for one in projections.all_of(EMBEDDER) if one.name == name)
     part = snapshot.keep(tenant.snapshots, projection, table_name, table)
-    parts = dict(ref.parts) | {table_name: (part.file,)}
+    named = msgspec.structs.replace(part.file, digest=digest or part.digest)
+    parts = dict(ref.parts) | {table_name: (named,)}
     forged = dict(live.projections) | {name: msgspec.structs.replace(ref, parts=parts)}
     point_head_at(tenant, msgspec.structs.replace(live, projections=forged))
 
@@ -91,6 +95,28 @@ def test_a_row_changed_behind_the_hashes_is_named(built, log):
     assert (wrong.projection, found.table, found.row) == ("memories", "memories", 3)
     assert (found.column, found.live) == ("content", "Something nobody said")
     assert found.rebuilt == "Memory number 3 of a few"
+
+
+def test_a_row_changed_behind_the_digests_too_is_named(built, log):
+    table = live_table(built, "memories", "memories")
+    place = table.column_names.index("content")
+    other = table.set_column(place, "content", pa.array(["Nobody said so"] * 5))
+    (file,) = manifest.current(built).projections["memories"].parts["memories"]
+    forge(built, "memories", "memories", other, file.digest)
+    (wrong,) = [one for one in verify(built, log, EMBEDDER).projections if not one.ok]
+    assert (wrong.difference.row, wrong.difference.live) == (0, "Nobody said so")
+
+
+def test_what_was_built_to_compare_is_gone_afterwards(built, log, tmp_path, monkeypatch):
+    passing = tmp_path / "passing"
+    passing.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(passing))
+    told: list[int] = []
+    verify(
+        built, log, EMBEDDER, on_progress=lambda _: told.append(len([*passing.rglob("*.arrow")]))
+    )
+    assert max(told) > len(projections.all_of(EMBEDDER))
+    assert not [*passing.iterdir()]
 
 
 def test_a_row_left_out_behind_the_hashes_is_named(built, log):

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.filters import Filter
-from serve.reader import Snapshots, View, standing
+from serve.reader import View, standing
 from serve.recall import Mode, Question, recall
+from serve.snapshots import Snapshots
 from store import text
 from store.config import Choices
 from store.embedding import Embedder

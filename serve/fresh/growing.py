@@ -18,6 +18,9 @@ Vectors = npt.NDArray[np.float32]
 _BLOCK = 1_024  # vectors
 
 
+_NO_SLOTS, _NO_COUNTS = np.empty(0, np.int64), np.empty(0)
+
+
 class Records:
     """Records of one structured type, in the order of their adding."""
 
@@ -76,7 +79,7 @@ class Lists:
         """Return the slots below `length` that a key was added for, and their counts."""
         found = self._lists.get(key)
         if found is None:
-            return np.empty(0, np.int64), np.empty(0)
+            return _NO_SLOTS, _NO_COUNTS
         # copied in one step: a buffer given out would keep the writer from appending
         packed = np.frombuffer(found.tobytes(), np.uint64)
         slots = (packed >> np.uint64(32)).astype(np.int64)

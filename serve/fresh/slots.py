@@ -17,7 +17,7 @@ from serve.fresh.growing import Lists, Records
 from store import text
 from store.mentions import Mention, mentions, speaker_name
 from store.projections import kin
-from store.projections.entities import short_names
+from store.projections.entity_graph import short_names
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 from store.projections.memory_rows import Mask
 from store.projections.memory_table import NEVER

@@ -23,7 +23,7 @@ from serve.fresh.slots import Columns, Slots
 from serve.fresh.vectors import FreshVectors
 from store.mentions import Mention
 from store.projections import kin
-from store.projections.lexical.bm25 import K1, B, sample_coverage
+from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
 from store.projections.memories import Edge, Memory
 from store.projections.memory_rows import Mask, MemoryRows
 from store.projections.postings import KIN_SHARE, PostingsIndex
@@ -31,6 +31,7 @@ from store.projections.postings import KIN_SHARE, PostingsIndex
 Scores = npt.NDArray[np.float32]
 Listed = tuple[Places, Scores]
 
+_NO_IMPACTS = np.empty(0, np.float32)
 _KEPT = 1_024  # terms whose slots are kept at hand: one recall asks for each some ten times
 
 
@@ -77,7 +78,8 @@ class Tail:
 
     def replaced_by(self, id_: str) -> list[Memory]:
         """Return those of the current memories whose place a memory took."""
-        return self.take(self._live(*self._slots.replaced.first(id_, len(self)))[0].tolist())
+        slots, counts = self._slots.replaced.first(id_, len(self))
+        return self.take(self._live(slots, counts)[0].tolist()) if len(slots) else []
 
     @cached_property
     def columns(self) -> Columns:
@@ -135,7 +137,8 @@ class Tail:
         scores[:] = 0.0
         for term, repeats in Counter(query).items():
             slots, impacts = self.posting_list(term)
-            scores[slots] += np.float32(repeats * max(self.idf(term), least_idf)) * impacts
+            if len(slots):
+                scores[slots] += np.float32(repeats * max(self.idf(term), least_idf)) * impacts
         return scores
 
     def holding(self, term: str, slots: Places) -> Mask:
@@ -212,8 +215,10 @@ class Tail:
         return slots[is_live], counts[is_live]
 
     def _with_impacts(self, slots: Places, counts: Counts, share: float) -> Listed:
-        lengths = self.columns["length"][slots] / self._average_length
-        impacts = share * counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths))
+        if not len(slots):
+            return slots, _NO_IMPACTS
+        damped = norms(self.columns["length"][slots], self._average_length, Formula())
+        impacts = share * counts * (K1 + 1) / (counts + damped)
         return slots, impacts.astype(np.float32)
 
     @cached_property

@@ -21,14 +21,15 @@ UNANSWERED = 0.15
 BEST_OF_SESSION = 3  # turns whose vectors stand for their session
 
 
-def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask) -> Values:
+def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask | None = None) -> Values:
     """Return the score at each place, [places]; zero for -1 and for a place not allowed.
 
-    `scores` and `allowed` are [documents].
+    `scores` and `allowed` are [documents]; without the latter all are.
     """
     values = np.zeros(len(places))
     found = np.flatnonzero(places >= 0)
-    found = found[allowed[places[found]]]
+    if allowed is not None:
+        found = found[allowed[places[found]]]
     values[found] = scores[places[found]]
     return values
 
@@ -67,23 +68,23 @@ def of_session(scores: Values, own: Values, is_turn: npt.NDArray[np.bool_]) -> V
     return np.where(is_turn, shares, (own + UNANSWERED * shares) / (1.0 + UNANSWERED))
 
 
-def best_of_groups(
-    scores: npt.NDArray[np.float32],
-    members: npt.NDArray[np.int32],
-    starts: npt.NDArray[np.int32],
-    ends: npt.NDArray[np.int32],
-    count: int,
-) -> Values:
-    """Return the mean of the `count` greatest scores of each group, [groups].
-
-    `members` are places in `scores`; a group is those from its start up to its end, at least one.
-    Negative scores count as zero, and so do those that a smaller group lacks.
-    """
+def runs(starts: Links, ends: Links) -> Docs:
+    """Return the numbers from each start up to its end, one run after the other."""
     sizes = (ends - starts).astype(np.int64)
     firsts = np.cumsum(sizes) - sizes
+    places: Docs = np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes)
+    return places
+
+
+def best_of_groups(scores: npt.NDArray[np.float32], sizes: Links, count: int) -> Values:
+    """Return the mean of the `count` greatest scores of each group, [groups].
+
+    `scores` are those of one group after the other; `sizes` are the groups', at least one each.
+    Negative scores count as zero, and so do those that a smaller group lacks.
+    """
+    values = scores.astype(np.float64)
+    firsts = np.cumsum(sizes, dtype=np.int64) - sizes
     groups = np.repeat(np.arange(len(sizes)), sizes)
-    places = np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes)
-    values = scores[members[places]].astype(np.float64)
     sums = np.zeros(len(sizes))
     for _ in range(count if len(values) else 0):
         greatest = np.maximum.reduceat(values, firsts)

@@ -6,10 +6,14 @@ ordered open first, then by last change; milestones by chain and then in the ord
 reached.
 """
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from store.events import MEMORY_KINDS
 from store.projection import Inputs, Previous, Projection, Tables
-from store.projections import memories
+from store.projections.memory import ACTIVE, STATES
+from store.projections.memory_parts import fields_of
 
 GOALS = pa.schema(
     [
@@ -34,18 +38,23 @@ MILESTONES = pa.schema(
     ]
 )
 
+_FIELDS = "id seq kind project content status chain progress created_at updated_at".split()
+
 
 def build(inputs: Inputs, previous: Previous | None) -> Tables:
     """Gather the active goals and milestones; few enough that `previous` would save nothing."""
+    memories = inputs.tables["memories"]
+    documents = _documents(memories["columns"])
+    if not len(documents):
+        return {"goals": GOALS.empty_table(), "milestones": MILESTONES.empty_table()}
     import polars as pl  # jobs only
 
     rows = (
-        pl.LazyFrame(inputs.tables["memories"]["memories"])
-        .with_row_index("document")
+        pl.DataFrame(fields_of(memories, documents, _FIELDS))
+        .lazy()
         .with_columns(
-            pl.col("document").cast(pl.Int32), pl.col("kind", "state", "project").cast(str)
+            pl.Series("document", documents, pl.Int32), pl.col("kind", "project").cast(pl.String)
         )
-        .filter(pl.col("state") == memories.ACTIVE)
     )
     goals = rows.filter(pl.col("kind") == "goal").sort(
         pl.col("status") != "open", "updated_at", "seq", descending=[False, True, True]
@@ -61,6 +70,15 @@ def build(inputs: Inputs, previous: Previous | None) -> Tables:
         "goals": goals.select(GOALS.names).collect().to_arrow().cast(GOALS),
         "milestones": milestones.select(MILESTONES.names).collect().to_arrow().cast(MILESTONES),
     }
+
+
+def _documents(columns: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the active goals and milestones, ascending."""
+    if not columns.num_rows:
+        return np.empty(0, np.int64)
+    kind, state = (columns.column(name).chunk(0).to_numpy() for name in ("kind", "state"))
+    wanted = [MEMORY_KINDS.index(one) for one in ("goal", "milestone")]
+    return np.flatnonzero((state == STATES.index(ACTIVE)) & np.isin(kind, wanted))
 
 
 GOALS_PROJECTION = Projection(

@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from store.projection import Built, Part, Tables
 from store.projections.memory import ACTIVE, Memory
 from store.projections.memory_reader import RowReader
+from store.projections.memory_table import MEMORIES, joined
 from store.projections.places import Places
 
 
@@ -85,6 +90,21 @@ def parts_of(tables: Tables, name: str) -> tuple[Part, ...]:
     if isinstance(tables, Built):
         return tables.parts[name]
     return (Part.of(tables[name]),) if tables[name].num_rows else ()
+
+
+def fields_of(tables: Tables, rows: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+    """Return some fields of some memories, in the order of their rows, which ascend.
+
+    Only the parts that hold them are opened.
+    """
+    found, start = [MEMORIES.empty_table().select(names)], 0
+    for part in parts_of(tables, "memories"):
+        first, last = np.searchsorted(rows, [start, start + part.rows])
+        if last > first:
+            places = pa.array(rows[first:last] - start)
+            found.append(part.table.select(names).take(places))
+        start += part.rows
+    return joined(found)
 
 
 def key_name(project: str | None, key: str) -> str:

@@ -4,33 +4,35 @@ sessions: which memories were said one after the other, by whom, and the words o
 A turn of a conversation leaves out what the turns around it say, so recall lends it their words. A
 memory's turn `before` (`after`) is its neighbour in the session, and only where another speaker
 said that: then the two are question and answer, or remark and reply. One speaker's notes in a row
-stand for themselves. A session is that of one project; of a session with one memory there is
-nothing to tell. Forgotten memories take no part. `members` lists the rows of each session, one
-session after the other.
+stand for themselves. Forgotten memories take no part. `members` lists the rows of each session, one
+session after the other. Which memories changed is seen by their fingerprints: only those are read,
+and only their sessions' words are added up again, from what the postings have counted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, pairwise
-from typing import Any
+from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from store import text
-from store.columns import view
-from store.mentions import speaker_name
+from store.columns import taken, view
+from store.parallel import packed, unpacked
 from store.projection import Built, Inputs, Made, Previous, Projection, Tables
-from store.projections import memories, postings
+from store.projections import memories
 from store.projections.lexical import segments
+from store.projections.lexical.bm25 import Formula
+from store.projections.lexical.lists import gathered, joined
+from store.projections.lexical.segments import Counted, Fingerprints
 from store.projections.postings import PostingsIndex
+from store.projections.turns import speakers, turns
 from store.traits import Traits, of_memory
 
-NONE = -1  # no session, no neighbour, no person
-
-# one row a memory; numbers of sessions, of documents and of rows in `speakers`
+# one row a memory; numbers of sessions, of documents and of rows in `speakers`, -1 for none
 TURNS = pa.schema(
     [
         ("session", pa.int32()),
@@ -43,90 +45,113 @@ TURNS = pa.schema(
         ("rule", pa.int8()),
     ]
 )
+READ = pa.schema([("fingerprint", pa.uint64())])  # of each memory: what its traits were read from
 MEMBERS = pa.schema([("row", pa.int32())])
 STARTS = pa.schema([("start", pa.int32())])  # of each session in `members`, and the end of the last
 SPEAKERS = pa.schema([("name", pa.string())])
+
+_AT_ONCE = 16_384  # memories whose texts are read together
+_MEMBERS = 131_072  # memories whose words are added up together: bounds the memory of a build
 
 Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.int8]
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
-    """Return the turns, the speakers, and an index whose documents are sessions.
-
-    `previous` is not needed.
-    """
-    table = inputs.tables["memories"]["memories"]
-    sessions = _sessions(table)
-    numbers, before, after = (np.full(len(table), NONE, np.int32) for _ in range(3))
-    said_by = _said_by(table)
-    for number, rows in enumerate(sessions):
-        numbers[rows] = number
-        for one, next_one in pairwise(rows):
-            if said_by[one] != said_by[next_one]:
-                after[one], before[next_one] = next_one, one
-    speakers, names = _speakers(table)
-    columns = (numbers, before, after, speakers, *_traits(table).T)
-    members = np.fromiter(chain.from_iterable(sessions), np.int32)
-    starts = np.cumsum([0, *map(len, sessions)], dtype=np.int32)
+    """Return the turns, the speakers, and an index whose documents are sessions."""
+    table, columns = (inputs.tables["memories"][name] for name in ("memories", "columns"))
+    marks = memories.fingerprints(columns)
+    said_by, persons, names = speakers(table, columns)
+    found = turns(table, columns, marks != 0, said_by)
+    old = None if previous is None else previous.tables
+    read = _marked(table, marks)
+    shown = _traits(inputs, table, read, old)
     return {
-        "turns": pa.table([pa.array(column) for column in columns], schema=TURNS),
+        "turns": pa.table(
+            [found.session, found.before, found.after, persons, *shown.T], schema=TURNS
+        ),
+        "read": pa.table([read], schema=READ),
         "speakers": pa.table([pa.array(names, pa.string())], schema=SPEAKERS),
-        "members": pa.table([pa.array(members)], schema=MEMBERS),
-        "starts": pa.table([pa.array(starts)], schema=STARTS),
-        **_index(table, sessions).parts,
+        "members": pa.table([found.members], schema=MEMBERS),
+        "starts": pa.table([found.starts], schema=STARTS),
+        **segments.updated(
+            _combined(marks[found.members], found.starts),
+            old,
+            partial(_added_up, inputs.tables["postings"], found.members, found.starts),
+            inputs.keep,
+            Formula(),
+        ),
     }
 
 
-def _sessions(table: pa.Table) -> list[list[int]]:
-    """Return the rows of each session of two memories or more, in the order they were said."""
-    columns = (_column(table, name) for name in ("project", "session", "created_at"))
-    rows: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
-    states = memories.states(table)
-    for row, (project, session, at) in enumerate(zip(*columns, strict=True)):
-        if session is not None and states[row] != memories.FORGOTTEN:
-            rows.setdefault((project, session), []).append((at, row))
-    return [[row for _, row in sorted(some)] for some in rows.values() if len(some) > 1]
+def _marked(table: pa.Table, marks: Fingerprints) -> Fingerprints:
+    """Return what the traits depend on: the text, and how much of it is the content."""
+    sizes = [pc.binary_length(chunk).to_numpy() for chunk in table.column("content").chunks]
+    sized = np.concatenate([np.empty(0, np.uint64), *sizes]).astype(np.uint64)
+    return np.where(marks != 0, _mixed(marks + sized), np.uint64(0))
 
 
-def _said_by(table: pa.Table) -> list[str]:
-    """Return who said each memory: its author, else whose word it is."""
-    return [
-        author or trust
-        for author, trust in zip(_column(table, "created_by"), _column(table, "trust"), strict=True)
-    ]
+def _traits(
+    inputs: Inputs, table: pa.Table, read: Fingerprints, old: Built | None
+) -> npt.NDArray[np.int8]:
+    """Return what each memory's text shows, [memories, traits]; a forgotten one shows nothing."""
+    shown = np.zeros((len(read), len(Traits._fields)), np.int8)
+    changed = read != 0
+    if old is not None and (known := old.rows["read"]) <= len(read):
+        changed[:known] &= view(old["read"], "fingerprint") != read[:known]
+        kept = read[:known] != 0
+        for place, name in enumerate(Traits._fields):
+            shown[:known, place] = view(old["turns"], name) * kept
+    rows = np.flatnonzero(changed)
+    runs = np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE))
+    texts = table.select(["content", "kind", "trust"])
+    pieces = (packed(taken(texts, run)) for run in runs)
+    mapped = map(_shown, pieces) if len(runs) == 1 else inputs.map(_shown, pieces)
+    for run, some in zip(runs, mapped, strict=True):
+        shown[run] = some
+    return shown
 
 
-def _speakers(table: pa.Table) -> tuple[Numbers, list[str]]:
-    """Return each row's place among the persons' names, and those, sorted."""
-    found = [speaker_name(author) if author else None for author in _column(table, "created_by")]
-    names = sorted({name for name in found if name})
-    places = {name: place for place, name in enumerate(names)}
-    rows = [places[name] if name else NONE for name in found]
-    return np.asarray(rows, np.int32), names
+def _shown(data: pa.Buffer) -> npt.NDArray[np.int8]:
+    table = unpacked(data)
+    columns = (table.column(name).to_pylist() for name in ("content", "kind", "trust"))
+    shown = chain.from_iterable(map(of_memory, *columns))
+    return np.fromiter(shown, np.int8).reshape(-1, len(Traits._fields))
 
 
-def _traits(table: pa.Table) -> npt.NDArray[np.int8]:
-    """Return what each row's text shows, [rows, traits]."""
-    shown = map(of_memory, *(_column(table, name) for name in ("content", "kind", "trust")))
-    return np.fromiter(chain.from_iterable(shown), np.int8).reshape(-1, len(Traits._fields))
+def _combined(marks: Fingerprints, starts: Numbers) -> Fingerprints:
+    """Return a fingerprint for each session of its members' marks; 0 for one without members."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(marks), dtype=np.uint64)])
+    sums = np.maximum(total[starts[1:]] - total[starts[:-1]], np.uint64(1))
+    return np.where(np.diff(starts) > 0, sums, np.uint64(0))
 
 
-def _index(table: pa.Table, sessions: Sequence[Sequence[int]]) -> Built:
-    """Return a BM25 index with the sessions as its documents."""
-    within = np.zeros(len(table), np.bool_)
-    within[list(chain.from_iterable(sessions))] = True
-    rows = np.flatnonzero(within)
-    texts = memories.searched_texts(table.take(pa.array(rows)))
-    found = dict(zip(rows.tolist(), map(text.terms, texts), strict=True))
-    return postings.index(
-        list(chain.from_iterable(found[row] for row in session)) for session in sessions
-    )
+def _mixed(marks: Fingerprints) -> Fingerprints:
+    """Return 64 bits for each 64 bits, all of which depend on all (splitmix64's last steps)."""
+    mixed = (marks ^ marks >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ mixed >> np.uint64(31)
 
 
-def _column(table: pa.Table, name: str) -> list[Any]:
-    values: list[Any] = table.column(name).to_pylist()
-    return values
+def _added_up(
+    postings: Built, members: Numbers, starts: Numbers, runs: Sequence[npt.NDArray[np.int64]]
+) -> Iterator[Counted]:
+    """Yield the lists of each run of sessions: what the postings counted of their members."""
+    covered = segments.ranges(postings.rows["documents"])
+    every = view(postings["documents"], "length") if runs else np.empty(0, np.int32)
+    into = np.full(len(every), -1, np.int32)
+    for run in runs:
+        made = []
+        sizes = (starts[run + 1] - starts[run]).astype(np.int64)
+        for some in np.split(run, np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _MEMBERS)) + 1):
+            rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in some])
+            into[rows] = np.repeat(some, starts[some + 1] - starts[some])
+            near = [place for place, ends in enumerate(covered) if (into[slice(*ends)] >= 0).any()]
+            made.append(gathered((segments.lists_of(postings, place) for place in near), into))
+            into[rows] = -1
+        rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in run])
+        ends = np.cumsum(sizes)
+        yield joined(made), np.add.reduceat(every[rows], ends - sizes).astype(np.int32)
 
 
 def by_part(names: Iterable[str]) -> dict[str, set[str]]:
@@ -141,9 +166,10 @@ def by_part(names: Iterable[str]) -> dict[str, set[str]]:
 SESSIONS_PROJECTION = Projection(
     name="sessions",
     version=f"4.{text.TOKENIZER_VERSION}",
-    inputs=("memories",),
+    inputs=("memories", "postings"),
     schemas={
         "turns": TURNS,
+        "read": READ,
         "speakers": SPEAKERS,
         "members": MEMBERS,
         "starts": STARTS,

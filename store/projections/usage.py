@@ -5,6 +5,7 @@ Folded from the receipts and ratings in the log; memories nobody ever recalled o
 Reading changes nothing here: a recall counts from the next build on.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 
 from store.columns import view
 from store.events import Rated, Recalled
-from store.projection import Inputs, Previous, Projection, Tables
+from store.projection import Inputs, Made, Previous, Projection, Tables
+from store.projections.memory_parts import MemoryParts
 
 USAGE = pa.schema(
     [
@@ -28,42 +30,54 @@ USAGE = pa.schema(
 _COUNTS = ("recalled", "last_recalled_at", "ratings", "verdicts")
 
 
-def build(inputs: Inputs, previous: Previous | None) -> Tables:
+def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Add the receipts and ratings since `previous` to what it counted."""
-    import polars as pl  # jobs only
-
-    since = 0 if previous is None else previous.watermark
     uses: list[tuple[str, int, int, int, int, int]] = []
-    for event in inputs.read(since):
+    for event in inputs.read(0 if previous is None else previous.watermark):
         if isinstance(event.body, Recalled):
             uses.extend((hit.id, event.seq, 1, event.at, 0, 0) for hit in event.body.hits)
         elif isinstance(event.body, Rated):
             verdict = round(event.body.verdict * 1_000)
             uses.append((event.subject, event.seq, 0, 0, 1, verdict))
+    if not uses:
+        before = None if previous is None else previous.tables.parts["usage"]
+        return {"usage": USAGE.empty_table() if before is None else before}
+    import polars as pl  # jobs only
+
     columns = ("id", "used", *_COUNTS)
     types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
     frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
-    ids = inputs.tables["memories"]["memories"].select(["id", "seq"])
-    documents = pl.DataFrame(ids).with_row_index("document")
     # what was used before it was recorded was not this memory: an earlier build saw no row of it
-    frame = frame.join(documents, on="id").filter(pl.col("used") > pl.col("seq"))
-    frame = frame.select("id", *_COUNTS)
+    known = _known(inputs.tables["memories"], frame["id"].unique().to_list())
+    frame = frame.join(pl.DataFrame(known), on="id").filter(pl.col("used") > pl.col("seq"))
+    frame = frame.select("document", "id", *_COUNTS)
     if previous is not None:
-        before = pl.DataFrame(previous.tables["usage"]).select("id", *_COUNTS)
-        frame = pl.concat([before, frame])
+        frame = pl.concat([pl.DataFrame(previous.tables["usage"]).select(frame.columns), frame])
     usage = (
-        frame.group_by("id", maintain_order=True)
+        frame.group_by("document", "id")
         .agg(
             pl.col("recalled").sum(),
             pl.col("last_recalled_at").max(),
             pl.col("ratings").sum(),
             pl.col("verdicts").sum(),
         )
-        .join(documents.select("document", "id"), on="id")
         .sort("document")
-        .with_columns(pl.col("document").cast(pl.Int32))
     )
     return {"usage": usage.select(USAGE.names).to_arrow().cast(USAGE)}
+
+
+def _known(tables: Tables, ids: Sequence[str]) -> pa.Table:
+    """Return those of some ids that are memories: id, document and the seq of its recording."""
+    memories = MemoryParts.open(tables)
+    found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]
+    rows = np.array([row for _, row in found], np.int64)
+    return pa.table(
+        {
+            "id": pa.array([id_ for id_, _ in found], pa.string()),
+            "document": pa.array(rows, pa.int32()),
+            "seq": tables["columns"].column("seq").take(pa.array(rows)),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

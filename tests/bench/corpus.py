@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 _SYLLABLES = ("ka", "lo", "mi", "ne", "pu", "ra", "sto", "ver", "quin", "ba", "dor", "fel")
-WORDS = np.array(["".join(parts) for parts in product(_SYLLABLES, repeat=4)], object)
+Words = npt.NDArray[np.object_]  # the commoner sooner
+WORDS: Words = np.array(["".join(parts) for parts in product(_SYLLABLES, repeat=4)], object)
 LENGTH = 30  # words of a text
 
 _COMMON = 200  # words that say nothing: none is a topic's or a keyword
@@ -23,20 +25,20 @@ _TOPICAL = 0.25  # of a text's words; ten of them then meet 0.7 postings a memor
 _BATCH = 1_000
 
 
-def texts(count: int, seed: int = 7) -> Iterator[str]:
-    """Yield `count` texts of LENGTH words."""
+def texts(count: int, seed: int = 7, words: Words = WORDS) -> Iterator[str]:
+    """Yield `count` texts of LENGTH of the words."""
     chosen = np.random.default_rng(seed)
-    weights = 1.0 / (np.arange(len(WORDS)) + 2.7)  # the commonest is in six texts of ten
+    weights = 1.0 / (np.arange(len(words)) + 2.7)  # the commonest is in six texts of ten
     reach = np.cumsum(weights / weights.sum())
-    topics = chosen.integers(_COMMON, len(WORDS), (_TOPICS, _TOPIC_WORDS))
+    topics = chosen.integers(_COMMON, len(words), (_TOPICS, _TOPIC_WORDS))
     shape = (_BATCH, LENGTH)
     for start in range(0, count, _BATCH):
-        common = np.minimum(np.searchsorted(reach, chosen.random(shape)), len(WORDS) - 1)
+        common = np.minimum(np.searchsorted(reach, chosen.random(shape)), len(words) - 1)
         topic = chosen.integers(0, _TOPICS, (_BATCH, 1))
         own = topics[topic, chosen.integers(0, _TOPIC_WORDS, shape)]
         places = np.where(chosen.random(shape) < _TOPICAL, own, common)
-        for words in WORDS[places[: count - start]]:
-            yield " ".join(words)
+        for some in words[places[: count - start]]:
+            yield " ".join(some)
 
 
 def questions(corpus: Sequence[str], count: int, seed: int = 11) -> list[str]:

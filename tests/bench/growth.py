@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import builds
 import dense
 import lexical
 import numpy as np
@@ -17,7 +18,7 @@ PANELS = {
     "over HTTP (server's CPU ms)": tuple(
         f"{what}, CPU" for what in (service.LEXICAL, service.AUTO, service.FRESH, service.WRITE)
     ),
-    "builds (CPU s)": (f"{service.BUILD}, CPU", f"{service.REFRESH}, CPU"),
+    "builds (CPU s)": tuple(f"{what}, CPU" for what in (builds.FULL, builds.NEW, builds.QUICK)),
 }
 
 
@@ -38,6 +39,30 @@ def series(figures: Iterable[Figure]) -> dict[tuple[str, str], list[Figure]]:
     for one in figures:
         found.setdefault((one.what, one.who), []).append(one)
     return {key: sorted(those, key=lambda one: one.size) for key, those in found.items()}
+
+
+def tenfold(figures: Sequence[Figure]) -> str:
+    """Return a table of what ten times the memories cost, of all ours that PANELS draw."""
+    drawn = {what for whats in PANELS.values() for what in whats}
+    drawn |= {f"{what}, p50" for what in (service.LEXICAL, service.AUTO, service.FRESH)}
+    ours = {
+        what: {one.size: one.value for one in those}
+        for (what, who), those in series(figures).items()
+        if who == OURS and what in drawn
+    }
+    sizes = sorted({size for values in ours.values() for size in values})
+    steps = [(size, 10 * size) for size in sizes if 10 * size in sizes]
+    if not steps:
+        return ""
+    heads = ["ten times the memories", *(f"{small:,} to {large:,}" for small, large in steps)]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for what, values in ours.items():
+        cells = [
+            f"{values[large] / values[small]:.1f}x" if {small, large} <= values.keys() else ""
+            for small, large in steps
+        ]
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def draw(figures: Sequence[Figure], target: Path) -> None:

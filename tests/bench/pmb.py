@@ -1,98 +1,178 @@
 """
-PMB, an older memory for agents, over the same memories and questions: its recall over HTTP.
+PMB, an older memory for agents, beside ours: recall, writing, and recall right after a write.
 
-It lives in an environment of its own, `python -m venv .venv-pmb && .venv-pmb/bin/pip install
-pmb-ai`, and is asked by words alone: its own embedder is a download, so hybrid recall is not
-compared here.
+Both serve the same memories over HTTP and answer the same questions; by words alone, with MiniLM,
+and with a static token table, each time both with the same model. `make bench` installs PMB and the
+model into `.venv-pmb`.
 """
 
-import os
-import socket
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import builds
+import models
+import numpy as np
 import service
-from corpus import questions, texts
+from corpus import Words, questions, texts
 from figure import Figure, Note
-from process import Server
+from pmb_home import Daemon, Home
+from process import Server, serve
 
-WHO = "PMB, words alone"
+RECALL = "recall over HTTP"
+WORDS_ALONE, WHO = "PMB, words alone", "PMB"
+MINILM, STATIC = "with MiniLM", "with a static table"
 LARGEST = 10_000  # 0.1 s a recall there, ten times what it is at a thousand
 RECALLS = 50
+WRITES, FRESH = 20, 10
+_LOAD_S = 60.0  # a server answers by words while it loads its model
 
-# Its quick way in, for imports, leaves the words to the job that embeds, which there is no model
-# for; they are then indexed as one write from its command line is, and saved once.
-_SEED = """
-import os, sys
-from pathlib import Path
-from pmb.core.engine import Engine
 
-engine = Engine(pmb_home=Path(os.environ["PMB_HOME"]))
-save, engine.search._save_bm25_cache = engine.search._save_bm25_cache, lambda: None
-texts = sys.stdin.read().splitlines()
-for start in range(0, len(texts), 500):
-    some = texts[start : start + 500]
-    done = engine.record_batch_bulk([{"type": "fact", "content": one} for one in some])
-    for ulid, one in zip(done["bulk_ulids"], some, strict=True):
-        engine.search.add_bm25_only(ulid, one)
-engine.search._ensure_bm25()
-save()
-sys.stdout.flush()
-os._exit(0)  # its threads would wait for the model
-"""
+@dataclass(frozen=True)
+class Embedder:
+    """A model that both can load: its folder, and how ours is told of it."""
+
+    name: str
+    folder: Path
+    setting: str
+
+
+def hybrid(what: str, name: str) -> str:
+    """Return what is measured with a model, of what is measured by words."""
+    return f"{what}, hybrid {name}"
 
 
 def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
-    """Time recall over HTTP of the PMB installed in a virtual environment."""
+    """Time the PMB installed in a virtual environment, and ours with the same models."""
     if not (environment / "bin" / "pmb").exists():
-        yield Note(f"{WHO}: left out, there is none in {environment.name}: see tests/bench/pmb.py")
+        yield Note(f"PMB: left out, there is none in {environment.name}; `make bench` installs it")
         return
     if size > LARGEST:
-        yield Note(f"{WHO}: asked up to {LARGEST:,} memories")
+        yield Note(f"PMB: asked up to {LARGEST:,} memories")
         return
-    asked = questions(list(islice(texts(size), service.ASKED_FROM)), RECALLS)
+    asked = questions(list(islice(texts(size), service.ASKED_FROM)), RECALLS + 1)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        home = Path(folder)
-        env = {
-            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-            "HOME": folder,
-            "PMB_HOME": str(home / "pmb"),
-            "PMB_WORKSPACE": "bench",
-            "HF_HUB_OFFLINE": "1",
-        }
-        python = environment / "bin" / "python"
-        subprocess.run(
-            [python, "-c", _SEED], input="\n".join(texts(size)), env=env, text=True, check=True
+        home = Home(Path(folder), environment, None)
+        home.fill(texts(size))
+        with home.serve() as daemon:
+            yield from _theirs(size, daemon, asked, WORDS_ALONE, service.LEXICAL, lambda x: x)
+    model = models.minilm(environment)
+    if model is None:
+        yield Note(f"PMB with a model: left out, {environment.name} has no {models.PACKAGE}")
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        table = models.static(model, Path(folder) / "static")
+        for embedder in (
+            Embedder(STATIC, table, f"table:{table}"),
+            Embedder(MINILM, model, f"onnx:{model}"),
+        ):
+            place = Path(folder) / embedder.setting.partition(":")[0]
+            yield from _with(
+                size, environment, embedder, place, np.array(models.words(model), object)
+            )
+    yield Note(
+        "hybrid recall: both with the same model, over memories made of words that are one token "
+        "to it; a question's own embedding is part of both"
+    )
+
+
+def _with(
+    size: int, environment: Path, embedder: Embedder, place: Path, words: Words
+) -> Iterator[Figure | Note]:
+    """Time both with the same embedder, one after the other."""
+    asked = questions(list(texts(size, words=words)), RECALLS + service.WARM)
+    of = partial(hybrid, name=embedder.name)
+    home = Home(place / "theirs", environment, embedder.folder)
+    home.fill(texts(size, words=words))
+    with home.serve() as daemon:
+        yield from _theirs(size, daemon, asked[: RECALLS + 1], WHO, RECALL, of)
+    ours, settings = place / "ours", {"MNEMOLOG_EMBEDDER": embedder.setting}
+    ours.mkdir()
+    builds.added(ours, texts(size, words=words), "m")
+    yield from builds.built(size, of(builds.FULL), ours, settings=settings)
+    with serve(ours, settings) as server:
+        _loaded(server)
+        yield from service.recalled(size, of(RECALL), server, asked, "auto")
+        yield from service.written(size, of(service.WRITE), server, WRITES)
+        yield from service.fresh(size, of(service.FRESH), server, FRESH)
+
+
+def _loaded(server: Server) -> None:
+    until = time.monotonic() + _LOAD_S
+    while (answer := server.post("/v1/recall", {"query": "warm up"}))["degraded"]:
+        if time.monotonic() > until:
+            sys.exit(f"our server does not load its model: {answer['notices']}")
+        time.sleep(0.1)
+
+
+def _theirs(
+    size: int,
+    daemon: Daemon,
+    asked: Sequence[str],
+    who: str,
+    recall: str,
+    of: Callable[[str], str],
+) -> Iterator[Figure | Note]:
+    daemon.recall(asked[0])
+    timed = Timed(size, daemon, who)
+    yield from timed(of(recall), [partial(_answered, daemon, one) for one in asked[1:]])
+    daemon.write("warm up the tool that writes")
+    daemon.recall("warm up the tool that writes")  # it loads what only this needs
+    notes = [service.note(number) for number in range(WRITES)]
+    yield from timed(of(service.WRITE), [partial(daemon.write, one) for one in notes])
+    remarks = [service.remark(number) for number in range(FRESH)]
+    missed: list[str] = []
+    yield from timed(
+        of(service.FRESH),
+        [partial(_sought, daemon, one, missed) for one in remarks],
+        [partial(daemon.write, one) for one in remarks],
+    )
+    if missed:
+        yield Note(
+            f"{who}, {size:,}, {of(service.FRESH)}: {len(missed)} of {FRESH} were not among the "
+            "best five (ours are always found)"
         )
-        command = [python, environment / "bin" / "pmb", "daemon", "run", "--port", str(_free())]
-        with Server(
-            [str(word) for word in command], home, env, home / "pmb/daemon.token"
-        ) as server:
-            yield from _recalled(size, server, asked)
 
 
-def _recalled(size: int, server: Server, asked: list[str]) -> Iterator[Figure]:
-    server.post("/internal/recall", {"query": asked[0]})
-    times, before = [], server.cpu_s()
-    for query in asked[1:]:
-        began = time.perf_counter()
-        answer = server.post("/internal/recall", {"query": query, "top_k": 5})
-        times.append((time.perf_counter() - began) * 1e3)
-        if not answer["results"]:
-            sys.exit(f"PMB has no answer to {query!r}")
-    yield Figure(size, f"{service.LEXICAL}, p50", WHO, statistics.median(times), "ms")
-    if before is not None:
-        spent = (server.cpu_s() or before) - before
-        yield Figure(size, f"{service.LEXICAL}, CPU", WHO, spent / len(times) * 1e3, "ms")
+@dataclass(frozen=True)
+class Timed:
+    """Times calls of a daemon one by one: wall time, and the CPU of all its threads."""
+
+    size: int
+    daemon: Daemon
+    who: str
+
+    def __call__(
+        self,
+        what: str,
+        calls: Sequence[Callable[[], None]],
+        before: Sequence[Callable[[], None]] = (),
+    ) -> Iterator[Figure]:
+        """Yield the median and the mean CPU; each call of `before` goes ahead of one, untimed."""
+        times, spent = [], 0.0
+        for number, call in enumerate(calls):
+            if before:
+                before[number]()
+            cpu, began = self.daemon.cpu_s(), time.perf_counter()
+            call()
+            times.append((time.perf_counter() - began) * 1e3)
+            spent += (self.daemon.cpu_s() or 0.0) - (cpu or 0.0)
+        yield Figure(self.size, f"{what}, p50", self.who, float(np.median(times)), "ms")
+        if self.daemon.cpu_s() is not None:
+            cpu_ms = spent / len(times) * 1e3
+            yield Figure(self.size, f"{what}, CPU", self.who, cpu_ms, "ms")
 
 
-def _free() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def _answered(daemon: Daemon, query: str) -> None:
+    if not daemon.recall(query):
+        sys.exit(f"PMB has no answer to {query!r}")
+
+
+def _sought(daemon: Daemon, text: str, missed: list[str]) -> None:
+    if text not in daemon.recall(text):
+        missed.append(text)

@@ -1,7 +1,5 @@
 """Other processes: a command run to its end, or a server, and what either used."""
 
-import http.client
-import json
 import os
 import re
 import subprocess
@@ -13,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from client import Client
+from memory import Peak, anonymous_mib
+
 COMMAND = [sys.executable, "-P", "-m", "serve.cli"]
 _IN_A_MIB = 1024**2 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
@@ -23,29 +24,32 @@ class Used:
 
     wall_s: float
     cpu_s: float
-    peak_mib: float  # of the largest of them
+    resident_mib: float  # at most, of the largest of them, pages of mapped files among it
+    peak: Peak  # of all of them together, as sampled
 
 
-def run(home: Path, *words: str) -> Used:
+def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> Used:
     """Run a command to its end; end with what it said where it fails.
 
     The kernel counts our own memory as the child's until it is another program, so whoever asks
-    for a peak must be small.
+    for what was resident must be small.
     """
     began = time.perf_counter()
+    env = environment(home, settings)
     with open(home / "said.txt", "w+") as said:
-        child = subprocess.Popen([*COMMAND, *words], env=_env(home), stdout=said, stderr=said)
-        _, status, used = os.wait4(child.pid, 0)
+        child = subprocess.Popen([*COMMAND, *words], env=env, stdout=said, stderr=said)
+        with Peak(child.pid) as peak:
+            _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             said.seek(0)
             sys.exit(f"mnemolog {words[0]} failed: {said.read()[-2_000:]}")
     wall_s = time.perf_counter() - began
-    return Used(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / _IN_A_MIB)
+    return Used(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / _IN_A_MIB, peak)
 
 
 class Server:
-    """A process that answers over HTTP, over one kept connection.
+    """A process that answers over HTTP, and a client of it.
 
     It says where it listens in what it prints, and its token lies in a file by then.
     """
@@ -58,16 +62,12 @@ class Server:
         with open(self._said, "w") as said:
             self._process = subprocess.Popen(command, env=env, stdout=said, stderr=said)
         try:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._port())
-            self._connected()
+            port = self._port()
+            self.client = Client(port, token.read_text().strip())
         except BaseException:
             self._end()
             raise
         self.ready_s = time.perf_counter() - began
-        self._headers = {
-            "Content-Type": "application/json",
-            "Authorization": f"Bearer {token.read_text().strip()}",
-        }
 
     def _port(self) -> int:
         while True:
@@ -79,14 +79,6 @@ class Server:
                 sys.exit(f"the server did not start: {said[-2_000:]}")
             time.sleep(0.002)
 
-    def _connected(self) -> None:
-        for _ in range(1_000):
-            try:
-                return self._connection.connect()
-            except ConnectionRefusedError:  # it said so a little early
-                time.sleep(0.01)
-        sys.exit("the server does not listen where it says it does")
-
     def __enter__(self) -> "Server":
         return self
 
@@ -96,7 +88,7 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._connection.close()
+        self.client.close()
         self._end()
 
     def _end(self) -> None:
@@ -104,12 +96,7 @@ class Server:
         self._process.wait()
 
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
-        self._connection.request("POST", path, json.dumps(asked), self._headers)
-        response = self._connection.getresponse()
-        answer: dict[str, Any] = json.loads(response.read())
-        if response.status >= 400:
-            sys.exit(f"POST {path} gave {response.status}: {answer}")
-        return answer
+        return self.client.post(path, asked)
 
     def cpu_s(self) -> float | None:
         """Return the CPU seconds used so far, in steps of 10 ms; None where no /proc tells."""
@@ -121,21 +108,19 @@ class Server:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def anonymous_mib(self) -> float | None:
-        """Return the memory that is no mapped file; None where no /proc tells."""
-        try:
-            status = Path(f"/proc/{self._process.pid}/status").read_text()
-        except OSError:
-            return None
-        found = re.search(r"RssAnon:\s+(\d+) kB", status)
-        return int(found[1]) / 1024 if found else None
+        return anonymous_mib(self._process.pid)
 
 
-def serve(home: Path) -> Server:
+def serve(home: Path, settings: Mapping[str, str] | None = None) -> Server:
     """Start `mnemolog serve` for a home, on a free port."""
-    return Server([*COMMAND, "serve", "--port", "0"], home, _env(home), home / "token")
+    return Server(
+        [*COMMAND, "serve", "--port", "0"], home, environment(home, settings), home / "token"
+    )
 
 
-def _env(home: Path) -> dict[str, str]:
+def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a command for a home: ours, without settings of whoever runs it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")}
     # an idle server would build while something else is timed
-    return kept | {"MNEMOLOG_HOME": str(home), "MNEMOLOG_BUILD_AFTER": "0"}
+    ours = {"MNEMOLOG_HOME": str(home), "MNEMOLOG_BUILD_AFTER": "0"}
+    return kept | ours | dict(settings or {})

@@ -31,7 +31,7 @@ from figure import Figure, Note
 Part = Callable[[int], Iterator[Figure | Note]]
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = {"lexical": lexical.figures, "dense": dense.figures, "service": service.figures}
+PARTS = ("lexical", "dense", "service", "pmb")
 PACKAGES = ("numpy", "pyarrow", "numkong", "rank-bm25", "bm25s", "apsw", "lancedb", "dagster")
 
 
@@ -40,7 +40,10 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000", help="memories, comma-separated")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may repeat")
     parser.add_argument("--out", type=Path, default=ROOT / "bench-results", help="folder")
-    parser.add_argument("--pmb", type=Path, help="virtual environment that holds pmb-ai")
+    parser.add_argument(
+        "--pmb", type=Path, default=ROOT / ".venv-pmb", help="virtual environment with pmb-ai"
+    )
+    parser.add_argument("--soak", type=float, default=60.0, help="seconds; default: %(default)g")
     asked = parser.parse_args()
     sizes = [int(size) for size in asked.sizes.split(",")]
     # one thread for a product of matrices, as the server has; no chatter of a rival's
@@ -50,7 +53,13 @@ def main() -> None:
     notes = list(dict.fromkeys(one.text for one in done if isinstance(one, Note)))
     asked.out.mkdir(parents=True, exist_ok=True)
     report = "\n\n".join(
-        [machine(), table.markdown(figures), goals.markdown(figures), listed(notes)]
+        [
+            machine(),
+            table.markdown(figures),
+            growth.tenfold(figures),
+            goals.markdown(figures),
+            listed(notes),
+        ]
     )
     (asked.out / "bench.md").write_text(report + "\n")
     growth.draw(figures, asked.out / "bench.png")
@@ -58,12 +67,15 @@ def main() -> None:
 
 
 def parts(asked: argparse.Namespace) -> Iterator[tuple[str, Part]]:
-    """Yield what was asked for; PMB goes with the service it is compared with."""
+    """Yield what was asked for by name."""
+    known: dict[str, Part] = {
+        "lexical": lexical.figures,
+        "dense": dense.figures,
+        "service": partial(service.figures, soak_s=asked.soak),
+        "pmb": partial(pmb.figures, environment=asked.pmb),
+    }
     for name in asked.only or PARTS:
-        yield name, PARTS[name]
-        if name == "service":
-            found = asked.pmb or ROOT / ".venv-pmb"
-            yield "pmb", partial(pmb.figures, environment=found)
+        yield name, known[name]
 
 
 def alone(name: str, part: Part, size: int) -> list[Figure | Note]:

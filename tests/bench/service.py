@@ -9,113 +9,112 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+import builds
+import soak
+from builds import figure
 from corpus import questions, texts
-from figure import OURS, Figure, Note
+from figure import Figure, Note
 from process import Server, run, serve
 
-from store import tenant as tenants
-from store.commands import Draft, import_drafts
-from store.log import EventLog
-
-IMPORT, BUILD, REFRESH = "import", "full build", "build of 1,000 new memories"
 COLD, READY = "recall from the command line, no server", "server ready"
 LEXICAL, AUTO = "recall over HTTP, lexical", "recall over HTTP, auto"
 WRITE, FRESH = "write over HTTP", "recall right after a write"
-NEW = 1_000
+ANONYMOUS = "server's anonymous memory"
 RECALLS = 500
 WRITES = 200
+WARM = 20  # questions before any is timed; others, as a query's vector is kept
 COLD_RUNS = 3
 ASKED_FROM = 10_000  # memories the questions are taken from: few are held here, see `process.run`
 
 
-def figures(size: int) -> Iterator[Figure | Note]:
+def figures(size: int, *, soak_s: float) -> Iterator[Figure | Note]:
     """Time what a user waits for, in a home of its own; the server is another process."""
-    asked = questions(list(islice(texts(size), ASKED_FROM)), RECALLS)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        new = (f"new note {number} {one}" for number, one in enumerate(texts(NEW, seed=17)))
-        yield _figure(size, IMPORT, _imported(home, texts(size), "m"), "CPU")
-        yield from _built(size, BUILD, home)
-        yield _figure(size, "import of 1,000 new memories", _imported(home, new, "n"), "CPU")
-        yield from _built(size, REFRESH, home)
-        cold = [run(home, "recall", "--json", one).cpu_s for one in asked[:COLD_RUNS]]
-        yield _figure(size, COLD, statistics.median(cold) * 1e3, "CPU", "ms")
-        with serve(home) as server:
-            yield _figure(size, READY, server.ready_s, "wall")
-            yield from _recalled(size, LEXICAL, server, asked, "lexical")
-            yield from _recalled(size, AUTO, server, asked, "auto")
-            if (anonymous := server.anonymous_mib()) is not None:
-                yield _figure(size, "server's anonymous memory", anonymous, "now", "MiB")
-            yield from _written(size, server)
+        yield from builds.first(size, home)
+        yield from answered(size, home)
+        yield from soak.figures(size, home, soak_s)
+        yield from builds.later(size, home)
 
 
-def _figure(size: int, what: str, value: float, measure: str, unit: str = "s") -> Figure:
-    return Figure(size, f"{what}, {measure}", OURS, value, unit)
+def answered(size: int, home: Path) -> Iterator[Figure]:
+    """Time recall without a server, then what a server takes and holds."""
+    asked = some_questions(size, RECALLS + WARM)
+    cold = [run(home, "recall", "--json", one).cpu_s for one in asked[:COLD_RUNS]]
+    yield figure(size, COLD, statistics.median(cold) * 1e3, "CPU", "ms")
+    with serve(home) as server:
+        yield figure(size, READY, server.ready_s, "wall")
+        yield from recalled(size, LEXICAL, server, asked, "lexical")
+        yield from recalled(size, AUTO, server, asked, "auto")
+        if (anonymous := server.anonymous_mib()) is not None:
+            yield figure(size, ANONYMOUS, anonymous, "after recalls", "MiB")
+        yield from written(size, WRITE, server)
+        yield from fresh(size, FRESH, server)
 
 
-def _imported(home: Path, contents: Iterator[str], prefix: str) -> float:
-    """Record memories; return the CPU seconds, without those of making the texts."""
-    drafts = [Draft(id=f"{prefix}{n}", content=one) for n, one in enumerate(contents)]
-    began = time.process_time()
-    with EventLog(tenants.tenant(home).log, create=True) as log:
-        import_drafts(log, drafts, time.time_ns() // 1_000)
-    return time.process_time() - began
+def some_questions(size: int, count: int) -> list[str]:
+    return questions(list(islice(texts(size), ASKED_FROM)), count)
 
 
-def _built(size: int, what: str, home: Path) -> Iterator[Figure]:
-    used = run(home, "build")
-    yield _figure(size, what, used.cpu_s, "CPU")
-    yield _figure(size, what, used.wall_s, "wall")
-    yield _figure(size, what, used.peak_mib, "peak memory", "MiB")
-
-
-def _recalled(
+def recalled(
     size: int, what: str, server: Server, asked: Sequence[str], mode: str
 ) -> Iterator[Figure]:
-    for query in asked[:20]:
+    """Time recalls of all questions but the first WARM."""
+    for query in asked[:WARM]:
         server.post("/v1/recall", {"query": query, "mode": mode})
     times, before = [], server.cpu_s()
-    for query in asked:
+    for query in asked[WARM:]:
         began = time.perf_counter()
         answer = server.post("/v1/recall", {"query": query, "mode": mode})
         times.append((time.perf_counter() - began) * 1e3)
         if not answer["hits"] or answer["degraded"]:
             sys.exit(f"no proper answer to {query!r}: {json.dumps(answer)[:400]}")
-    yield from _percentiles(size, what, times)
-    yield from _cpu(size, what, server, before, len(asked))
+    yield from percentiles(size, what, times)
+    yield from _cpu(size, what, server, before, len(times))
 
 
-def _written(size: int, server: Server) -> Iterator[Figure]:
-    """Time writes, then recalls of what was written the moment before: it must be found."""
+def written(size: int, what: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
     times, before = [], server.cpu_s()
-    for number in range(WRITES):
-        draft = {"content": f"quick note {number} about the zebrafish tank {number * 7919}"}
+    for number in range(count):
+        draft = {"content": note(number)}
         began = time.perf_counter()
         server.post("/v1/memories", draft)
         times.append((time.perf_counter() - began) * 1e3)
-    yield from _percentiles(size, WRITE, times)
-    yield from _cpu(size, WRITE, server, before, WRITES)
-    times, spent = [], 0.0
-    for number in range(WRITES):
-        text = f"fresh remark {number} on hovercraft number {number * 104729 + 17}"
-        written = server.post("/v1/memories", {"content": text})
+    yield from percentiles(size, what, times)
+    yield from _cpu(size, what, server, before, count)
+
+
+def fresh(size: int, what: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
+    """Time recalls of what was written the moment before: it must be found."""
+    times, spent, before = [], 0.0, None
+    for number in range(count):
+        text = remark(number)
+        kept = server.post("/v1/memories", {"content": text})
         before = server.cpu_s()
         began = time.perf_counter()
         answer = server.post("/v1/recall", {"query": text})
         times.append((time.perf_counter() - began) * 1e3)
         spent += (server.cpu_s() or 0.0) - (before or 0.0)
-        if written["id"] not in [hit["id"] for hit in answer["hits"]]:
+        if kept["id"] not in [hit["id"] for hit in answer["hits"]]:
             sys.exit(f"what was just written is not recalled: {text!r}")
-    yield from _percentiles(size, FRESH, times)
+    yield from percentiles(size, what, times)
     if before is not None:
-        yield _figure(size, FRESH, spent / WRITES * 1e3, "CPU", "ms")
+        yield figure(size, what, spent / count * 1e3, "CPU", "ms")
 
 
-def _percentiles(size: int, what: str, times: Sequence[float]) -> Iterator[Figure]:
+def note(number: int) -> str:
+    return f"quick note {number} about the zebrafish tank {number * 7919}"
+
+
+def remark(number: int) -> str:
+    return f"fresh remark {number} on hovercraft number {number * 104729 + 17}"
+
+
+def percentiles(size: int, what: str, times: Sequence[float]) -> Iterator[Figure]:
     """Yield three percentiles of milliseconds, client and loopback among them."""
     cuts = statistics.quantiles(times, n=100)
     for percent in (50, 95, 99):
-        yield _figure(size, what, cuts[percent - 1], f"p{percent}", "ms")
+        yield figure(size, what, cuts[percent - 1], f"p{percent}", "ms")
 
 
 def _cpu(
@@ -123,4 +122,4 @@ def _cpu(
 ) -> Iterator[Figure]:
     if before is not None:
         spent = (server.cpu_s() or before) - before
-        yield _figure(size, what, spent / count * 1e3, "CPU", "ms")
+        yield figure(size, what, spent / count * 1e3, "CPU", "ms")

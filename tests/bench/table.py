@@ -35,7 +35,9 @@ def _cell(one: Figure | None, ours: float | None) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """Return a value with three digits that count."""
+    """Return a value with three digits that count; what has no unit is a count itself."""
+    if not unit:
+        return f"{value:,.0f}"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
     return f"{value:,.{digits}f} {unit}"
 

@@ -5,7 +5,7 @@ They are made from words once; all later changes (documents leave, come back wit
 of documents become one) are passes over the arrays, and give what the words would have given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -13,7 +13,6 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 MOST_COUNTED = 65_535  # occurrences of a term in a document; more count as so many
 
@@ -53,6 +52,8 @@ def none() -> Lists:
 
 def split(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
     """Return the chunks of texts at white space, one after the other, and how many each has."""
+    import pyarrow.compute as pc
+
     chunks = pc.utf8_split_whitespace(texts)
     return chunks.flatten(), chunks.value_lengths().to_numpy().astype(np.int64)
 
@@ -152,6 +153,40 @@ def without(lists: Lists, gone: Numbers) -> Lists:
         frequencies[held],
         lists.documents[stays],
         lists.counts[stays],
+    )
+
+
+def gathered(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
+    """Return the lists of documents made of several each; what these hold is added up.
+
+    `into` says for each of the old documents, [old documents], of which new one it is a part, -1
+    of none; the old lists may come in any order.
+    """
+    runs: list[Lists] = []
+    for one in lists:
+        to = into[one.documents]
+        held = np.flatnonzero(to >= 0)
+        frequencies = np.add.reduceat(to >= 0, one.offsets, dtype=np.int64) if len(to) else held
+        some = np.flatnonzero(frequencies)
+        words = one.words.take(pa.array(some))
+        documents = to[held].astype(np.uint32)
+        runs.append(Lists(one.hashes[some], words, frequencies[some], documents, one.counts[held]))
+    if not runs:
+        return none()
+    hashes, words, places = _vocabulary(runs)
+    keys = np.concatenate([_keys(run, place) for run, place in zip(runs, places, strict=True)])
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    firsts = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
+    counts = np.concatenate([run.counts for run in runs])[order].astype(np.int64)
+    counts = np.add.reduceat(counts, firsts) if len(firsts) else counts
+    pairs = keys[firsts]
+    return Lists(
+        hashes,
+        words,
+        np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=len(hashes)),
+        (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        np.minimum(counts, MOST_COUNTED).astype(np.uint16),
     )
 
 

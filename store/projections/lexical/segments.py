@@ -2,15 +2,15 @@
 Segments: an index in parts, each over a run of documents, of which a build makes only what changed.
 
 Where one segment ends follows from the number of documents alone: blocks of BASE are put together
-as the binary digits of their number say, the largest segment first, and what is left over is the
-last one. So a million documents make some seven segments; more documents change the last, now and
-then the last few. Which documents changed is seen by their fingerprints. A segment without one is
-the previous build's; from any other the old terms are taken and the new ones put in, by passes over
-its arrays, and no document is tokenized that did not change.
+to segments of MOST blocks, the last blocks as the binary digits of their number say, the largest
+first, and what is left over is the last one. So a million documents make some seven segments; more
+documents change the last, now and then the last few. Which documents changed is seen by their
+fingerprints. A segment without one is the previous build's; from any other the old terms are taken
+and the new ones put in, by passes over its arrays; a document that did not change is not read.
 
 A build from nothing is the same: all documents are new. It holds the lists of all documents, some
 6 bytes a posting, and some 30 more for each posting of the segment at hand: at a million memories
-of thirty words half a gigabyte.
+of thirty words less than half a gigabyte.
 """
 
 from collections import deque
@@ -29,7 +29,8 @@ from store.projections.lexical import bm25
 from store.projections.lexical.bm25 import Formula
 from store.projections.lexical.lists import Lists, Numbers, inserted, joined, without
 
-BASE = 16_384  # documents of the smallest whole segment
+BASE = 16_384  # documents of a block, the smallest whole segment
+MOST = 16  # blocks of a segment, a power of two: one changed document costs no more than these
 
 # in a part for each segment
 WORDS = pa.schema([("hash", pa.uint64()), ("word", pa.string()), ("offset", pa.int64())])
@@ -66,8 +67,10 @@ Counted = tuple[Lists, Lengths]
 def ranges(documents: int) -> tuple[Range, ...]:
     """Return which documents each segment covers, in their order."""
     blocks, rest = divmod(documents, BASE)
-    sizes = [BASE << bit for bit in reversed(range(blocks.bit_length())) if blocks >> bit & 1]
-    ends = np.cumsum([0, *sizes, *([rest] if rest else [])]).tolist()
+    whole, blocks = divmod(blocks, MOST)
+    sizes = [MOST] * whole
+    sizes += [1 << bit for bit in reversed(range(blocks.bit_length())) if blocks >> bit & 1]
+    ends = np.cumsum([0, *(size * BASE for size in sizes), *([rest] if rest else [])]).tolist()
     return tuple(pairwise(ends))
 
 
@@ -165,15 +168,17 @@ class _Old:
         ends = np.append(view(words, "offset"), parts["postings"].rows)
         return _Segment(parts, view(words, "hash"), np.diff(ends))
 
-    def lists(self, place: int) -> Lists:
-        words, postings = (self.tables.parts[name][place].table for name in ("words", "postings"))
-        return Lists(
-            view(words, "hash"),
-            array(words, "word"),
-            np.diff(np.append(view(words, "offset"), postings.num_rows)),
-            view(postings, "document"),
-            view(postings, "count"),
-        )
+
+def lists_of(tables: Built, place: int) -> Lists:
+    """Return the lists of one segment, views into its files."""
+    words, postings = (tables.parts[name][place].table for name in ("words", "postings"))
+    return Lists(
+        view(words, "hash"),
+        array(words, "word"),
+        np.diff(np.append(view(words, "offset"), postings.num_rows)),
+        view(postings, "document"),
+        view(postings, "count"),
+    )
 
 
 def _between(numbers: Numbers, one: Range) -> Numbers:
@@ -203,7 +208,7 @@ def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, List
     found: list[Lists] = []
     for place, (first, end) in enumerate(old.ranges):
         if one[0] <= first < one[1]:
-            kept = without(old.lists(place), _between(changed, (first, end)))
+            kept = without(lists_of(old.tables, place), _between(changed, (first, end)))
             more = taken(end)
             found.append(inserted(kept, joined(more)) if more else kept)
     return joined([*found, *taken(one[1])])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_reader import EMBEDDER, NOW, QUERY, READ, WANTED, Memory, ask, first, newest
 
-from serve import verification
+from serve import opened_files
 from serve.filters import Filter
 from serve.recall import Question, recall
 from store import build, projections, snapshot
@@ -95,7 +95,7 @@ def count_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         hashed.append(file.path)
         return snapshot.hashing(root, file)
 
-    monkeypatch.setattr(verification, "hashing", counted)
+    monkeypatch.setattr(opened_files, "hashing", counted)
     return hashed
 
 

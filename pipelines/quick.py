@@ -1,0 +1,59 @@
+"""
+A quick build: the steps, audits and canaries of the job, in this process and without Dagster.
+
+What it publishes is the same to the digest. It is none of Dagster's runs and retries nothing, and
+of what it takes over from the last build it looks at sizes and times instead of hashing all again:
+refreshing a thousand memories then costs their work and not a scheduler's start.
+"""
+
+import time
+from functools import partial
+
+from serve.evaluation import canaries
+from store import build as builds
+from store.build import Build, Progress
+from store.config import Choices, Settings
+from store.embedding import embedder
+from store.log import EventLog
+from store.manifest import CheckResult, Manifest
+from store.tenant import existing
+
+
+def build(
+    settings: Settings,
+    tenant_name: str,
+    report: Progress,
+    *,
+    full: bool = False,
+    wait_s: float = 0.0,
+) -> Manifest:
+    """Build, check and publish a tenant; return the manifest.
+
+    `report` is told each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
+    check that failed; whatever is raised, what was served still is.
+    """
+    tenant = existing(settings.home, tenant_name)
+    with EventLog(tenant.log) as log:
+        return builds.rebuild(
+            tenant,
+            log,
+            embedder(settings.choices.embedder, settings.home),
+            _now(),
+            on_progress=report,
+            on_whole=partial(_asked, settings.choices),
+            wait_s=wait_s,
+            full=full,
+            thorough=False,
+        )
+
+
+def _asked(choices: Choices, made: Build) -> list[CheckResult]:
+    """Ask recall itself over the candidate."""
+    now = _now()
+    candidate = builds.candidate(made, (), now)
+    found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
+    return [canaries.result(found, now, builds.published(made.tenant))]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000

@@ -1,0 +1,62 @@
+"""
+Masks: which documents a filter lets pass, kept at hand for the filters asked last.
+
+Documents are numbered through: first the snapshot's rows, then the tail's slots. A mask over the
+rows is kept as long as its snapshot, one over all as long as nothing is written. Of the moment of
+asking it only matters what has expired by then, so a filter stands for those of many moments.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.filters import Filter
+from serve.fresh.tail import Tail
+from store.projections.memory_rows import Mask, MemoryRows
+from store.projections.memory_table import NEVER
+
+_KEPT = 8  # filters; a byte a memory each
+
+Times = npt.NDArray[np.int64]
+
+
+class RowMasks:
+    """The masks over the rows of one snapshot. Threads may share it."""
+
+    def __init__(self, rows: MemoryRows) -> None:
+        self.expiries = _expiries(rows.expires_at)
+        self.of = lru_cache(maxsize=_KEPT)(lambda asked: _fixed(asked.mask(rows)))
+
+
+class Masks:
+    """The masks of one view. Threads may share it."""
+
+    def __init__(self, rows: RowMasks, tail: Tail) -> None:
+        self._rows, self._tail = rows, tail
+        fresh = _expiries(tail.columns["expires_at"])
+        self._expiries = np.union1d(rows.expiries, fresh) if len(fresh) else rows.expiries
+        self._of = lru_cache(maxsize=_KEPT)(self._made)
+
+    def of(self, asked: Filter) -> Mask:
+        """Return which documents may come back, [rows + slots]; not yours to change."""
+        passed = int(self._expiries.searchsorted(asked.now, side="right"))
+        return self._of(asked.at(int(self._expiries[passed - 1]) if passed else 0))
+
+    def _made(self, asked: Filter) -> Mask:
+        rows: Mask = self._rows.of(asked)
+        if not len(self._tail):
+            return rows
+        mask = np.concatenate([rows, asked.mask(self._tail.columns) & self._tail.live])
+        mask[self._tail.hidden] = False
+        return _fixed(mask)
+
+
+def _expiries(expires_at: Times) -> Times:
+    """Return the moments at which anything expires, ascending."""
+    return np.unique(expires_at[expires_at < NEVER])
+
+
+def _fixed(mask: Mask) -> Mask:
+    mask.setflags(write=False)
+    return mask

@@ -1,0 +1,88 @@
+"""
+Nearness: what the vectors say of every document, asked only where it matters.
+
+It is the calibrated cosine of a document's text with the query, or of one of its fields where that
+is more and the layer `fields` is on. Calibration keeps the order, so the best are found by cosine
+and only they are calibrated.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.reader import View
+from store.topk import best
+from store.vectors.rows import VectorRows
+
+Scores = npt.NDArray[np.float32]
+Docs = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+LEAST = 0.025  # below it a vector says nothing
+_ROUNDING = 1e-6  # of a cosine
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """The cosines of a query with the rows of a snapshot."""
+
+    cosines: Scores
+
+    @classmethod
+    def of_rows(cls, vectors: VectorRows | None, rows: int, asked: Scores) -> "_Scan":
+        return cls(vectors.cosines(asked) if vectors else np.zeros(rows, np.float32))
+
+    def best(self, mask: Mask, k: int, above: float) -> Docs:
+        return best(self.cosines, mask, k, above=above)
+
+    def of(self, docs: Docs) -> Scores:
+        return self.cosines[docs]
+
+
+class Nearness:
+    """What the vectors say of one query, over the snapshot's rows and then the tail's slots."""
+
+    def __init__(self, view: View, asked: Scores, *, with_fields: bool = False) -> None:
+        self._rows = len(view.snapshots.rows)
+        self._scan = _Scan.of_rows(view.snapshots.vectors, self._rows, asked)
+        self._fresh = view.tail.cosines(asked)
+        self._calibration = view.snapshots.calibration
+        self._fields = _of_fields(view, asked) if with_fields else None
+
+    def best(self, mask: Mask, k: int) -> Docs:
+        """Return up to `k` documents whose mask is set and that are near, best first."""
+        unrelated, related = self._calibration.unrelated, self._calibration.related
+        above = unrelated + LEAST * 2.0 * (related - unrelated) - _ROUNDING
+        found = [
+            self._scan.best(mask[: self._rows], k, above),
+            best(self._fresh, mask[self._rows :], k, above=above) + self._rows,
+        ]
+        if self._fields is not None:
+            found.append(best(self._fields, mask, k, above=LEAST))
+        return _best_of(found, self, k)
+
+    def of(self, docs: Docs) -> Scores:
+        """Return the nearness of some documents, [docs]: 0 unrelated, 1/2 related, never less."""
+        cosines = np.empty(len(docs), np.float32)
+        built = docs < self._rows
+        cosines[built] = self._scan.of(docs[built])
+        cosines[~built] = self._fresh[docs[~built] - self._rows]
+        near = self._calibration.evidence(cosines)
+        return near if self._fields is None else np.maximum(near, self._fields[docs])
+
+
+def _best_of(found: Sequence[Docs], nearness: Nearness, k: int) -> Docs:
+    docs = np.unique(np.concatenate(found))
+    near = nearness.of(docs)
+    order = np.lexsort((-docs, -near))
+    return docs[order[near[order] > LEAST][:k]]
+
+
+def _of_fields(view: View, asked: Scores) -> Scores:
+    """Return what the nearest field of each document says, [rows + slots]; 0 without fields."""
+    fields, rows = view.snapshots.fields, len(view.snapshots.rows)
+    snapshot = fields.cosines(asked, rows) if fields else np.full(rows, -1, np.float32)
+    cosines = np.concatenate([snapshot, view.tail.field_cosines(asked)])
+    return view.snapshots.calibration.evidence(cosines)

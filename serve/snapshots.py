@@ -1,0 +1,158 @@
+"""
+Snapshots: those of the manifest that is served, opened.
+
+Readers start from a manifest whose files are, at a glance, what was written (`opened_files`). A
+damaged index is set aside and said so: without `memories` or `postings` an older manifest serves,
+or the log alone; without the others recall goes on with what is left.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from serve.masks import RowMasks
+from serve.opened_files import OpenedFiles
+from store import manifest as manifests
+from store import projections
+from store.embedders.calibration import Calibration
+from store.embedding import Embedder
+from store.errors import NoManifest, SnapshotDamaged
+from store.manifest import Manifest
+from store.projection import Projection, Tables
+from store.projections import postings
+from store.projections.entities import EntityIndex
+from store.projections.fields import FieldRows
+from store.projections.memory_rows import MemoryRows
+from store.projections.postings import PostingsIndex
+from store.projections.sessions import Sessions
+from store.projections.usage import Usage
+from store.tenant import Tenant
+from store.vectors.rows import VectorRows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """The snapshots of one manifest, opened; None where one could not be used."""
+
+    manifest: Manifest | None
+    rows: MemoryRows
+    postings: PostingsIndex
+    vectors: VectorRows | None
+    fields: FieldRows | None
+    entities: EntityIndex | None
+    sessions: Sessions | None
+    usage: Usage | None
+    notices: tuple[str, ...]
+
+    @property
+    def watermark(self) -> int:
+        return self.manifest.watermark if self.manifest else 0
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.vectors.calibration if self.vectors else Calibration()
+
+    @cached_property
+    def masks(self) -> RowMasks:
+        return RowMasks(self.rows)
+
+
+def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Snapshots:
+    """Return the newest manifest that can be served, with a notice for all that was set aside."""
+    notices: list[str] = []
+    for manifest in _candidates(tenant, notices):
+        try:
+            return open_manifest(tenant, manifest, embedder, notices, files)
+        except SnapshotDamaged as error:
+            notices.append(str(error))
+    return Snapshots(
+        manifest=None,
+        rows=MemoryRows.empty(),
+        postings=PostingsIndex.open(postings.index([])),
+        vectors=None,
+        fields=None,
+        entities=None,
+        sessions=None,
+        usage=None,
+        notices=tuple(notices),
+    )
+
+
+def _candidates(tenant: Tenant, notices: list[str]) -> Iterator[Manifest]:
+    """Yield the current manifest, then the older ones, newest first."""
+    try:
+        newest = manifests.current(tenant)
+    except NoManifest:
+        return
+    except SnapshotDamaged as error:
+        notices.append(str(error))
+        yield from manifests.kept(tenant)
+        return
+    yield newest
+    yield from (one for one in manifests.kept(tenant) if one.number != newest.number)
+
+
+def open_manifest(
+    tenant: Tenant,
+    manifest: Manifest,
+    embedder: Embedder,
+    notices: list[str],
+    files: OpenedFiles,
+) -> Snapshots:
+    """Return the snapshots of one manifest, with more `notices` for what was set aside.
+
+    Raise SnapshotDamaged where recall could not do without what is broken.
+    """
+    known = {one.name: one for one in projections.all_of(embedder)}
+    damaged: list[str] = []
+
+    def tables(name: str) -> Tables:
+        return _tables(tenant, manifest, known[name], files)
+
+    def optional(name: str, open_: Callable[[Tables], T]) -> T | None:
+        try:
+            return open_(tables(name))
+        except SnapshotDamaged as error:
+            damaged.append(str(error))
+            return None
+
+    vectors = optional("vectors", VectorRows.open)
+    if vectors is not None and manifest.missing_vectors:
+        damaged.append(
+            f"{manifest.missing_vectors} texts are found by their words only: {embedder.model} "
+            "did not answer when they were built; `mnemolog build` asks it again"
+        )
+    return Snapshots(
+        manifest=manifest,
+        rows=MemoryRows.open(tables("memories")),
+        postings=PostingsIndex.open(tables("postings")),
+        vectors=vectors,
+        # of another model where the vectors are: that is said already
+        fields=optional("fields", FieldRows.open) if vectors is not None else None,
+        entities=optional("entities", EntityIndex.open),
+        sessions=optional("sessions", Sessions.open),
+        usage=optional("usage", Usage.open),
+        notices=(*notices, *damaged),
+    )
+
+
+def _tables(
+    tenant: Tenant, manifest: Manifest, projection: Projection, files: OpenedFiles
+) -> Tables:
+    """Return the tables of one projection, glanced at; each is mapped when asked for."""
+    ref = manifest.projections.get(projection.name)
+    if projection.name == "vectors" and ref is not None and ref.version != projection.version:
+        raise SnapshotDamaged(
+            f"the vectors were made by {manifest.embedder}, not by the embedder of the settings: "
+            "recall goes by words until `mnemolog build`"
+        )
+    if ref is None or ref.version != projection.version:
+        made = "nothing" if ref is None else ref.version
+        raise SnapshotDamaged(
+            f"{projection.name} was built as {made}, this is {projection.version}: "
+            "`mnemolog build` mends it"
+        )
+    return files.tables(ref, projection)

@@ -1,0 +1,181 @@
+"""
+The audits of memories: what must hold of the candidate's rows before anybody is served from them.
+
+What a candidate shares with what is served was audited then: only its new parts are looked at, and
+only the events since. A candidate that shares nothing is held against the whole log.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store import frame, redact, secret_scan
+from store.audited import Audited
+from store.events import Archived, Forgotten, Recorded, Revised, Superseded
+from store.projection import Tables
+from store.projections.memory import ACTIVE, STATES
+from store.projections.memory_parts import MemoryParts
+from store.projections.places import Places, name_hash
+
+_TEXTS = ("content", "context", "action", "result")
+_AT_ONCE = 10_000  # memories compared at a time
+
+
+def rows_match_log(audited: Audited) -> tuple[bool, str]:
+    """Every recorded memory has its row, in order, with the text last given to it."""
+    base = _shared(audited)
+    row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
+    revised: dict[str, str] = {}  # by id
+    others: list[str] = []  # the ids of rows that do not say what they are first held against
+    for ids, contents in _recorded(audited, after, revised):
+        there = audited.memories.slice(row, len(ids))
+        if there.column("id").to_pylist() != ids:
+            return False, f"the rows from {row} on are not the memories recorded"
+        others += _differing(there, pa.array(contents, pa.string()))
+        row += len(ids)
+    if row != _rows(audited):
+        return False, f"{_rows(audited)} rows for {row} recorded memories"
+    if base is not None:
+        for start, part in audited.fresh("memories"):
+            served = base.slice(start, part.rows)
+            there = part.table.slice(0, len(served))
+            if not there.column("id").equals(served.column("id")):
+                return False, f"the rows from {start} on are other memories than are served"
+            others += _differing(there, served.column("content"))
+    memories = MemoryParts.open(audited.tables)
+    wrong = [id_ for id_ in others if id_ not in revised]
+    for id_, content in revised.items():
+        place = memories.row(id_)  # none: a revision of nobody
+        if place is not None and memories.value(place, "content") != content:
+            wrong.append(id_)
+    if wrong:
+        return False, f"{len(wrong)} rows do not say what the log says, first {wrong[0]}"
+    return True, f"{_rows(audited)} rows, as the log says"
+
+
+def no_duplicate_ids(audited: Audited) -> tuple[bool, str]:
+    """No id is there twice, and every id leads to its row."""
+    rows, ids = _rows(audited), Places.open(audited.tables["ids"])
+    if not np.array_equal(np.sort(ids.documents), np.arange(rows)):
+        return False, f"{len(ids.documents)} ids in {rows} rows"
+    by_row = np.empty(rows, np.uint64)
+    by_row[ids.documents] = ids.hashes
+    for start, part in audited.fresh("memories"):
+        hashes = map(name_hash, part.table.column("id").to_pylist())
+        there = by_row[start : start + part.rows]
+        if not np.array_equal(np.fromiter(hashes, np.uint64, part.rows), there):
+            return False, f"ids of the rows from {start} on lead elsewhere"
+    if (ids.hashes[1:] < ids.hashes[:-1]).any():
+        return False, "ids are not in the order of their hashes"
+    # the same id has the same hash, so only neighbours are compared
+    before = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
+    places = np.union1d(before, before + 1)
+    alike = audited.memories.column("id").take(pa.array(ids.documents[places]))
+    twice = len(alike) - pc.count_distinct(alike).as_py()
+    return twice == 0, f"{rows - twice} ids in {rows} rows"
+
+
+def did_not_shrink(audited: Audited) -> tuple[bool, str]:
+    """There are never fewer rows than served now, and fewer active ones only by an event."""
+    if audited.published is None:
+        return True, f"first build, {_rows(audited)} rows"
+    if _rows(audited) < (before := len(audited.published["columns"])):
+        return False, f"{_rows(audited)} rows, {before} are served now"
+    active, served = _active(audited.tables), _active(audited.published)
+    excused = sum(
+        isinstance(body, (Archived, Forgotten, Superseded))
+        or (isinstance(body, Recorded) and body.key is not None)
+        for _, _, body in audited.log.bodies(audited.published_watermark, audited.watermark)
+    )
+    detail = f"{active} active memories, {served} served now"
+    return served - active <= excused, f"{detail}, {excused} events that put one away"
+
+
+def no_secrets(audited: Audited) -> tuple[bool, str]:
+    found: list[str] = []
+    for ids, texts in _texts(audited):
+        found += (f"{secret.kind} in {ids[place]}" for place, secret in secret_scan.find(texts))
+    for ids, texts in _metadata(audited):
+        for place, text in enumerate(texts.to_pylist()):
+            # by value and key, as it was redacted: a pattern may lie across two of them
+            if redact.redact_value(value := msgspec.json.decode(text)) != value:
+                found.append(f"in the metadata of {ids[place]}")
+    detail = "no secret pattern in any text"
+    return not found, f"{len(found)} secrets, first {found[0]}" if found else detail
+
+
+def no_self_injection(audited: Audited) -> tuple[bool, str]:
+    found: list[str] = []
+    for ids, texts in (*_texts(audited), *_metadata(audited)):
+        holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
+        found += (str(ids[place]) for place in np.flatnonzero(holds).tolist())
+    if not found:
+        return True, "no memory is a block of ours"
+    return False, f"{len(found)} memories hold our own block, first {found[0]}"
+
+
+def _shared(audited: Audited) -> pa.Table | None:
+    """Return the memories that are served, where the candidate has parts of theirs."""
+    fresh = sum(part.rows for _, part in audited.fresh("memories"))
+    if audited.published is None or fresh == _rows(audited):
+        return None
+    return audited.published["memories"]
+
+
+def _rows(audited: Audited) -> int:
+    return int(audited.memories.num_rows)
+
+
+def _active(tables: Tables) -> int:
+    codes = tables["columns"].column("state")
+    return int(np.count_nonzero(codes.to_numpy() == STATES.index(ACTIVE)))
+
+
+def _recorded(
+    audited: Audited, after: int, revised: dict[str, str]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield ids and contents of the memories recorded since; `revised` gains what came later."""
+    events = audited.log.bodies(after, audited.watermark)
+    while some := list(islice(events, _AT_ONCE)):
+        new: dict[str, str] = {}
+        for id_, subject, body in some:
+            if isinstance(body, Recorded):
+                new[id_] = body.content
+                revised.pop(id_, None)  # a revision of nobody yet
+            elif isinstance(body, Revised) and body.content is not None:
+                revised[subject] = body.content
+        yield [*new], [*new.values()]
+
+
+def _differing(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[str]:
+    """Return the ids of the rows that hold other contents."""
+    differ = pc.not_equal(table.column("content"), contents)
+    ids: list[str] = table.column("id").filter(differ).to_pylist()
+    return ids
+
+
+def _texts(audited: Audited) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Yield the texts and tags of the new parts, and the ids of their memories, [texts]."""
+    for _, part in audited.fresh("memories"):
+        ids = part.table.column("id").chunk(0)
+        for name in _TEXTS:
+            texts = part.table.column(name).chunk(0)
+            if texts.null_count:
+                yield pc.filter(ids, pc.is_valid(texts)), pc.drop_null(texts)
+            else:
+                yield ids, texts
+        tags = part.table.column("tags").chunk(0)
+        yield ids.take(pc.list_parent_indices(tags)), pc.list_flatten(tags)
+
+
+def _metadata(audited: Audited) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Yield the metadata that say something of the new parts, and the ids of their memories."""
+    for _, part in audited.fresh("memories"):
+        says = pc.not_equal(part.table.column("metadata").chunk(0), "{}")
+        chosen = part.table.select(["id", "metadata"]).filter(says).combine_chunks()
+        if chosen.num_rows:
+            yield chosen.column("id").chunk(0), chosen.column("metadata").chunk(0)

@@ -1,0 +1,99 @@
+"""
+What the memories name, one row for each mention, in parts by document.
+
+Reading a text for its mentions costs some 40 us, so it is done again only where the text is another
+than before, and on all processors where there is much to read.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.mentions import mentions
+from store.parallel import packed, unpacked
+from store.projection import Inputs, Mapper, Part, Previous
+from store.projections.memory import FORGOTTEN, indexed_text
+from store.projections.memory_parts import parts_of
+from store.projections.memory_table import fingerprints
+
+FOUND = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("alias", pa.string()),
+    ]
+)
+READ = pa.schema([("mark", pa.uint64())])  # by document: what its text was when it was read
+
+FEW = 10_000  # texts that are read before other processes have started
+
+_TEXT = ["content", "context", "action", "result", "created_by", "state"]
+
+Rows = npt.NDArray[np.int64]
+
+
+def found_in(inputs: Inputs, previous: Previous | None) -> tuple[pa.Table, list[Part]]:
+    """Return the marks of all documents, and their mentions in the parts of the memories."""
+    memories = inputs.tables["memories"]
+    marks = fingerprints(memories["columns"])
+    old: Sequence[Part] = ()
+    known = np.empty(0, np.uint64)
+    if previous is not None:
+        old = previous.tables.parts["found"]
+        known = previous.tables["read"].column("mark").to_numpy()
+    differs = np.ones(len(marks), np.bool_)
+    differs[: len(known)] = marks[: len(known)] != known
+    parts = parts_of(memories, "memories")
+    starts = np.cumsum([0, *(part.rows for part in parts)])
+    rows = [np.flatnonzero(differs[start:end]) for start, end in pairwise(starts)]
+    changed = [number for number, some in enumerate(rows) if len(some)]
+    apply: Mapper = inputs.map if differs.sum() > FEW else map
+    read = apply(_read, (_texts(parts[number], rows[number]) for number in changed))
+    found: list[Part] = list(old)
+    for number, data in zip(changed, read, strict=True):
+        new = unpacked(data)
+        places = rows[number][new.column("document").to_numpy()] + starts[number]
+        new = new.set_column(0, FOUND.field(0), pa.array(places, pa.int32()))
+        if number < len(old):
+            new = _merged(found[number].table, new, rows[number] + starts[number])
+            found[number] = inputs.keep("found", new)
+        else:
+            found.append(inputs.keep("found", new))
+    return pa.table([pa.array(marks)], schema=READ), found
+
+
+def _texts(part: Part, rows: Rows) -> pa.Buffer:
+    table = part.table.select(_TEXT)
+    return packed(table if len(rows) == part.rows else table.take(pa.array(rows)))
+
+
+def _merged(old: pa.Table, new: pa.Table, documents: Rows) -> pa.Table:
+    """Return the mentions of a part, those of some documents new."""
+    stays = ~np.isin(old.column("document").to_numpy(), documents)
+    table = pa.concat_tables([old.filter(pa.array(stays)), new])
+    order = np.argsort(table.column("document").to_numpy(), kind="stable")
+    return table.take(pa.array(order))
+
+
+def _read(data: pa.Buffer) -> pa.Buffer:
+    """Return the mentions of packed texts, by their row; a forgotten memory has none."""
+    rows: list[int] = []
+    found: list[tuple[str, str, str]] = []
+    for row, text, speaker in _rows(unpacked(data)):
+        for mention in mentions(text, speaker=speaker):
+            rows.append(row)
+            found.append((mention.kind, mention.name, mention.alias))
+    columns = zip(*found, strict=True) if found else ((), (), ())
+    arrays = [pa.array(rows, pa.int32()), *(pa.array(one, pa.string()) for one in columns)]
+    return packed(pa.table(arrays, schema=FOUND))
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:
+    rows = zip(*(table.column(name).to_pylist() for name in _TEXT), strict=True)
+    for row, (content, context, action, result, created_by, state) in enumerate(rows):
+        if state != FORGOTTEN:
+            yield row, indexed_text(content, context, action, result, ()), created_by

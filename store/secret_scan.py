@@ -1,0 +1,43 @@
+"""
+Secrets among many texts: the same verdicts as `redact.find`, for far less where there are none.
+
+Each pattern has a cue that a text must hold. All cues are looked for at once by RE2
+(https://github.com/google/re2), in time linear in the text; only what holds one is read again,
+pattern by pattern.
+"""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store import redact
+from store.redact import Secret
+from store.secret_patterns import ISSUED, NAMED, SHORTEST_ISSUED
+
+# most texts hold a full stop, so what its pattern asks for at least is looked for instead
+_STRICTER = {"discord-token": r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27}"}
+
+
+def _any(parts: Iterator[str]) -> str:
+    return "|".join(sorted(set(parts)))
+
+
+_ISSUED = _any(_STRICTER.get(one.kind) or re.escape(one.cue) for one in ISSUED)
+_LONG = rf"\S{{{SHORTEST_ISSUED}}}"
+# cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
+_NAMED = _any(re.escape(one.cue) for one in NAMED) + "|\u0130"
+
+
+def find(texts: pa.Array) -> Iterator[tuple[int, Secret]]:
+    """Yield the place of a text, and a secret found in it, for all secrets of texts."""
+    issued = pc.and_(
+        pc.match_substring_regex(texts, _ISSUED), pc.match_substring_regex(texts, _LONG)
+    )
+    named = pc.match_substring_regex(texts, _NAMED, ignore_case=True)
+    suspects = pc.fill_null(pc.or_(issued, named), False)
+    for place in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
+        for secret in redact.find(texts[place].as_py()):
+            yield place, secret

@@ -1,0 +1,81 @@
+"""Builds: a home's first, and those of what is new since; what they take and hold."""
+
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from corpus import texts
+from figure import OURS, Figure
+from process import COMMAND, run
+
+from store import tenant as tenants
+from store.commands import Draft, import_drafts
+from store.log import EventLog
+
+IMPORT, FULL = "import", "full build"
+NEW, QUICK = "build of 1,000 new memories", "quick build of 1,000 new memories"
+MANY = "build of 50,000 new memories"
+FEW_ADDED, MANY_ADDED = 1_000, 50_000
+# what is told of memory: the kernel's own peak, and two that are sampled, see `memory`
+HELD = (
+    "resident, largest process",
+    "anonymous, all processes",
+    "with mapped files, all processes",
+)
+LEAST_MANY = 100_000  # memories: below, 50,000 new ones are no refresh
+_AT_ONCE = 10_000  # drafts held: whoever starts a build must be small, see `process.run`
+
+
+def first(size: int, home: Path) -> Iterator[Figure]:
+    """Record `size` memories and build; then build twice more, each time after a few new ones."""
+    yield figure(size, IMPORT, added(home, texts(size), "m"), "CPU")
+    yield from built(size, FULL, home)
+    spent = added(home, texts(FEW_ADDED, seed=17), "n")
+    yield figure(size, "import of 1,000 new memories", spent, "CPU")
+    yield from built(size, NEW, home)
+    if has_quick():
+        added(home, texts(FEW_ADDED, seed=18), "q")
+        yield from built(size, QUICK, home, "--quick")
+
+
+def later(size: int, home: Path) -> Iterator[Figure]:
+    """Build once more after many new memories, where there are more old ones."""
+    if size >= LEAST_MANY:
+        added(home, texts(MANY_ADDED, seed=19), "o")
+        yield from built(size, MANY, home, *(["--quick"] if has_quick() else []))
+
+
+def added(home: Path, contents: Iterable[str], prefix: str) -> float:
+    """Record memories; return the CPU seconds, without those of making the texts."""
+    drafts = (Draft(id=f"{prefix}{n}", content=one) for n, one in enumerate(contents))
+    spent = 0.0
+    with EventLog(tenants.tenant(home).log, create=True) as log:
+        while some := list(islice(drafts, _AT_ONCE)):
+            began = time.process_time()
+            import_drafts(log, some, time.time_ns() // 1_000)
+            spent += time.process_time() - began
+    return spent
+
+
+def built(
+    size: int, what: str, home: Path, *words: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Figure]:
+    used = run(home, "build", *words, settings=settings)
+    yield figure(size, what, used.cpu_s, "CPU")
+    yield figure(size, what, used.wall_s, "wall")
+    held = (used.resident_mib, used.peak.anonymous_mib, used.peak.proportional_mib)
+    for name, mib in zip(HELD, held, strict=True):
+        if mib is not None:
+            yield figure(size, what, mib, name, "MiB")
+
+
+def has_quick() -> bool:
+    """Return whether `mnemolog build` has a way past the scheduler."""
+    said = subprocess.run([*COMMAND, "build", "--help"], capture_output=True, text=True, check=True)
+    return "--quick" in said.stdout
+
+
+def figure(size: int, what: str, value: float, measure: str, unit: str = "s") -> Figure:
+    return Figure(size, f"{what}, {measure}", OURS, value, unit)

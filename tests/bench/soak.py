@@ -1,0 +1,132 @@
+"""
+Soak: eight clients recall without a pause while memories are written, forgotten and built.
+
+Every client, the writer and whoever forgets are processes of their own, so none waits for another's
+interpreter. Each notes when it began and ended what it did by a clock they share, and all answers
+are judged when all is over: what was acknowledged before a question must be in its answer, what was
+forgotten before must not, and no memory may come twice.
+"""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import soakers
+from builds import figure, has_quick
+from figure import Figure, Note
+from process import Server, run, serve
+from soakers import Asked, Done
+
+SOAK = "8 clients recall while 200 a second are written and builds publish"
+PROBLEMS = f"{SOAK}, errors and wrong answers"
+CLIENTS = 8
+BUILDS = 3
+_AFTER_S = 2.0  # the last build is answered from
+_SHOWN = 5  # problems told of in the notes
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the processes of a soak say that they did."""
+
+    asked: Sequence[Asked]
+    written: Sequence[Done]
+    forgotten: Sequence[Done]
+    builds: int
+    clients: int
+    seconds: float
+
+
+def figures(
+    size: int, home: Path, seconds: float, *, builds: int = BUILDS, clients: int = CLIENTS
+) -> Iterator[Figure | Note]:
+    """Soak a server over a home for `seconds`, longer where the builds need longer."""
+    with serve(home) as server:
+        told = _told(size, home, server, seconds, builds, clients)
+        anonymous = server.anonymous_mib()
+    wrong = problems(told)
+    times = [(one.ended - one.began) * 1e3 for one in told.asked]
+    cuts = statistics.quantiles(times, n=100)
+    for percent in (50, 95, 99):
+        yield figure(size, SOAK, cuts[percent - 1], f"p{percent}", "ms")
+    yield figure(size, SOAK, len(times) / told.seconds, "recalls", "/s")
+    yield figure(size, SOAK, len(told.written) / told.seconds, "writes", "/s")
+    if anonymous is not None:
+        yield figure(size, SOAK, anonymous, "server's anonymous memory then", "MiB")
+    yield figure(size, PROBLEMS, len(wrong), "count", "")
+    yield Note(_summary(size, told, wrong))
+
+
+def _told(size: int, home: Path, server: Server, seconds: float, builds: int, clients: int) -> Told:
+    context = get_context("spawn")
+    shared = soakers.Shared(context.Value("q", 0), context.Value("b", 0))
+    client = server.client
+    ways: list[list[str]] = [[], ["--quick"] if has_quick() else []]
+    with ProcessPoolExecutor(
+        clients + 2, mp_context=context, initializer=soakers.share, initargs=(shared,)
+    ) as pool:
+        writer = pool.submit(soakers.write, client.port, client.token)
+        forgetter = pool.submit(soakers.forget, home, size)
+        recalling = [
+            pool.submit(soakers.recall, number, client.port, client.token, size)
+            for number in range(clients)
+        ]
+        began = time.monotonic()
+        try:
+            for number in range(builds):
+                time.sleep(seconds / (builds + 2))
+                run(home, "build", *ways[number % 2])
+            time.sleep(max(_AFTER_S, seconds - (time.monotonic() - began)))
+        finally:
+            shared.is_over.value = 1
+        took = time.monotonic() - began
+        asked = [one for those in recalling for one in those.result()]
+        return Told(asked, writer.result(), forgetter.result(), builds, clients, took)
+
+
+def problems(told: Told) -> list[str]:
+    """Return a line for all that should not have happened, the same for the same kind of thing."""
+    written = {one.id: one for one in told.written}
+    forgotten = {one.id: one for one in told.forgotten}
+    found = [f"write: {one.problem}" for one in (*told.written, *told.forgotten) if one.problem]
+    for one in told.asked:
+        if one.problem:
+            found.append(f"recall: {one.problem}")
+            continue
+        if len(set(one.found)) < len(one.found):
+            found.append("a memory came twice")
+        if any(_before(forgotten.get(id_), one.began) for id_ in one.found):
+            found.append("a memory came that had been forgotten")
+        if _is_missing(one, written, forgotten):
+            found.append("a memory that had been acknowledged was missing")
+    return found
+
+
+def _is_missing(one: Asked, written: Mapping[str, Done], forgotten: Mapping[str, Done]) -> bool:
+    if one.about in one.found or not _before(written.get(one.about), one.began):
+        return False
+    forgetting = forgotten.get(one.about)
+    return forgetting is None or forgetting.began > one.ended
+
+
+def _before(done: Done | None, moment: float) -> bool:
+    return done is not None and not done.problem and done.ended < moment
+
+
+def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
+    writes = [(one.ended - one.began) * 1e3 for one in told.written]
+    fresh = sum(one.about.startswith(soakers.WRITTEN) for one in told.asked)
+    manifests = {one.manifest for one in told.asked if not one.problem}
+    common = "; ".join(f"{many} x {what}" for what, many in Counter(wrong).most_common(_SHOWN))
+    return (
+        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} "
+        f"clients ({fresh:,} of them for what was written meanwhile), {len(told.written):,} "
+        f"memories written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
+        f"{len(told.forgotten):,} forgotten, {told.builds} builds, {len(manifests)} manifests "
+        f"served; errors and wrong answers: {common or 'none'}"
+    )

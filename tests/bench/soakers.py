@@ -1,0 +1,180 @@
+"""Who takes part in a soak: a client that recalls, one that writes, one that forgets."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from client import Client
+from corpus import WORDS, questions, texts
+
+WRITTEN = "soak"  # ids of what is written begin like it
+RATE = 200  # memories written a second
+_SINGLY = 3  # written one by one, then what else is due in one request, and so on
+_MOST = 1_000  # memories a request
+_FORGET_S = 0.1  # between two memories forgotten
+_EVERY_FORGOTTEN = 20  # of what is written, and of what was there
+_ASKED_FROM = 5_000  # memories that questions are taken from
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all see: how many memories are acknowledged, and whether it is over."""
+
+    acknowledged: "Synchronized[int]"
+    is_over: "Synchronized[int]"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A write or a forget: of which memory, from when to when; `problem` where it failed."""
+
+    id: str
+    began: float
+    ended: float
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A recall: the memory it was about ("" for none in particular) and the ids it brought."""
+
+    about: str
+    began: float
+    ended: float
+    found: tuple[str, ...] = ()
+    manifest: int | None = None
+    problem: str = ""
+
+
+_shared: Shared
+
+
+def share(shared: Shared) -> None:
+    """Take over what is shared; it reaches a process only as it starts."""
+    global _shared
+    _shared = shared
+
+
+def ticket(number: int) -> str:
+    """Return the beginning of a written memory: no other holds its number."""
+    return f"Ticket {number * 104_729 + 17}"
+
+
+def content(number: int) -> str:
+    words = np.random.default_rng(number).integers(200, len(WORDS), 12)
+    return f"{ticket(number)} on {' '.join(WORDS[words])}"
+
+
+def recall(number: int, port: int, token: str, size: int) -> list[Asked]:
+    """Ask without a pause, for what was just written, for what was forgotten, and for anything."""
+    chance = random.Random(number)
+    corpus = list(islice(texts(size), _ASKED_FROM))
+    anything = questions(corpus, 500, seed=number)
+    client = Client(port, token)
+    done: list[Asked] = []
+    while not _shared.is_over.value:
+        done.append(_asked(client, *_question(chance, corpus, anything)))
+    client.close()
+    return done
+
+
+def _question(
+    chance: random.Random, corpus: list[str], anything: list[str]
+) -> tuple[str, str, str]:
+    """Return the id of the memory a question is about, the question, and the mode."""
+    known = _shared.acknowledged.value
+    kind = chance.random()
+    if known and kind < 0.25:  # one of the newest
+        number = known - 1 - chance.randrange(min(known, 5))
+    elif known and kind < 0.4:  # any, often one of those that are forgotten
+        number = chance.randrange(known)
+        number -= number % _EVERY_FORGOTTEN if chance.random() < 0.5 else 0
+    elif kind < 0.5:
+        number = chance.randrange(len(corpus) // _EVERY_FORGOTTEN + 1) * _EVERY_FORGOTTEN
+        return f"m{number}", corpus[number % len(corpus)], chance.choice(("auto", "lexical"))
+    else:
+        return "", chance.choice(anything), chance.choice(("auto", "lexical"))
+    return f"{WRITTEN}{number}", ticket(number), "auto"
+
+
+def _asked(client: Client, about: str, query: str, mode: str) -> Asked:
+    began = time.monotonic()
+    try:
+        status, said = client.asked("POST", "/v1/recall", {"query": query, "mode": mode})
+    except OSError as error:
+        return Asked(about, began, time.monotonic(), problem=repr(error))
+    ended = time.monotonic()
+    if status != 200:
+        return Asked(about, began, ended, problem=f"{status} {said[:200]!r}")
+    answer = json.loads(said)
+    found = tuple(hit["id"] for hit in answer["hits"])
+    problem = f"degraded: {answer.get('notices')}" if answer["degraded"] else ""
+    return Asked(about, began, ended, found, answer["manifest"], problem)
+
+
+def write(port: int, token: str) -> list[Done]:
+    """Write RATE memories a second, some one by one and the others as many at once as are due."""
+    client = Client(port, token)
+    done: list[Done] = []
+    start = time.monotonic()
+    while not _shared.is_over.value:
+        for _ in range(_SINGLY):
+            done += _written(client, len(done), 1)
+        due = int((time.monotonic() - start) * RATE) - len(done)
+        if due > 1:
+            done += _written(client, len(done), min(due, _MOST))
+        time.sleep(max(0.0, start + len(done) / RATE - time.monotonic()))
+    client.close()
+    return done
+
+
+def _written(client: Client, first: int, count: int) -> list[Done]:
+    drafts: list[dict[str, Any]] = [
+        {"id": f"{WRITTEN}{number}", "content": content(number)}
+        for number in range(first, first + count)
+    ]
+    path, body = "/v1/memories", drafts[0]
+    if count > 1:
+        path, body = "/v1/memories/batch", {"memories": drafts}
+    began = time.monotonic()
+    try:
+        status, said = client.asked("POST", path, body)
+        problem = "" if status < 400 else f"{status} {said[:200]!r}"
+    except OSError as error:
+        problem = repr(error)
+    ended = time.monotonic()
+    _shared.acknowledged.value = first + count
+    return [Done(str(draft["id"]), began, ended, problem) for draft in drafts]
+
+
+def forget(home: Path, size: int) -> list[Done]:
+    """Forget, from outside the server, some of what is written and some of what was there."""
+    from store import tenant as tenants
+    from store.commands import forget as forgotten
+    from store.log import EventLog
+
+    done: list[Done] = []
+    with EventLog(tenants.tenant(home).log) as log:
+        for id_ in _forgettable(size):
+            began = time.monotonic()
+            forgotten(log, id_, time.time_ns() // 1_000)
+            done.append(Done(id_, began, time.monotonic()))
+    return done
+
+
+def _forgettable(size: int) -> Iterator[str]:
+    number = 0
+    while not _shared.is_over.value:
+        time.sleep(_FORGET_S)
+        if number * _EVERY_FORGOTTEN < min(size, _ASKED_FROM):
+            yield f"m{number * _EVERY_FORGOTTEN}"
+        if number * _EVERY_FORGOTTEN < _shared.acknowledged.value:
+            yield f"{WRITTEN}{number * _EVERY_FORGOTTEN}"
+        number += 1

@@ -1,0 +1,60 @@
+"""
+What `list` and a timeline show: the newest that pass, snapshot's and tail's together.
+"""
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from serve.filters import Filter
+from serve.newest import newest
+from serve.reader import Reader
+from store import commands
+from store.build import rebuild
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.projections.memories import Memory
+from store.tenant import tenant
+
+NOW = 1_800_000_000_000_000
+BUILT, FRESH = 30, 6
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """A memory of few moments, which many memories share; some built, some written since."""
+    place, chance = tenant(tmp_path), random.Random(3)
+    with EventLog(place.log, create=True) as log:
+        for number in range(BUILT + FRESH):
+            if number == BUILT:
+                rebuild(place, log, LexicalEmbedder(), NOW)
+            at = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=chance.randrange(5))
+            fields = {"project": "shop" if number % 3 else None, "created_at": at}
+            commands.record(log, Draft(id=f"m{number}", content=f"note {number}", **fields), NOW)
+        commands.forget(log, "m4", NOW)
+        yield Reader(place, log, LexicalEmbedder())
+
+
+@pytest.mark.parametrize("limit", [1, 5, 29, 200])
+@pytest.mark.parametrize("project", [None, "shop"])
+def test_the_newest_come_first_and_of_one_moment_the_last_recorded(
+    reader: Reader, limit: int, project: str | None
+):
+    asked = Filter(now=NOW, project=project)
+    with reader.view() as view:
+        every = [view.tail.find(f"m{number}") for number in range(BUILT + FRESH)]
+        found = newest(view, asked, limit)
+
+    def age(memory: Memory) -> tuple[int, int]:
+        return -memory.created_at, -memory.seq
+
+    assert found == sorted((one for one in every if asked.accepts(one)), key=age)[:limit]
+
+
+def test_what_was_forgotten_is_listed_where_it_is_asked_for(reader: Reader):
+    with reader.view() as view:
+        assert [one.id for one in newest(view, Filter(now=NOW), 5, "forgotten")] == ["m4"]

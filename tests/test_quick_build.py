@@ -1,0 +1,108 @@
+"""A quick build keeps every promise of the job: the same manifest, nothing served unchecked."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipelines
+from pipelines import quick
+from store import build, commands
+from store import manifest as manifests
+from store.config import Settings
+from store.embedding import LexicalEmbedder
+from store.errors import BuildBusy, BuildRefused, NotFound
+from store.events import Recorded
+from store.log import EventLog
+from store.manifest import CANARIES
+from store.tenant import Tenant, tenant
+
+NOW = 1_790_000_000_000_000
+ROOT = Path(pipelines.__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(tmp_path / "home")
+
+
+@pytest.fixture
+def default(settings: Settings) -> Tenant:
+    found = tenant(settings.home)
+    record(found, "we chose SQLite for the log", "tests run on real files", create=True)
+    return found
+
+
+def record(found: Tenant, *contents: str, create: bool = False) -> None:
+    with EventLog(found.log, create=create) as log:
+        commands.record_batch(log, [commands.Draft(content=one) for one in contents], NOW)
+
+
+def silent(what: str) -> None:
+    pass
+
+
+def test_it_publishes_what_the_log_alone_gives_and_the_canaries_trend(settings, default):
+    quick.build(settings, "default", silent)
+    record(default, "the deploy runs at noon")
+    published = quick.build(settings, "default", silent)
+    assert (published.number, published.watermark) == (2, 3)
+    assert published == manifests.current(default)
+    with EventLog(default.log) as log:
+        again = build.rebuild(default, log, LexicalEmbedder(), NOW, full=True)
+    assert again.digests == published.digests
+    *audits, asked = published.checks
+    assert asked.name == CANARIES and all(one.passed for one in published.checks) and audits
+    assert [point[1:] for point in asked.metadata["trend"]] == [[2, 2], [3, 3]]
+
+
+def test_a_candidate_that_loses_its_canaries_is_not_served(settings, default, monkeypatch):
+    monkeypatch.setattr("serve.evaluation.canaries.FEWEST", 1)
+    monkeypatch.setattr("serve.evaluation.canaries.REFUSED_BELOW", 1.1)
+    with pytest.raises(BuildRefused, match="canaries: 2 of 2 canaries came back"):
+        quick.build(settings, "default", silent)
+    assert not default.head.exists()
+    refusal = manifests.last_refusal(default)
+    assert refusal is not None
+    assert refusal.reasons == ["canaries: 2 of 2 canaries came back"]
+
+
+def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(settings, default, plant):
+    with EventLog(default.log) as log:
+        plant(log, "planted", Recorded(content="the token is ghp_" + "a1B2c3D4e5F6" * 3))
+    steps: list[str] = []
+    with pytest.raises(BuildRefused, match="no_secrets: 1 secrets"):
+        quick.build(settings, "default", steps.append)
+    assert steps[-1] == "publish" and "checks" not in steps
+    assert not default.head.exists()
+
+
+def test_it_waits_its_turn_and_knows_whose_memory_is_meant(settings, default):
+    with build.lock(default), pytest.raises(BuildBusy):
+        quick.build(settings, "default", silent)
+    with pytest.raises(NotFound):
+        quick.build(settings, "nobody", silent)
+
+
+def test_the_command_builds_without_loading_a_scheduler(settings, default, tmp_path):
+    statement = (
+        "import sys; sys.argv[1:] = ['build', '--quick', '--json']\n"
+        "from pipelines.__main__ import main\n"
+        "main()\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", statement],
+        cwd=tmp_path,
+        env=os.environ | {"MNEMOLOG_HOME": str(settings.home), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "manifest 1: 2 memories at event 2 in " in done.stderr
+    assert manifests.current(default).watermark == 2
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert loaded.isdisjoint({"dagster", "litellm", "lancedb", "matplotlib", "rich"})
