@@ -6,7 +6,6 @@ is more and the layer `fields` is on. Calibration keeps the order, so the best a
 and only they are calibrated.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +33,9 @@ class _Scan:
     def of_rows(cls, vectors: VectorRows | None, rows: int, asked: Scores) -> "_Scan":
         return cls(vectors.cosines(asked) if vectors else np.zeros(rows, np.float32))
 
-    def best(self, mask: Mask, k: int, above: float) -> Docs:
-        return best(self.cosines, mask, k, above=above)
+    def best(self, mask: Mask, k: int, above: float) -> tuple[Docs, Scores]:
+        docs = best(self.cosines, mask, k, above=above)
+        return docs, self.cosines[docs]
 
     def of(self, docs: Docs) -> Scores:
         return self.cosines[docs]
@@ -51,17 +51,20 @@ class Nearness:
         self._calibration = view.snapshots.calibration
         self._fields = _of_fields(view, asked) if with_fields else None
 
-    def best(self, mask: Mask, k: int) -> Docs:
-        """Return up to `k` documents whose mask is set and that are near, best first."""
+    def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]:
+        """Return up to `k` documents whose mask is set and that are near, best first; how near."""
         unrelated, related = self._calibration.unrelated, self._calibration.related
         above = unrelated + LEAST * 2.0 * (related - unrelated) - _ROUNDING
-        found = [
-            self._scan.best(mask[: self._rows], k, above),
-            best(self._fresh, mask[self._rows :], k, above=above) + self._rows,
-        ]
+        built, cosines = self._scan.best(mask[: self._rows], k, above)
+        fresh = best(self._fresh, mask[self._rows :], k, above=above)
+        docs = np.concatenate([built, fresh + self._rows])
+        near = self._calibration.evidence(np.concatenate([cosines, self._fresh[fresh]]))
         if self._fields is not None:
-            found.append(best(self._fields, mask, k, above=LEAST))
-        return _best_of(found, self, k)
+            docs = np.union1d(docs, best(self._fields, mask, k, above=LEAST))
+            near = self.of(docs)
+        order = np.lexsort((-docs, -near))
+        order = order[near[order] > LEAST][:k]
+        return docs[order], near[order]
 
     def of(self, docs: Docs) -> Scores:
         """Return the nearness of some documents, [docs]: 0 unrelated, 1/2 related, never less."""
@@ -71,13 +74,6 @@ class Nearness:
         cosines[~built] = self._fresh[docs[~built] - self._rows]
         near = self._calibration.evidence(cosines)
         return near if self._fields is None else np.maximum(near, self._fields[docs])
-
-
-def _best_of(found: Sequence[Docs], nearness: Nearness, k: int) -> Docs:
-    docs = np.unique(np.concatenate(found))
-    near = nearness.of(docs)
-    order = np.lexsort((-docs, -near))
-    return docs[order[near[order] > LEAST][:k]]
 
 
 def _of_fields(view: View, asked: Scores) -> Scores:
