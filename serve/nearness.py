@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader import View
-from store.projections.vectors import VectorRows
 from store.topk import best
+from store.vectors.rows import VectorRows
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
