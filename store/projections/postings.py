@@ -26,6 +26,7 @@ from store.projections.lexical import segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
 from store.projections.lexical.segments import Counted
+from store.projections.lexical.views import Listed, SegmentView, concatenated, views
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
@@ -34,11 +35,11 @@ _SOME = 1_024  # postings from which on they are added by the chunk
 _CHUNK = 16_384  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
+
 # what a memory is indexed by
 TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
-Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
@@ -99,32 +100,6 @@ class _Known(NamedTuple):
     lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    hashes: npt.NDArray[np.uint64]
-    offsets: npt.NDArray[np.int64]
-    documents: npt.NDArray[np.uint32]
-    impacts: npt.NDArray[np.float32]
-    kin_hashes: npt.NDArray[np.uint64]
-    kin_terms: npt.NDArray[np.int32]
-    kin_letters: npt.NDArray[np.uint8]
-
-    def listed(self, hash_: np.uint64) -> Listed | None:
-        place = int(np.searchsorted(self.hashes, hash_))
-        if place == len(self.hashes) or self.hashes[place] != hash_:
-            return None
-        last = place + 1 == len(self.hashes)
-        span = slice(
-            int(self.offsets[place]), len(self.documents) if last else int(self.offsets[place + 1])
-        )
-        return self.documents[span], self.impacts[span]
-
-    def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
-        """Return the hashes of the terms filed under a beginning."""
-        terms = kin.lookup(beginning, self.kin_hashes, self.kin_terms, self.kin_letters)
-        return self.hashes[terms]
-
-
 @dataclass(frozen=True)
 class PostingsIndex:
     """The index as numpy views into mapped files."""
@@ -133,7 +108,7 @@ class PostingsIndex:
     hashes: npt.NDArray[np.uint64]
     frequencies: npt.NDArray[np.int32]
     idfs: npt.NDArray[np.float64]
-    segments: tuple[_Segment, ...]
+    segments: tuple[SegmentView, ...]
     size: int  # the documents that are indexed
     average_length: float  # as the impacts have it
     average_idf: float
@@ -152,7 +127,7 @@ class PostingsIndex:
             hashes=view(terms, "hash"),
             frequencies=view(terms, "documents"),
             idfs=view(terms, "idf"),
-            segments=tuple(_segments(tables)),
+            segments=tuple(views(tables)),
             size=statistics["documents"],
             average_length=statistics["average_length"],
             average_idf=statistics["average_idf"],
@@ -190,7 +165,7 @@ class PostingsIndex:
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
         known = self._known(term)
-        return _concatenated(() if known is None else known.lists)
+        return concatenated(() if known is None else known.lists)
 
     def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """Return which rows hold a term, else its kin, [docs]; a number that is no row's: none."""
@@ -278,40 +253,13 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        listed, gains = _concatenated([one for hash_ in hashes for one in self._lists(hash_)])
+        listed, gains = concatenated([one for hash_ in hashes for one in self._lists(hash_)])
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)
         held = len(documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
         return _Known(idf, held, ((documents, impacts * np.float32(KIN_SHARE)),))
-
-
-def _segments(tables: Tables) -> Iterator[_Segment]:
-    starts = dict.fromkeys(segments.SEGMENTS.names, 0)
-    for rows in tables["segments"].to_pylist():
-        words, postings, related = (
-            tables[name].slice(starts[name], rows[name]) for name in ("words", "postings", "kin")
-        )
-        yield _Segment(
-            hashes=view(words, "hash"),
-            offsets=view(words, "offset"),
-            documents=view(postings, "document"),
-            impacts=view(postings, "impact"),
-            kin_hashes=view(related, "hash"),
-            kin_terms=view(related, "term"),
-            kin_letters=view(related, "letters"),
-        )
-        starts = {name: starts[name] + rows[name] for name in starts}
-
-
-def _concatenated(lists: Sequence[Listed]) -> Listed:
-    if len(lists) == 1:
-        return lists[0]
-    documents = [np.empty(0, np.uint32), *(one for one, _ in lists)]
-    return np.concatenate(documents), np.concatenate(
-        [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
-    )
 
 
 POSTINGS_PROJECTION = Projection(

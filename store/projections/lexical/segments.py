@@ -29,7 +29,7 @@ from store.projections.lexical import bm25
 from store.projections.lexical.bm25 import Formula
 from store.projections.lexical.lists import Lists, Numbers, inserted, joined, without
 
-BASE = 16_384  # documents of a block, the smallest whole segment
+BASE = 16_384  # documents of a block, the smallest whole segment; another one is another version
 MOST = 16  # blocks of a segment, a power of two: one changed document costs no more than these
 
 # in a part for each segment
