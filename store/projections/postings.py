@@ -32,7 +32,7 @@ KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked f
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _KIN_KEPT = 64  # unknown words whose kin's documents are
 _SOME = 1_024  # postings from which on they are added by the chunk
-_CHUNK = 16_384  # postings whose numbers and gains stay in the processor's cache
+_CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
 
