@@ -19,7 +19,7 @@ from store.manifest import CheckResult
 from store.projections import memories, postings
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
-from store.projections.vectors import VectorRows
+from store.vectors.rows import PartRows
 
 _SAMPLE = 500  # documents whose BM25 scores are computed again
 _TOLERANCE = 1e-4
@@ -77,19 +77,18 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
 
 def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every memory has a row, and every row that is not empty has length 1."""
-    rows = VectorRows.open(audited.tables)
-    if len(rows.rows) != len(audited.memories):
-        return False, f"{len(rows.rows)} vectors for {len(audited.memories)} memories"
-    return _are_unit(rows, len(audited.tables["missing"]))
+    count = len(audited.tables["rows"])
+    if count != len(audited.memories):
+        return False, f"{count} vectors for {len(audited.memories)} memories"
+    return _are_unit(audited, "codes")
 
 
 def fields_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
-    fields = FieldRows.open(audited.tables)
-    of = fields.documents
+    of = FieldRows.open(audited.tables).documents
     if len(of) and not 0 <= of.min() <= of.max() < len(audited.memories):
         return False, f"fields of memories {of.min()} to {of.max()} of {len(audited.memories)}"
-    return _are_unit(fields.vectors, len(audited.tables["missing"]))
+    return _are_unit(audited, "rows")
 
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:
@@ -99,13 +98,17 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 
-def _are_unit(rows: VectorRows, waiting: int) -> tuple[bool, str]:
-    wrong = 0
-    for start in range(0, len(rows.rows), 10_000):
-        part = rows.rows[start : start + 10_000].astype(np.float32)
-        lengths = np.linalg.norm(part, axis=1) * rows.scale[start : start + 10_000]
-        wrong += int(((lengths > 0) & (np.abs(lengths - 1) > 0.05)).sum())
-    detail = f"{len(rows.rows)} vectors, {wrong} not of length 1"
+def _are_unit(audited: Audited, codes: str) -> tuple[bool, str]:
+    """Look at the halves of each new part, and at the int8 rows beside them, of table `codes`."""
+    fresh = {start for name in (codes, "rows") for start, _ in audited.fresh(name)}
+    start = count = wrong = 0
+    for rows in PartRows.of(audited.tables[codes], audited.tables["rows"]):
+        if start in fresh:
+            count += len(rows)
+            wrong += len(rows.not_unit())
+        start += len(rows)
+    detail = f"{count} new vectors, {wrong} not of length 1"
+    waiting = len(audited.tables["missing"])
     return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 

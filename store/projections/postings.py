@@ -168,13 +168,17 @@ class PostingsIndex:
         return concatenated(() if known is None else known.lists)
 
     def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """Return which rows hold a term, else its kin, [docs]; a number that is no row's: none."""
+        """Return which rows, ascending, hold a term, else its kin, [docs]."""
         held = np.zeros(len(docs), np.bool_)
         known = self._known(term)
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
+        start = 0
         for documents, _ in () if known is None else known.lists:
-            places = np.minimum(np.searchsorted(documents, wanted), len(documents) - 1)
-            held |= documents[places] == wanted
+            # a segment's documents come before the next one's
+            end = start + int(wanted[start:].searchsorted(documents[-1], side="right"))
+            some = wanted[start:end]
+            held[start:end] = documents[documents.searchsorted(some)] == some
+            start = end
         return held
 
     def scores(
