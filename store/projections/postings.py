@@ -98,6 +98,8 @@ class _Known(NamedTuple):
     idf: float
     documents: int
     lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
+    narrow: tuple[Listed, ...]  # those of segments where it is no wide word
+    wide: tuple[tuple[int, Scores], ...]  # in the others: the first document, what each one gains
 
 
 @dataclass(frozen=True)
@@ -196,13 +198,14 @@ class PostingsIndex:
         """
         scores = np.zeros(self.rows, np.float32) if out is None else out
         numbers, gains = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
+        wide: dict[int, list[tuple[np.float32, Scores]]] = {}
         for term, repeats in Counter(query).items():
             known = self._known(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
-            for documents, impacts in known.lists:
+            for documents, impacts in known.narrow:
                 if len(documents) <= _SOME:
                     np.add.at(scores, documents, weight * impacts)
                     continue
@@ -212,6 +215,10 @@ class PostingsIndex:
                     where[:] = some  # add.at wants them so: a whole list would be cast at once
                     np.multiply(impacts[start : start + _CHUNK], weight, out=gain)
                     np.add.at(scores, where, gain)
+            for first, row in known.wide:
+                wide.setdefault(first, []).append((weight, row))
+        for first, rows in wide.items():
+            _add(scores[first : first + len(rows[0][1])], rows, gains)
         return scores
 
     def _known(self, term: str) -> _Known | None:
@@ -224,8 +231,7 @@ class PostingsIndex:
             place = self.find(term)
         found = None
         if place is not None:
-            lists = self._lists(self.hashes[place])
-            found = _Known(float(self.idfs[place]), int(self.frequencies[place]), lists)
+            found = self._found(place)
         if len(self._terms) >= _TERMS_KEPT:
             self._terms.clear()
         self._terms[term] = found
@@ -241,9 +247,23 @@ class PostingsIndex:
         self._standing[term] = found
         return found
 
-    def _lists(self, hash_: np.uint64) -> tuple[Listed, ...]:
-        listed = (segment.listed(hash_) for segment in self.segments)
-        return tuple(one for one in listed if one is not None)
+    def _found(self, place: int) -> _Known:
+        lists, narrow, wide = [], [], []
+        for segment, within in self._within(self.hashes[place]):
+            lists.append(segment.listed(within))
+            gains = segment.gains(within)
+            if gains is None:
+                narrow.append(lists[-1])
+            else:
+                wide.append((segment.first, gains))
+        idf, frequency = float(self.idfs[place]), int(self.frequencies[place])
+        return _Known(idf, frequency, tuple(lists), tuple(narrow), tuple(wide))
+
+    def _within(self, hash_: np.uint64) -> Iterator[tuple[SegmentView, int]]:
+        """Yield the segments that have a term, and its place in each."""
+        for segment in self.segments:
+            if (place := segment.place(hash_)) is not None:
+                yield segment, place
 
     def _related(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
@@ -257,18 +277,33 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        listed, gains = concatenated([one for hash_ in hashes for one in self._lists(hash_)])
+        listed, gains = concatenated(
+            [one.listed(place) for hash_ in hashes for one, place in self._within(hash_)]
+        )
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)
         held = len(documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        return _Known(idf, held, ((documents, impacts * np.float32(KIN_SHARE)),))
+        lists = ((documents, impacts * np.float32(KIN_SHARE)),)
+        return _Known(idf, held, lists, lists, ())
+
+
+def _add(
+    scores: Scores, rows: Sequence[tuple[np.float32, Scores]], gains: npt.NDArray[np.float32]
+) -> None:
+    """Add rows, each times its weight, to scores; `gains` is room for some of them."""
+    for start in range(0, len(scores), len(gains)):
+        some = scores[start : start + len(gains)]
+        gain = gains[: len(some)]
+        for weight, row in rows:
+            np.multiply(row[start : start + len(gains)], weight, out=gain)
+            some += gain
 
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"5.{text.TOKENIZER_VERSION}",
+    version=f"6.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas=segments.SCHEMAS,
     build=build,
