@@ -17,6 +17,7 @@ from pipelines.canaries import canaries_asset
 from pipelines.failures import classified
 from pipelines.history import past
 from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
+from pipelines.vector_table import vector_table
 from store import build
 from store import manifest as manifests
 from store.audit import AUDITS
@@ -31,12 +32,13 @@ class BuildConfig(dg.Config):
 
 
 def assets_of(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
-    """Return the log, the projections in build order, the canaries, and the manifest."""
+    """Return the log, the projections in build order, the canaries, the manifest, its table."""
     return [
         event_log,
         *map(_projection_asset, projections),
         canaries_asset(projections),
         _manifest_asset(projections),
+        vector_table,
     ]
 
 
@@ -98,7 +100,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             began = time.perf_counter()
             made = tenant_store.resume()
             wanted = next(one for one in made.projections if one.name == projection.name)
-            ref, tables = build.step(made, wanted)
+            ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
             for failed in (one for one in results if not one.passed):
                 context.log.error(f"{failed.name}: {failed.detail}")

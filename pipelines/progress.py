@@ -12,7 +12,7 @@ from rich.status import Status
 
 from pipelines.metadata import ROWS
 
-Report = Callable[[DagsterEvent], None]
+Report = Callable[[DagsterEvent | str], None]  # an event, or what a step says as it goes on
 
 
 class Progress:
@@ -30,7 +30,10 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._status.stop()
 
-    def report(self, event: DagsterEvent) -> None:
+    def report(self, event: DagsterEvent | str) -> None:
+        if isinstance(event, str):
+            self._status.update(event)
+            return
         name = event.step_key
         if event.event_type is DagsterEventType.RESOURCE_INIT_STARTED:
             self._status.update("waiting for the build lock")
@@ -69,6 +72,9 @@ class _Handler(logging.Handler):
         self._report = report
 
     def emit(self, record: logging.LogRecord) -> None:
-        event = getattr(record, "dagster_meta", {}).get("dagster_event")
+        meta = getattr(record, "dagster_meta", {})
+        event = meta.get("dagster_event")
         if isinstance(event, DagsterEvent):
             self._report(event)
+        elif record.levelno == logging.INFO and meta.get("step_key"):
+            self._report(f"{meta['step_key']}: {meta['orig_message']}")

@@ -27,8 +27,8 @@ from store.projections.memory_rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
-from store.projections.vectors import VectorRows
 from store.tenant import Tenant
+from store.vectors.rows import VectorRows
 
 T = TypeVar("T")
 

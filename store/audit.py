@@ -7,18 +7,19 @@ it found. They run as Dagster's blocking asset checks and in every other build a
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from store import memory_audits, text
 from store.audited import Audited
+from store.columns import taken
 from store.manifest import CheckResult
 from store.projections import memories, postings
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
-from store.projections.vectors import VectorRows
+from store.vectors.rows import PartRows
 
 _SAMPLE = 500  # documents whose BM25 scores are computed again
 _TOLERANCE = 1e-4
@@ -51,8 +52,12 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     if not len(rows):
         return True, "nothing is indexed"
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    texts = list(memories.searched_texts(audited.memories.take(pa.array(sample))))
+    texts = memories.searched_texts(taken(audited.memories.select(postings.TEXTS), sample))
     documents = [text.terms(one) for one in texts]
+    queries = documents[:: max(1, len(documents) // 20)]
+    for term in set(chain.from_iterable(queries)):
+        if len(index.posting_list(term)[0]) != index.frequency(term):
+            return False, f"{term!r} is not in {index.frequency(term)} memories"
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
     idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
@@ -64,7 +69,7 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     if index.average_length != bm25.rounded(float(index.lengths[index.lengths >= 0].mean())):
         return False, f"{index.average_length} is not the average length"
     worst = 0.0
-    for query in documents[:: max(1, len(documents) // 20)]:
+    for query in queries:
         gap = np.abs(index.scores(query)[sample] - reference.get_scores(query))
         worst = max(worst, float(gap.max() / (1 + np.abs(reference.get_scores(query)).max())))
     return worst <= _TOLERANCE, f"{len(sample)} documents, largest difference {worst:.1e}"
@@ -72,19 +77,18 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
 
 def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every memory has a row, and every row that is not empty has length 1."""
-    rows = VectorRows.open(audited.tables)
-    if len(rows.rows) != len(audited.memories):
-        return False, f"{len(rows.rows)} vectors for {len(audited.memories)} memories"
-    return _are_unit(rows, len(audited.tables["missing"]))
+    count = len(audited.tables["rows"])
+    if count != len(audited.memories):
+        return False, f"{count} vectors for {len(audited.memories)} memories"
+    return _are_unit(audited, "codes")
 
 
 def fields_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
-    fields = FieldRows.open(audited.tables)
-    of = fields.documents
+    of = FieldRows.open(audited.tables).documents
     if len(of) and not 0 <= of.min() <= of.max() < len(audited.memories):
         return False, f"fields of memories {of.min()} to {of.max()} of {len(audited.memories)}"
-    return _are_unit(fields.vectors, len(audited.tables["missing"]))
+    return _are_unit(audited, "rows")
 
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:
@@ -94,13 +98,17 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 
-def _are_unit(rows: VectorRows, waiting: int) -> tuple[bool, str]:
-    wrong = 0
-    for start in range(0, len(rows.rows), 10_000):
-        part = rows.rows[start : start + 10_000].astype(np.float32)
-        lengths = np.linalg.norm(part, axis=1) * rows.scale[start : start + 10_000]
-        wrong += int(((lengths > 0) & (np.abs(lengths - 1) > 0.05)).sum())
-    detail = f"{len(rows.rows)} vectors, {wrong} not of length 1"
+def _are_unit(audited: Audited, codes: str) -> tuple[bool, str]:
+    """Look at the halves of each new part, and at the int8 rows beside them, of table `codes`."""
+    fresh = {start for name in (codes, "rows") for start, _ in audited.fresh(name)}
+    start = count = wrong = 0
+    for rows in PartRows.of(audited.tables[codes], audited.tables["rows"]):
+        if start in fresh:
+            count += len(rows)
+            wrong += len(rows.not_unit())
+        start += len(rows)
+    detail = f"{count} new vectors, {wrong} not of length 1"
+    waiting = len(audited.tables["missing"])
     return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 

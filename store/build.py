@@ -19,15 +19,17 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
+from store import journal, parallel, projections, snapshot
 from store import manifest as manifests
-from store import parallel, projections, snapshot
 from store.audit import audit
 from store.audited import Audited
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder, replace_file
+from store.journal import Journal
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
+from store.pace import Pace
 from store.projection import Built, Inputs, Previous, Projection, checked_build
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
@@ -106,8 +108,13 @@ def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     return Build(tenant, log, embedder, mark.watermark, mark.full, mark.thorough)
 
 
-def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
-    """Build one projection and put it into the candidate; return its reference and its tables."""
+def step(
+    build: Build, projection: Projection, on_progress: Progress = lambda what: None
+) -> tuple[SnapshotRef, Built]:
+    """Build one projection and put it into the candidate; return its reference and its tables.
+
+    What a build that was ended left in the journal is taken up.
+    """
     began = time.perf_counter()
     refs = candidate_refs(build)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
@@ -122,6 +129,8 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
+                Journal(build.tenant.journals, f"{build.embedder.model}/{projection.name}"),
+                Pace("embedded", on_progress),
             )
             tables = checked_build(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
@@ -143,8 +152,8 @@ def step(build: Build, projection: Projection) -> tuple[SnapshotRef, Built]:
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
     """Run the audits of one projection; what they said is kept beside the candidate."""
     of_memories = projection.name == "memories"
-    served = published(build.tenant) if of_memories else None
-    before = served.projections["memories"] if served else None
+    served = published(build.tenant)
+    before = served.projections.get(projection.name) if served else None
     memories = tables if of_memories else load(build, candidate_refs(build)["memories"])
     results = audit(
         projection.name,
@@ -153,12 +162,19 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             watermark=build.watermark,
             tables=tables,
             memories=memories["memories"],
-            published=None if before is None else _loaded(build, before),
+            published=_published_tables(build, before),
             published_watermark=0 if served is None else served.watermark,
         ),
     )
     replace_file(_checks_path(build, projection), msgspec.json.encode(results))
     return results
+
+
+def _published_tables(build: Build, ref: SnapshotRef | None) -> Built | None:
+    """Return what is served of a projection, for the audits; whole only where its rows are read."""
+    if ref is None:
+        return None
+    return _loaded(build, ref) if ref.projection == "memories" else load(build, ref)
 
 
 def kept_checks(build: Build) -> list[CheckResult]:
@@ -209,6 +225,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
     manifest = manifests.publish(build.tenant, candidate(build, checks, now))
+    journal.drop(build.tenant.journals)
     manifests.expire(build.tenant)
     return manifest
 
@@ -235,7 +252,7 @@ def rebuild(
         build = start(tenant, log, embedder, full=full, thorough=thorough)
         for projection in build.projections:
             on_progress(projection.name)
-            _, tables = step(build, projection)
+            _, tables = step(build, projection, on_progress)
             check(build, projection, tables)
         if all(one.passed for one in kept_checks(build)):
             on_progress("checks")

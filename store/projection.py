@@ -125,8 +125,27 @@ class Mapper(Protocol):
     def __call__(self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]: ...
 
 
+class Journal(Protocol):
+    """Keeps what a slow step made, batch by batch: a build that was ended goes on where it was."""
+
+    def read(self) -> Iterable[pa.Table]: ...
+
+    def add(self, table: pa.Table, /) -> None: ...
+
+
+class _NoJournal:
+    def read(self) -> Iterable[pa.Table]:
+        return ()
+
+    def add(self, table: pa.Table, /) -> None:
+        pass
+
+
 def _kept_in_memory(name: str, table: pa.Table) -> Part:
     return Part.of(table)
+
+
+_NO_JOURNAL = _NoJournal()
 
 
 class _Hash(Protocol):
@@ -142,6 +161,8 @@ class Inputs:
     tables: Mapping[str, Built] = field(default_factory=dict)
     keep: Keep = _kept_in_memory
     map: Mapper = map
+    journal: Journal = _NO_JOURNAL
+    report: Callable[[int, int], None] = lambda done, total: None  # of a long step, as it goes on
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,10 @@ class Tenant:
         return self.root / "candidate"
 
     @property
+    def journals(self) -> Path:
+        return self.candidate / "embedded"
+
+    @property
     def refused(self) -> Path:
         return self.root / "refused.json"
 

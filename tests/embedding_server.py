@@ -25,6 +25,7 @@ class EmbeddingServer:
         self.asked: list[list[str]] = []
         self.most_characters = 1_000_000
         self.width = DIMENSION
+        self.slow_after: int | None = None  # requests that are answered before the rest wait
         self.released = threading.Event()  # ends the wait of a slow answer
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
@@ -61,7 +62,8 @@ def _handler(of: EmbeddingServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             of.asked.append(body["input"])
-            if of.answer == "slowly":
+            is_slow = of.slow_after is not None and len(of.asked) > of.slow_after
+            if of.answer == "slowly" or is_slow:
                 of.released.wait(30)
             if of.answer == "error":
                 self.send(500, {"error": {"message": "out of memory", "type": "server_error"}})

@@ -14,7 +14,7 @@ from store.commands import Draft
 from store.errors import BuildRefused
 from store.events import Recorded, Revised
 from store.projection import Built, Part, Tables
-from store.projections import memory_table
+from store.projections import memory_table, vectors
 from store.projections.memories import MEMORIES_PROJECTION
 
 NOW = 1_790_000_000_000_000
@@ -29,7 +29,7 @@ def audited(built) -> Callable[[str], Audited]:
     def of(projection: str) -> Audited:
         memories = made["memories"]["memories"]
         head = built.log.head()
-        return Audited(built.log, head, made[projection], memories, made["memories"], head)
+        return Audited(built.log, head, made[projection], memories, made[projection], head)
 
     return of
 
@@ -49,9 +49,15 @@ def with_column(table: pa.Table, name: str, values: object) -> pa.Table:
     )
 
 
-def changed(tables: Tables, table: str, column: str, change: Callable) -> Tables:
+def changed(tables: Tables, table: str, column: str, change: Callable) -> Built:
     values = tables[table].column(column).to_pylist()
-    return {**tables, table: with_column(tables[table], column, change(values))}
+    return with_table(tables, table, with_column(tables[table], column, change(values)))
+
+
+def with_table(tables: Tables, name: str, table: pa.Table) -> Built:
+    changed = {**tables, name: table}
+    schemas = {name: table.schema for name, table in changed.items()}
+    return Built(schemas, {name: [Part.of(table)] for name, table in changed.items()})
 
 
 def test_every_audit_passes_on_what_was_built(audited):
@@ -216,6 +222,7 @@ def halved(values: list[float]) -> list[float]:
     [
         ("postings", "impact", halved),
         ("terms", "idf", halved),
+        ("terms", "documents", lambda values: [value + 1 for value in values]),
         ("postings", "document", lambda values: values[::-1]),
         ("terms", "hash", lambda values: [value ^ 1 for value in values]),
         ("words", "hash", lambda values: [value ^ 1 for value in values]),
@@ -230,11 +237,21 @@ def test_bm25_parity_sees_a_wrong_index(audited, table: str, column: str, change
 
 def test_vectors_are_unit_sees_a_wrong_length_and_a_missing_row(audited):
     one = audited("vectors")
-    longer = changed(one.tables, "rows", "scale", lambda values: [2 * value for value in values])
-    short = {**one.tables, "rows": one.tables["rows"].slice(1)}
-    short = {name: table.combine_chunks() for name, table in short.items()}
-    for tables in (longer, short):
+    longer = changed(one.tables, "codes", "scale", lambda values: [2 * value for value in values])
+    half = changed(one.tables, "rows", "half", lambda rows: [np.float16(row) / 2 for row in rows])
+    short = with_table(one.tables, "rows", one.tables["rows"].slice(1))
+    for tables in (longer, half, short):
         assert failed("vectors", replace(one, tables=tables)) == ["vectors_are_unit"]
+
+
+def test_vectors_that_are_served_are_not_looked_at_again(built, monkeypatch):
+    monkeypatch.setattr(vectors, "PART", 16)
+    built.rebuild(full=True)
+    commands.record(built.log, Draft(content="we use SQLite"), NOW)
+    made = built.rebuild()
+    (check,) = [one for one in made.checks if one.name == "vectors_are_unit"]
+    last = made.projections["vectors"].parts["rows"][-1].rows
+    assert check.detail == f"{last} new vectors, 0 not of length 1"
 
 
 @pytest.mark.parametrize(

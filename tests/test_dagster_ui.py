@@ -38,6 +38,7 @@ ASSETS = {
     "canaries",
     "recall_quality",
     "published_manifest",
+    "vector_table",
 }
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="looks at POSIX process groups")

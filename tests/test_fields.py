@@ -15,6 +15,7 @@ from store.projections import fields
 from store.projections.fields import FieldRows
 from store.snapshot import read
 from store.text import text_hash
+from store.vectors.rows import VectorRows
 from store.verify import verify
 
 NOW = 1_790_000_000_000_000
@@ -108,8 +109,7 @@ def test_a_remote_model_is_asked_for_no_field(tenant, log):
 
 def test_a_query_meets_the_best_of_a_documents_fields():
     rows = PLAIN.embed(["salt on the film", "rinse the probes"])
-    quantized, scale = fields.quantize(rows)
-    of = FieldRows(np.int32([1, 1]), fields.VectorRows(quantized, scale, fields.Calibration()))
+    of = FieldRows(np.int32([1, 1]), VectorRows.of(rows))
     both = [of.cosines(row, 2)[1] for row in rows]
     assert both == pytest.approx([1.0, 1.0], abs=0.02)
 

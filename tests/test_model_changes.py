@@ -20,6 +20,7 @@ from store.errors import ConfigError, EmbedderError
 from store.projection import digest
 from store.projections import vectors
 from store.text import text_hash
+from store.vectors import made
 from store.verify import verify
 
 CALIBRATING = {text for pair in PAIRS for text in pair}
@@ -60,9 +61,10 @@ def rebuild(tenant, log, model, **options):
 def stored(tenant, manifest, model) -> dict[bytes, bytes]:
     """Return every stored vector by its text's hash."""
     ref = manifest.projections["vectors"]
-    table = snapshot.read(tenant.snapshots, ref, vectors.projection(model))["vectors"]
-    columns = (table.column(name).to_pylist() for name in ("text_hash", "vector"))
-    return {hash_: np.float32(vector).tobytes() for hash_, vector in zip(*columns, strict=True)}
+    table = snapshot.read(tenant.snapshots, ref, vectors.projection(model))["rows"]
+    columns = (table.column(name).to_pylist() for name in ("text_hash", "half"))
+    rows = zip(*columns, strict=True)
+    return {hash_: np.float16(half).tobytes() for hash_, half in rows if any(hash_)}
 
 
 def ask(tenant, log, model, query: str = "deploy") -> Answer:
@@ -82,7 +84,7 @@ def test_a_build_without_its_model_keeps_what_it_had_and_the_next_completes_it(t
 
 
 def test_a_model_that_stops_halfway_keeps_what_it_gave(tenant, log, monkeypatch):
-    monkeypatch.setattr(vectors, "_BATCH", 2)
+    monkeypatch.setattr(made, "_BATCH", 2)
     say(log, *(f"note {number}" for number in range(5)))
     half = rebuild(tenant, log, Model(gives=4))
     assert half.missing_vectors == 1 and len(stored(tenant, half, Model())) == 4
@@ -150,7 +152,7 @@ def test_changing_the_model_never_mixes_vectors(tenant, log):
     ]
     of_other = {text_hash(one): one for one in ("deploy at noon", "cache is cold")}
     assert stored(tenant, changed, other) == {
-        hash_: other.embed([one]).tobytes() for hash_, one in of_other.items()
+        hash_: other.embed([one]).astype(np.float16).tobytes() for hash_, one in of_other.items()
     }
     assert not ask(tenant, log, other).degraded
 

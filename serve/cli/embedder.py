@@ -236,12 +236,10 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
         return []
     with EventLog(tenant.log) as log:
         head = log.head()
-        tables = checked_build(
-            MEMORIES_PROJECTION, Inputs(head, lambda after: log.read(after, head)), None
-        )
-    table = tables["memories"]
-    fields = dict.fromkeys(text for _, text in embedded_fields(model, table))
-    return [*distinct_texts(table).values(), *fields]
+        inputs = Inputs(head, lambda after: log.read(after, head))
+        tables = checked_build(MEMORIES_PROJECTION, inputs, None)
+    fields = dict.fromkeys(text for _, text in embedded_fields(model, tables))
+    return [*distinct_texts(tables), *fields]
 
 
 def _tell(settings: Settings, told: dict[str, Any]) -> None:

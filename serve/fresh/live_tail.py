@@ -14,7 +14,7 @@ from store.events import RECEIPTS, Event
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory_rows import MemoryRows
 from store.projections.postings import PostingsIndex
-from store.projections.vectors import VectorRows
+from store.vectors.rows import VectorRows
 
 
 class LiveTail:

@@ -17,7 +17,7 @@ from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.projections.memories import Memory
 from store.projections.memory_rows import MemoryRows
-from store.projections.vectors import VectorRows
+from store.vectors.rows import VectorRows
 
 # Changed memories that a local model embeds before the next build, the first ones: at some 10 ms
 # each, and 60 for a long one, the first recall after a start may wait for all of them.

@@ -3,12 +3,15 @@ The embedder that needs no download: hashed terms and character trigrams.
 
 Feature hashing (Weinberger et al. 2009, https://arxiv.org/abs/0902.2206) puts words that share most
 of their letters close together. It knows no meaning; a model does.
+
+The numbers that are added up are multiples of 2^-15 and their sums stay far below 2^9, so that all
+are exact in 32 bits: in whatever order and by whatever library, a text's vector is the same.
 """
 
-from collections import Counter
+import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +19,15 @@ import numpy.typing as npt
 from store import text
 
 Matrix = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
 
-_BATCH = 500  # texts at a time: bounds the gathered term vectors to some 15 MB of short texts
+_BATCH = 256  # texts at a time: bounds the gathered term vectors to some 10 MB of short texts
 _SLOTS = 4  # places a feature is spread over: fewer clashes than one at the same dimension
 _TRIGRAMS_WEIGH = 0.5
+_GRAIN, _COUNT_GRAIN = 2.0**10, 2.0**5
+_MOST_TERMS = 32_768  # of the vocabulary: 32 MB of vectors
+_LONGEST_REMEMBERED = 64  # characters of a chunk; longer ones seldom come again
+_ROUND = 8  # texts of about as many terms are added up at once
 MAX_CHARACTERS = 4_000  # of a text; what follows changes a vector little
 
 
@@ -28,34 +36,82 @@ class LexicalEmbedder:
 
     is_cheap = True
     is_local = True
-    model = f"lexical-1.{text.TOKENIZER_VERSION}"
+    model = f"lexical-2.{text.TOKENIZER_VERSION}"
     dimension = 256
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
-            _embed(texts[start : start + _BATCH], vectors[start : start + _BATCH])
+            with _lock:
+                sums = _sums([one[:MAX_CHARACTERS] for one in texts[start : start + _BATCH]])
+            lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+            np.divide(sums, lengths, out=vectors[start : start + _BATCH], where=lengths > 0)
         return vectors
 
 
-def _embed(texts: Sequence[str], vectors: Matrix) -> None:
-    """Set each row to its text's unit vector: the sum of its terms', by the root of their count."""
-    places: dict[str, int] = {}
-    found = [Counter(text.terms(one[:MAX_CHARACTERS])) for one in texts]
-    rows = [row for row, counts in enumerate(found) if counts]
-    if not rows:
-        return
-    terms = [places.setdefault(term, len(places)) for counts in found for term in counts]
-    counts = np.fromiter((count for one in found for count in one.values()), np.float32, len(terms))
-    by_term = np.stack([_term_vector(term) for term in places])
-    weighted = by_term[terms] * np.sqrt(counts)[:, None]
-    starts = np.cumsum([0, *(len(found[row]) for row in rows[:-1])])
-    sums = np.add.reduceat(weighted, starts, axis=0)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    vectors[rows] = np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 0)
+class _Vocabulary(dict[str, tuple[int, ...]]):
+    """The numbers of the terms of each white-space chunk, made as they are met; and their vectors.
+
+    Words are Zipfian: most of a text is looked up.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.vectors = np.zeros((1_024, LexicalEmbedder.dimension), np.float32)
+
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        numbers = tuple(map(self._number, text.terms(chunk)))
+        if len(chunk) <= _LONGEST_REMEMBERED:
+            self[chunk] = numbers
+        return numbers
+
+    def _number(self, term: str) -> int:
+        if (number := self.numbers.get(term)) is None:
+            number = self.numbers[term] = len(self.numbers)
+            if number == len(self.vectors):
+                self.vectors = np.concatenate([self.vectors, np.zeros_like(self.vectors)])
+            self.vectors[number] = _term_vector(term)
+        return number
 
 
-@lru_cache(maxsize=32_768)
+_vocabulary = _Vocabulary()
+_lock = threading.Lock()  # it is changed where it is read
+
+
+def _sums(texts: Sequence[str]) -> Matrix:
+    """Return the sum of each text's term vectors by the root of their count, [n, dimension]."""
+    global _vocabulary
+    if max(len(_vocabulary.numbers), len(_vocabulary) // 4) > _MOST_TERMS:
+        _vocabulary = _Vocabulary()
+    numbers_of = _vocabulary.__getitem__
+    found = [[*chain.from_iterable(map(numbers_of, one.split()))] for one in texts]
+    sizes = np.fromiter(map(len, found), np.int64, len(found))
+    terms = np.fromiter(chain.from_iterable(found), np.int64, int(sizes.sum()))
+    row, term, count = _counted(np.repeat(np.arange(len(texts)), sizes), terms)
+    weight = (np.rint(np.sqrt(count) * _COUNT_GRAIN) / _COUNT_GRAIN).astype(np.float32)
+    held = np.bincount(row, minlength=len(texts))
+    start = np.cumsum(held) - held
+    sums = np.zeros((len(texts), LexicalEmbedder.dimension), np.float32)
+    rounds = -(-held // _ROUND)
+    for most in np.unique(rounds[rounds > 0]).tolist():
+        rows = np.flatnonzero(rounds == most)
+        at = start[rows, None] + np.arange(most * _ROUND)
+        is_own = at < (start + held)[rows, None]
+        at[~is_own] = 0
+        weights = np.where(is_own, weight[at], np.float32(0.0))
+        sums[rows] = np.matmul(weights[:, None, :], _vocabulary.vectors[term[at]])[:, 0]
+    return sums
+
+
+def _counted(rows: Numbers, terms: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return each row with each of its terms once, and how often it has it; rows ascend."""
+    size = max(1, len(_vocabulary.numbers))
+    pairs = np.sort(rows * size + terms)
+    begins = np.flatnonzero(np.diff(pairs, prepend=-1))
+    row, term = np.divmod(pairs[begins], size)
+    return row, term, np.diff(begins, append=len(pairs))
+
+
 def _term_vector(term: str) -> npt.NDArray[np.float32]:
     edged = f"^{term}$"
     trigrams = sorted({edged[i : i + 3] for i in range(len(edged) - 2)})
@@ -65,4 +121,6 @@ def _term_vector(term: str) -> npt.NDArray[np.float32]:
     weights[0] = 1.0
     signed = np.where(slots >> 31, 1, -1) * np.repeat(weights, _SLOTS)
     dimension = LexicalEmbedder.dimension
-    return np.bincount(slots % dimension, signed, minlength=dimension).astype(np.float32)
+    vector = np.bincount(slots % dimension, signed, minlength=dimension)
+    grains: npt.NDArray[np.float32] = (np.rint(vector * _GRAIN) / _GRAIN).astype(np.float32)
+    return grains

@@ -13,10 +13,8 @@ import numpy.typing as npt
 from corpus import questions, texts
 from figure import OURS, Figure, Note, cpu_s, interleaved
 
-from store.embedders.calibration import Calibration
 from store.embedders.lexical import LexicalEmbedder
-from store.projections.vectors import VectorRows, quantize
-from store.topk import best
+from store.vectors.rows import VectorRows
 
 NEAREST = "vectors, the nearest ten"
 INDEX = "vectors, index all"
@@ -41,9 +39,8 @@ RIVALS: dict[str, dict[str, Any] | None] = {
 
 def ours(vectors: Matrix) -> Search:
     """Return the search the server does: every int8 row, no index."""
-    index = VectorRows(*quantize(vectors), Calibration())
-    everything = np.ones(len(vectors), np.bool_)
-    return lambda asked: best(index.cosines(asked), everything, TOP, above=-2.0)
+    index = VectorRows.of(vectors)
+    return lambda asked: index.scan(asked).best(None, TOP, above=-2.0)[0]
 
 
 def lance(vectors: Matrix, folder: Path, index: dict[str, Any] | None) -> Search:

@@ -1,0 +1,153 @@
+"""
+The Lance table of vectors, for jobs: search by distance, filters, versions, object stores.
+
+The server never reads it and no snapshot names it: it follows from the published parts of `vectors`
+and is brought in step when a job asks for it, and by builds once it is there. Only parts that
+changed are taken out and put in. Lance keeps what is deleted until no version holds it, so old
+versions go at once: a forgotten text's vector is gone from the disk, not only from the answers.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from store import manifest as manifests
+from store import snapshot
+from store.files import make_folder, replace_file
+from store.projection import PartFile
+from store.tenant import Tenant
+from store.vectors import hashes as text_hashes
+
+NAME = "vectors"
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """What the table was made from, beside it: so that who has nothing to do need not open it."""
+
+    version: str  # of the projection, which names the model
+    parts: frozenset[str]
+
+
+def exists(tenant: Tenant) -> bool:
+    return _folder(tenant).exists()
+
+
+def synced(tenant: Tenant) -> Any:
+    """Return the table, in step with the published vectors.
+
+    A row for each memory that has a vector: `document`, `text_hash`, `model`, `part`, `vector`.
+    Call it while holding the tenant's build lock. Raise NoManifest or SnapshotDamaged.
+    """
+    sync(tenant)
+    return _connect(tenant).open_table(NAME)
+
+
+def sync(tenant: Tenant) -> int:
+    """Bring the table in step, making it where it is not there; return how many parts changed.
+
+    LanceDB, which takes two CPU seconds to import, is loaded only where one did.
+    """
+    manifest = manifests.current(tenant)
+    ref = manifest.projections["vectors"]
+    files = _named(ref.parts["rows"])
+    before, wanted = _mark(tenant), _Mark(ref.version, frozenset(files))
+    if before == wanted:
+        return 0
+    snapshot.glance(tenant.snapshots, ref)
+    _mark_path(tenant).unlink(missing_ok=True)  # a sync that is ended begins anew
+    make_folder(_folder(tenant))
+    database = _connect(tenant)
+    if before is None or before.version != wanted.version:
+        before = _Mark(ref.version, frozenset())
+        database.create_table(NAME, schema=_schema(manifest.dimension or 1), mode="overwrite")
+    table = database.open_table(NAME)
+    for tag in table.tags.list():
+        table.tags.delete(tag)  # a version with a tag would stay
+    gone, new = before.parts - wanted.parts, wanted.parts - before.parts
+    if gone:
+        table.delete(f"part IN ({', '.join(map(repr, sorted(gone)))})")
+
+    def add(parts: Iterable[str]) -> None:
+        for part in sorted(parts):
+            file, start = files[part]
+            table.add(_rows(tenant.snapshots / file.path, start, part, manifest.embedder))
+
+    add(new)
+    _prune(table)
+    if int(table.list_versions()[-1]["metadata"]["total_deletion_file_rows"]):
+        table.delete("true")  # few rows of a large file are only marked: all is written anew
+        add(files)
+        _prune(table)
+    table.tags.create(f"at-{manifest.watermark}", table.version)
+    replace_file(_mark_path(tenant), msgspec.json.encode(wanted))
+    return len(new) + len(gone)
+
+
+def _named(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, int]]:
+    """Return the parts of `rows` by a name for each, with the document that it begins with."""
+    found, start = {}, 0
+    for file in parts:
+        found[f"{start}-{file.digest[:16]}"] = file, start
+        start += file.rows
+    return found
+
+
+def _rows(path: Path, start: int, part: str, model: str) -> pa.Table:
+    """Return a part's rows as those of the table; memories without a vector have none."""
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    chosen = np.flatnonzero(text_hashes.are_set(text_hashes.of_column(table.column("text_hash"))))
+    taken = table.take(pa.array(chosen)).combine_chunks()
+    names = (pa.repeat(pa.scalar(one), len(chosen)) for one in (model, part))
+    columns = [
+        pa.array((chosen + start).astype(np.int32)),
+        taken.column("text_hash"),
+        *names,
+        taken.column("half"),
+    ]
+    return pa.table(columns, schema=_schema(table.column("half").type.list_size))
+
+
+def _schema(width: int) -> pa.Schema:
+    return pa.schema(
+        [
+            ("document", pa.int32()),
+            ("text_hash", pa.binary(16)),
+            ("model", pa.string()),
+            ("part", pa.string()),
+            ("vector", pa.list_(pa.float16(), width)),
+        ]
+    )
+
+
+def _prune(table: Any) -> None:
+    """Join the table's files and remove those that only an older version names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that readers of old versions fail: ours wait
+        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def _connect(tenant: Tenant) -> Any:
+    import lancedb
+
+    return lancedb.connect(_folder(tenant))
+
+
+def _folder(tenant: Tenant) -> Path:
+    return tenant.root / "lance"
+
+
+def _mark_path(tenant: Tenant) -> Path:
+    return _folder(tenant) / f"{NAME}.json"
+
+
+def _mark(tenant: Tenant) -> _Mark | None:
+    try:
+        return msgspec.json.decode(_mark_path(tenant).read_bytes(), type=_Mark)
+    except (OSError, msgspec.MsgspecError):
+        return None

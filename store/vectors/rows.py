@@ -1,0 +1,150 @@
+"""
+VectorRows: the vectors as the server maps them, and the scan of them for one query.
+
+Every int8 row is looked at, those a filter leaves out among them, as that is cheaper than to gather
+the others; the filter holds before the cut. The best few are then weighed by their
+half-precision rows, so what comes back is ordered as the floats themselves would order it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.embedders.calibration import Calibration
+from store.projection import Tables
+from store.topk import Docs, Mask, best
+from store.vectors.known import matrix
+from store.vectors.quantized import Bytes, Floats, Halves, half_dots, int8_dots, quantize
+
+Places = npt.NDArray[np.int64]
+
+_UNKNOWN = Calibration()
+_RESCORED = 40  # at least so many are weighed by their halves, and four for each that is wanted
+_BLOCK = 8_192  # rows whose products stay in the processor's cache
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """The rows of one part: int8 [n, d] with their scales [n], and halves [n, d]."""
+
+    vectors: Bytes
+    scale: Floats
+    halves: Halves
+
+    @classmethod
+    def of(cls, codes: pa.Table, rows: pa.Table) -> Iterator["PartRows"]:
+        """Yield the parts of two tables, into the mapped files."""
+        columns = [codes.column("vector"), codes.column("scale"), rows.column("half")]
+        for vector, scale, half in zip(*(one.chunks for one in columns), strict=True):
+            if len(vector):
+                yield cls(matrix(vector), scale.to_numpy(), matrix(half))
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def not_unit(self) -> Places:
+        """Return the rows that are neither zero nor of length 1, or not what their halves are."""
+        found = []
+        for start in range(0, len(self), _BLOCK):
+            halves = self.halves[start : start + _BLOCK].astype(np.float32)
+            codes = self.vectors[start : start + _BLOCK].astype(np.float32)
+            squares = np.einsum("nd,nd->n", halves, halves)
+            products = np.einsum("nd,nd->n", halves, codes) * self.scale[start : start + _BLOCK]
+            is_zero = ~(halves.any(axis=1) | codes.any(axis=1))
+            is_unit = (np.abs(squares - 1) < 0.05) & (np.abs(products - 1) < 0.05)
+            found.append(np.flatnonzero(~(is_zero | is_unit)) + start)
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """All parts, one after the other: row n is of document n."""
+
+    parts: tuple[PartRows, ...]
+    calibration: Calibration = _UNKNOWN
+    starts: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        starts = tuple(accumulate(map(len, self.parts), initial=0))
+        object.__setattr__(self, "starts", starts)
+
+    @classmethod
+    def open(cls, tables: Tables) -> "VectorRows":
+        calibration = Calibration(**next(iter(tables["calibration"].to_pylist()), {}))
+        return cls(tuple(PartRows.of(tables["codes"], tables["rows"])), calibration)
+
+    @classmethod
+    def of(cls, vectors: Floats) -> "VectorRows":
+        """Return vectors [n, d] as rows of one part."""
+        halves = vectors.astype(np.float16)
+        return cls((PartRows(*quantize(halves), halves),))
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def floats(self, row: int) -> Floats:
+        """Return one row as floats, of about length 1; zeros where it has no vector."""
+        floats: Floats = self.gather(np.array([row]))[0].astype(np.float32)
+        return floats
+
+    def gather(self, rows: Places) -> Halves:
+        """Return the half-precision vectors of some rows, in the order asked."""
+        width = self.parts[0].halves.shape[1] if self.parts else 0
+        found = np.empty((len(rows), width), np.float16)
+        order = np.argsort(rows, kind="stable")
+        bounds = np.searchsorted(rows[order], self.starts)
+        for part, start, first, end in zip(
+            self.parts, self.starts, bounds[:-1].tolist(), bounds[1:].tolist(), strict=False
+        ):
+            if first < end:
+                some = order[first:end]
+                found[some] = part.halves[rows[some] - start]
+        return found
+
+    def scan(self, query: Floats) -> "Scan":
+        """Return what a unit query [d] finds here."""
+        return Scan(self, query)
+
+    def cosines(self, query: Floats) -> Floats:
+        """Return the cosine of a unit query with every row, [rows], to about 0.01."""
+        return self.scan(query).all()
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One query's cosines with the rows, as far as they are asked for."""
+
+    rows: VectorRows
+    query: Floats
+
+    def best(self, mask: Mask | None, k: int, *, above: float = 0.0) -> tuple[Docs, Floats]:
+        """Return the `k` nearest documents that the mask [rows] leaves, best first; their cosines.
+
+        Of equals the newer one comes first; a cosine is more than `above`.
+        """
+        docs = best(self.all(), mask, max(_RESCORED, 4 * k), above=-np.inf)
+        cosines = self.of(docs)
+        docs, cosines = docs[cosines > above], cosines[cosines > above]
+        order = np.lexsort((-docs, -cosines))[:k]
+        return docs[order], cosines[order]
+
+    def of(self, docs: Docs) -> Floats:
+        """Return the cosines of some documents, in the order asked."""
+        return half_dots(self.query, self.rows.gather(docs))
+
+    def all(self) -> Floats:
+        """Return the cosine with every row, [rows], to about 0.01."""
+        near = np.empty(len(self.rows), np.float32)
+        quantized, scale = quantize(self.query[None, :])
+        for part, start in zip(self.rows.parts, self.rows.starts, strict=False):
+            for at in range(0, len(part), _BLOCK):
+                some = slice(at, min(at + _BLOCK, len(part)))
+                dots = int8_dots(quantized[0], part.vectors[some])
+                into = near[start + some.start : start + some.stop]
+                np.multiply(dots, part.scale[some], out=into, casting="unsafe")
+        near *= scale[0]
+        return near
