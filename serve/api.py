@@ -80,8 +80,9 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
     @routes.get("/v1/memories/<id_>")
     def show(id_: str) -> Response:
         tenant = named(request.args.get("tenant"))
-        with tenant.reader.view() as view:
-            memory, edges = view.tail.find(id_), view.tail.edges_of(id_)
+        memory, edges = tenant.reader.answered(
+            lambda view: (view.tail.find(id_), view.tail.edges_of(id_))
+        )
         if memory is None:
             raise NotFound(f"no memory {id_!r}")
         if memory.state == "forgotten":
@@ -90,17 +91,18 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
 
     @routes.get("/v1/memories/<id_>/history")
     def history_of(id_: str) -> Response:
-        with named(request.args.get("tenant")).reader.view() as view:
-            found = history.of_memory(view, id_)
+        reader = named(request.args.get("tenant")).reader
+        found = reader.answered(lambda view: history.of_memory(view, id_))
         if not found:
             raise NotFound(f"no memory {id_!r}")
         return _json({"id": id_, "memories": [history.shown(one) for one in found]})
 
     @routes.get("/v1/keys/<path:key>/history")
     def history_of_key(key: str) -> Response:
-        project = request.args.get("project")
-        with named(request.args.get("tenant")).reader.view() as view:
-            found = history.of_key(view, key, checked_project(project) if project else None)
+        asked = request.args.get("project")
+        project = checked_project(asked) if asked else None
+        reader = named(request.args.get("tenant")).reader
+        found = reader.answered(lambda view: history.of_key(view, key, project))
         if not found:
             raise NotFound(f"no memory has the key {key!r}")
         return _json({"key": key, "memories": [history.shown(one) for one in found]})
@@ -110,8 +112,9 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
         project = request.args.get("project")
         asked = Filter(clock(), checked_project(project) if project else None)
         question = overview.about(request.args.get("topic", ""), asked, choices)
-        with named(request.args.get("tenant")).reader.view() as view:
-            return _json(overview.shown(overview.overview(view, question, tenants.embedder)))
+        reader = named(request.args.get("tenant")).reader
+        found = reader.answered(lambda view: overview.overview(view, question, tenants.embedder))
+        return _json(overview.shown(found))
 
     return routes
 

@@ -110,11 +110,12 @@ def around(view: View, docs: Docs, mask: Mask) -> Around:
     if sessions is not None:
         built = docs[:end]
         session[:end] = sessions.session[built]
-        before[:end] = sessions.before[built]
-        after[:end] = sessions.after[built]
         for name, values in shown.items():
             values[:end] = getattr(sessions, name)[built]
-        question = _asking(sessions, before, mask)
+        if (session >= 0).any():
+            before[:end] = sessions.before[built]
+            after[:end] = sessions.after[built]
+            question = _asking(sessions, before, mask)
     if end < len(docs):
         for name, values in shown.items():
             values[end:] = view.tail.columns[name][docs[end:] - rows]
@@ -188,13 +189,14 @@ def of_words(
     return {**lent, "session": context.of_session(scores, own, place.is_turn)}
 
 
-def of_vectors(view: View, place: Around, nearness: Near, mask: Mask) -> dict[str, Values]:
+def of_vectors(
+    view: View, place: Around, near: Values, nearness: Near, mask: Mask
+) -> dict[str, Values]:
     """Return how near each document's session is; of a note, itself, the more if it is a rule.
 
-    `nearness` gives what the vectors say of some documents. Only a model that knows meaning can
-    say it of whole sessions, and whether a rule is on the topic.
+    `near` is what the vectors say of the documents, in [0, 1]; `nearness` says it of any others.
+    Only a model that knows meaning can say it of whole sessions, and if a rule is on the topic.
     """
-    near = np.clip(nearness(place.docs).astype(np.float64), 0.0, 1.0)
     sessions = view.snapshots.sessions
     found = {"session_vector": np.where(place.is_turn, 0.0, near)}
     if view.snapshots.calibration.knows_meaning:

@@ -67,15 +67,14 @@ class Reader:
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
         self._files = OpenedFiles(tenant)
-        self._head: object = self._stamp()  # None: what is open must give way
+        self._head: object = None  # what is open must give way
         self._version: tuple[int, int] | None = None
-        self._snapshots, self._live = self._open()
-        self._view = View(self._snapshots, self._live.now())
+        self._swap(ahead=False)
 
     @contextmanager
     def view(self) -> Iterator[View]:
         """Give the current state with every event in the log laid over it."""
-        yield self._now()
+        yield self.answered(lambda view: view)
 
     def answered(self, ask: Callable[[View], T]) -> T:
         """Return what is answered from the current state.
@@ -108,6 +107,7 @@ class Reader:
                 self._head = None
             if is_new := self._head != self._stamp():
                 self._swap()
+        self.answered(lambda view: view)  # what an import wrote is not left to the next question
         self._live.embed_ahead()
         return is_new
 
@@ -124,34 +124,35 @@ class Reader:
                 self._swap()
             return self._snapshots is not broken
 
-    def _swap(self) -> None:
+    def _swap(self, *, ahead: bool = True) -> None:
+        """Open what can be served; `ahead` maps all of it, so that no answer waits for that."""
         head = self._stamp()
-        opened = self._open(ahead=True)
-        with self._growing:
-            self._snapshots, self._live = opened
-            self._extend()
+        while True:
+            self._files.begin()
+            try:
+                opened = self._open()
+                if ahead:
+                    self._files.map_all()
+                with self._growing:
+                    self._snapshots, self._live = opened
+                    self._extend()
+            except _BROKEN:
+                if not self._files.step():
+                    raise
+            else:
+                break
+        self._files.settle()
         self._head = head  # only now: what failed to open is tried again
 
     def _stamp(self) -> tuple[object, int]:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
-    def _open(self, *, ahead: bool = False) -> tuple[Snapshots, LiveTail]:
-        """Open what can be served; `ahead` maps all of it, so that no answer waits for that."""
-        while True:
-            self._files.begin()
-            try:
-                snapshots = open_snapshots(self._tenant, self._embedder, self._files)
-                live = _live_tail(snapshots, self._embedder)
-                live.extend(self._log.read(snapshots.watermark))
-                if ahead:
-                    self._files.map_all()
-            except _BROKEN:
-                if not self._files.step():
-                    raise
-            else:
-                self._files.settle()
-                return snapshots, live
+    def _open(self) -> tuple[Snapshots, LiveTail]:
+        snapshots = open_snapshots(self._tenant, self._embedder, self._files)
+        live = _live_tail(snapshots, self._embedder)
+        live.extend(self._log.read(snapshots.watermark))
+        return snapshots, live
 
     def _catch_up(self) -> None:
         """Lay the events that were appended since over the snapshots."""

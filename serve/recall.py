@@ -113,10 +113,7 @@ def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Valu
     weights = found.heard.weights
     answers = np.flatnonzero(found.questions >= 0)
     docs = np.concatenate([found.docs, found.questions[answers]])
-    order = np.argsort(docs)
-    docs, held = docs[order], np.empty((len(weights), len(docs)), np.bool_)
-    for number, term in enumerate(analysis.weights):
-        held[number, order] = holding(view, term, docs)
+    held = holding(view, analysis.weights, docs)
     matched = held[:, : len(found.docs)]
     matched[:, answers] |= held[:, len(found.docs) :]
     covered = coverage(matched, weights)

@@ -92,10 +92,9 @@ def select(
     read: Callable[[Sequence[int]], list[Memory]],
 ) -> Selection:
     """Return what comes back of the candidates; `read` gives the memories at some places."""
-    passed: list[int] = []
-    below: list[int] = []
-    for place in weighed.order.tolist():
-        (below if sure[place] < question.min_confidence else passed).append(place)
+    is_below = sure[weighed.order] < question.min_confidence
+    passed: list[int] = weighed.order[~is_below].tolist()
+    below: list[int] = weighed.order[is_below].tolist()
     looked_at = passed[: question.top_k + LOOK_AHEAD]
     groups, left = _grouped(question, zip(looked_at, read(looked_at), strict=True))
     chosen = [one for group in groups for one in _chosen(group)]

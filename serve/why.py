@@ -62,11 +62,9 @@ def of_hit(
 
 def _held(view: View, analysis: Analysis, doc: Docs) -> dict[str, float]:
     """Return the words of the question that one document holds, and their weight."""
-    return {
-        term: round(weight, 2)
-        for term, weight in analysis.weights.items()
-        if holding(view, term, doc)[0]
-    }
+    held = holding(view, analysis.weights, doc)[:, 0].tolist()
+    words = zip(analysis.weights.items(), held, strict=True)
+    return {term: round(weight, 2) for (term, weight), is_held in words if is_held}
 
 
 def of_answer(

@@ -7,13 +7,14 @@ it found. They run as Dagster's blocking asset checks and in every other build a
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from store import memory_audits, text
 from store.audited import Audited
+from store.columns import taken
 from store.manifest import CheckResult
 from store.projections import memories, postings
 from store.projections.fields import FieldRows
@@ -51,8 +52,12 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     if not len(rows):
         return True, "nothing is indexed"
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    texts = list(memories.searched_texts(audited.memories.take(pa.array(sample))))
+    texts = memories.searched_texts(taken(audited.memories.select(postings.TEXTS), sample))
     documents = [text.terms(one) for one in texts]
+    queries = documents[:: max(1, len(documents) // 20)]
+    for term in set(chain.from_iterable(queries)):
+        if len(index.posting_list(term)[0]) != index.frequency(term):
+            return False, f"{term!r} is not in {index.frequency(term)} memories"
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
     idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
@@ -64,7 +69,7 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     if index.average_length != bm25.rounded(float(index.lengths[index.lengths >= 0].mean())):
         return False, f"{index.average_length} is not the average length"
     worst = 0.0
-    for query in documents[:: max(1, len(documents) // 20)]:
+    for query in queries:
         gap = np.abs(index.scores(query)[sample] - reference.get_scores(query))
         worst = max(worst, float(gap.max() / (1 + np.abs(reference.get_scores(query)).max())))
     return worst <= _TOLERANCE, f"{len(sample)} documents, largest difference {worst:.1e}"

@@ -222,6 +222,7 @@ def halved(values: list[float]) -> list[float]:
     [
         ("postings", "impact", halved),
         ("terms", "idf", halved),
+        ("terms", "documents", lambda values: [value + 1 for value in values]),
         ("postings", "document", lambda values: values[::-1]),
         ("terms", "hash", lambda values: [value ^ 1 for value in values]),
         ("words", "hash", lambda values: [value ^ 1 for value in values]),

@@ -7,6 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from store import commands
+from store.build import rebuild
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.tenant import tenant
+
+NOW = 1_790_000_000_000_000
 ROOT = Path(__file__).parents[1]
 SLOW = {
     *("dagster", "litellm", "polars", "lancedb", "lance", "matplotlib", "pandas", "rich"),
@@ -40,17 +47,18 @@ def test_a_first_recall_loads_them_neither(tmp_path: Path):
 from pathlib import Path
 from serve.app import create_app
 from serve.tenants import OpenTenants
-from store import tenant
 from store.config import Settings
-from store.log import EventLog
-home = Path('home')
-EventLog(tenant.tenant(home).log, create=True).close()
-client = create_app(OpenTenants(Settings(home)), 'secret').test_client()
+client = create_app(OpenTenants(Settings(Path('home'))), 'secret').test_client()
 ours = {'Host': '127.0.0.1', 'Authorization': 'Bearer secret'}
 said = {'content': 'the deploy runs at noon'}
 assert client.post('/v1/memories', json=said, headers=ours).status_code == 201
-assert client.post('/v1/recall', json={'query': 'deploy'}, headers=ours).json['hits']
+hits = client.post('/v1/recall', json={'query': 'deploy'}, headers=ours).json['hits']
+assert {hit['id'] for hit in hits} > {'built'}
 """
+    found = tenant(tmp_path / "home")
+    with EventLog(found.log, create=True) as log:
+        commands.record(log, commands.Draft(id="built", content="who may deploy"), NOW)
+        rebuild(found, log, LexicalEmbedder(), NOW)
     assert loaded(statement, tmp_path).isdisjoint(SLOW)
 
 

@@ -1,7 +1,7 @@
 """What a disk did to a file is found behind the answers, and costs none of them."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +9,10 @@ from test_reader import EMBEDDER, NOW, QUERY, READ, WANTED, Memory, ask, first, 
 
 from serve import opened_files
 from serve.filters import Filter
+from serve.fresh.live_tail import LiveTail
 from serve.recall import Question, recall
 from store import build, projections, snapshot
+from store.events import Event
 from store.log import EventLog
 from store.projection import PartFile
 from store.tenant import tenant
@@ -144,6 +146,29 @@ def test_a_damaged_file_that_breaks_an_answer_is_set_aside_at_once(memory: Memor
     assert first(answer) == "wanted"
     assert str(path) in answer.notices[0]
     assert tried == [newest(memory).number, newest(memory, 1).number]
+
+
+def test_damage_that_breaks_catching_up_with_the_log_is_set_aside_at_once(
+    memory: Memory, monkeypatch
+):
+    path = read_files(memory, "memories")[0]
+    rot(path, one_bit)
+    reader = memory.reader()
+    extend, calls = LiveTail.extend, []
+
+    def broken_once(live: LiveTail, events: Iterable[Event]) -> None:
+        calls.append(live)
+        if len(calls) == 1:
+            raise IndexError("an offset out of the file")
+        extend(live, events)
+
+    monkeypatch.setattr(LiveTail, "extend", broken_once)
+    memory.add("the newest note is about lanterns", "newest")
+    with reader.view() as view:
+        assert view.tail.find("newest") is not None
+        assert view.tail.find("late") is not None
+        assert any(str(path) in notice for notice in view.snapshots.notices)
+    assert calls[0] is not calls[-1]
 
 
 def test_a_mistake_of_ours_is_not_taken_for_damage(memory: Memory):

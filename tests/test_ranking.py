@@ -61,6 +61,19 @@ def test_best_of_many_is_the_head_of_a_plain_sort(
     assert best(scores, mask, k, above=0.25).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("passing", [None, 0.9, 0.3])
+@pytest.mark.parametrize("levels", [3, 1_000_000])
+def test_best_of_hundreds_of_thousands_is_the_head_of_a_plain_sort(
+    passing: float | None, levels: int
+):
+    chosen = np.random.default_rng(5)
+    scores = (chosen.integers(0, levels, 300_001) / levels).astype(np.float32)
+    mask = None if passing is None else chosen.random(len(scores)) < passing
+    docs = np.flatnonzero((scores > 0.25) & (True if mask is None else mask))
+    expected = docs[np.lexsort((-docs, -scores[docs]))][:200]
+    assert best(scores, mask, 200, above=0.25).tolist() == expected.tolist()
+
+
 def test_blocks_whose_best_are_all_hidden_hide_nothing_else():
     scores = np.ones(100 * BLOCK, np.float32)
     scores[::BLOCK] = 2.0

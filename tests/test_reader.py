@@ -299,8 +299,8 @@ def test_what_is_recorded_while_a_build_is_opened_is_in_the_next_answer(memory: 
     class Interrupted(Reader):
         """A reader that is asked, after a write, between opening a build and swapping it in."""
 
-        def _open(self, **how):
-            view = super()._open(**how)
+        def _open(self):
+            view = super()._open()
             if hasattr(self, "_view"):
                 memory.add("a note about whales came in between", "between")
                 assert first(ask(self, "whales")) == "between"

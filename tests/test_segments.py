@@ -99,6 +99,15 @@ def test_segments_score_as_bm25okapi(documents, query):
     np.testing.assert_allclose(ours.scores(query), wanted, atol=1e-4, rtol=1e-4)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(DOCUMENT, max_size=40), st.lists(st.integers(0, 39)), st.sampled_from("abcdefghx"))
+def test_what_holds_a_term_is_told_over_all_segments(documents, asked, term):
+    ours = PostingsIndex.open(built(documents))
+    docs = np.array(sorted(row for row in asked if row < len(documents)), np.int64)
+    held = set(ours.posting_list(term)[0].tolist())
+    assert ours.holds(term, docs).tolist() == [row in held for row in docs.tolist()]
+
+
 @pytest.mark.parametrize(
     ("documents", "sizes"),
     [

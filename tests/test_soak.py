@@ -44,9 +44,10 @@ def test_each_kind_of_wrong_answer_is_found() -> None:
         "refused": Asked("", 5, 6, problem="503"),
         "never written": Asked("c", 5, 6, ()),
     }
-    told = soak.Told(list(asked.values()), written, forgotten, 0, 1, 1.0)
+    told = soak.Told(list(asked.values()), written, forgotten, [0.1, soak.LATE_S], 1, 1.0)
     assert soak.problems(told) == [
         "write: 500",
+        "a build was not answered from",
         "a memory that had been acknowledged was missing",
         "a memory came that had been forgotten",
         "a memory came twice",

@@ -78,13 +78,15 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     growth = Growth(inputs.keep, previous.tables if previous else None)
     fold = Fold(beneath=growth)
     made: dict[str, None] = {}
+    room = growth.room
     for event in inputs.read(previous.watermark if previous else 0):
         fold.apply(event)
         if isinstance(event.body, Recorded):
             made[event.id] = None
-            if len(made) == growth.room:
+            if len(made) == room:
                 growth.add(fold.settle(made))
                 made.clear()
+                room = growth.room
         elif len(fold.rows) - len(made) > MOST_CHANGED:
             growth.change(fold.settle(fold.rows.keys() - made.keys()))
     changed = fold.settle(fold.rows.keys() - made.keys())

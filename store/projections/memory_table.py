@@ -9,9 +9,11 @@ both, which is the document number of every other projection.
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from store.events import MEMORY_KINDS, TIERS, TRUSTS
 from store.projections.memory import (
@@ -84,19 +86,21 @@ EDGES = pa.schema(
 
 def table_of(rows: Sequence[Memory]) -> pa.Table:
     """Return memories as rows of MEMORIES."""
-    columns = {
-        field.name: pa.array([getattr(row, field.name) for row in rows], field.type)
-        for field in MEMORIES
-    }
-    return pa.table(columns, schema=MEMORIES)
+    return _columns(rows, MEMORIES)
 
 
 def edge_table(edges: Sequence[Edge]) -> pa.Table:
-    columns = {
-        field.name: pa.array([getattr(edge, field.name) for edge in edges], field.type)
-        for field in EDGES
-    }
-    return pa.table(columns, schema=EDGES)
+    """Return edges as rows of EDGES."""
+    return _columns(edges, EDGES)
+
+
+def _columns(rows: Sequence[msgspec.Struct], schema: pa.Schema) -> pa.Table:
+    """Return structs that have the fields of a schema, in its order, as its rows."""
+    if not rows:
+        return schema.empty_table()
+    columns = zip(*map(astuple, rows), strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)
 
 
 def with_rows(table: pa.Table, places: Sequence[int], rows: Sequence[Memory]) -> pa.Table:

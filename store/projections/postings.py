@@ -34,7 +34,8 @@ _SOME = 1_024  # postings from which on they are added by the chunk
 _CHUNK = 16_384  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
-_TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
+# what a memory is indexed by
+TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
@@ -43,7 +44,7 @@ Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Index every memory that is not forgotten; only new and changed ones are tokenized."""
     tables = inputs.tables["memories"]
-    texts, marks = tables["memories"].select(_TEXTS), memories.fingerprints(tables["columns"])
+    texts, marks = tables["memories"].select(TEXTS), memories.fingerprints(tables["columns"])
 
     def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
         pieces = ((run, packed(taken(texts, run))) for run in runs)
@@ -192,13 +193,17 @@ class PostingsIndex:
         return _concatenated(() if known is None else known.lists)
 
     def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """Return which rows hold a term, else its kin, [docs]; a number that is no row's: none."""
+        """Return which rows, ascending, hold a term, else its kin, [docs]."""
         held = np.zeros(len(docs), np.bool_)
         known = self._known(term)
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
+        start = 0
         for documents, _ in () if known is None else known.lists:
-            places = np.minimum(np.searchsorted(documents, wanted), len(documents) - 1)
-            held |= documents[places] == wanted
+            # a segment's documents come before the next one's
+            end = start + int(wanted[start:].searchsorted(documents[-1], side="right"))
+            some = wanted[start:end]
+            held[start:end] = documents[documents.searchsorted(some)] == some
+            start = end
         return held
 
     def scores(

@@ -17,7 +17,6 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store import text
 from store.columns import taken, view
@@ -86,6 +85,8 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 def _marked(table: pa.Table, marks: Fingerprints) -> Fingerprints:
     """Return what the traits depend on: the text, and how much of it is the content."""
+    import pyarrow.compute as pc  # jobs only
+
     sizes = [pc.binary_length(chunk).to_numpy() for chunk in table.column("content").chunks]
     sized = np.concatenate([np.empty(0, np.uint64), *sizes]).astype(np.uint64)
     return np.where(marks != 0, _mixed(marks + sized), np.uint64(0))

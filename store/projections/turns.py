@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.columns import view
 from store.events import TRUSTS
@@ -102,5 +101,5 @@ def _codes(table: pa.Table, name: str) -> tuple[Codes, Sequence[str]]:
     if not column.num_chunks:
         return np.empty(0, np.int64), []
     coded = column.unify_dictionaries()
-    codes = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in coded.chunks]
+    codes = [chunk.indices.fill_null(-1).to_numpy() for chunk in coded.chunks]
     return np.concatenate(codes).astype(np.int64), coded.chunk(0).dictionary.to_pylist()

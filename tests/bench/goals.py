@@ -113,6 +113,12 @@ RATIOS = (
         {10_000: 300, 100_000: 1_000, _MILLION: 1_000},
     ),
     *_at_least(
+        "BM25 against rank_bm25, same scores, each by itself",
+        lexical.ALONE,
+        lexical.REFERENCE,
+        {10_000: 300, 100_000: 1_000, _MILLION: 1_000},
+    ),
+    *_at_least(
         "BM25 against FTS5, OR, common words",
         lexical.QUESTION,
         _FTS5,

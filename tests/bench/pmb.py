@@ -6,6 +6,7 @@ and with a static token table, each time both with the same model. `make bench` 
 model into `.venv-pmb`.
 """
 
+import os
 import sys
 import tempfile
 import time
@@ -22,14 +23,15 @@ import service
 from corpus import Words, questions, texts
 from figure import Figure, Note
 from pmb_home import Daemon, Home
-from process import Server, serve
+from process import Server, cpu_s, serve
 
-RECALL = "recall over HTTP"
+RECALL, HOOK = "recall over HTTP", "prompt hook, whole process"
+BARE = "python -I -S that does nothing"
 WORDS_ALONE, WHO = "PMB, words alone", "PMB"
 MINILM, STATIC = "with MiniLM", "with a static table"
 LARGEST = 10_000  # 0.1 s a recall there, ten times what it is at a thousand
 RECALLS = 50
-WRITES, FRESH = 20, 10
+WRITES, FRESH, HOOKS = 20, 10, 10
 _LOAD_S = 60.0  # a server answers by words while it loads its model
 
 
@@ -60,6 +62,7 @@ def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
         home = Home(Path(folder), environment, None)
         home.fill(texts(size))
         with home.serve() as daemon:
+            yield from _hooks(size, home, asked)
             yield from _theirs(size, daemon, asked, WORDS_ALONE, service.LEXICAL, lambda x: x)
     model = models.minilm(environment)
     if model is None:
@@ -79,6 +82,17 @@ def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
         "hybrid recall: both with the same model, over memories made of words that are one token "
         "to it; a question's own embedding is part of both"
     )
+
+
+def _hooks(size: int, home: Home, asked: Sequence[str]) -> Iterator[Figure]:
+    """Time the process that a host starts for a prompt, and a bare interpreter: its floor."""
+    bare = [sys.executable, "-I", "-S", "-c", "pass"]
+    for who, run in (
+        (BARE, lambda prompt: cpu_s(bare, os.environ)),
+        (WORDS_ALONE, home.hook_cpu_s),
+    ):
+        spent = [run(one) for one in asked[: HOOKS + 1]]  # the first may compile what it imports
+        yield Figure(size, f"{HOOK}, CPU", who, float(np.median(spent[1:])) * 1e3, "ms")
 
 
 def _with(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from client import Client
-from process import Server
+from process import Server, cpu_s
 
 _WARM_S = 120.0  # its daemon loads its model beside the first answers
 _WARM_QUESTIONS = 10
@@ -47,6 +47,11 @@ class Home:
             *(["--embed"] if self._model else []),
         ]
         subprocess.run(command, input="\n".join(texts), env=self._env, text=True, check=True)
+
+    def hook_cpu_s(self, prompt: str) -> float:
+        """Return the CPU seconds of the process that a host starts for a prompt."""
+        command = [str(self._bin / "pmb-hook"), "prepare-context"]
+        return cpu_s(command, self._env, json.dumps({"prompt": prompt}))
 
     def serve(self) -> "Daemon":
         command = [str(self._bin / "pmb"), "daemon", "run", "--port", str(_free())]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from client import Client
 from memory import Peak, anonymous_mib
@@ -48,6 +48,21 @@ def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> U
     return Used(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / _IN_A_MIB, peak)
 
 
+def cpu_s(command: Sequence[str], env: Mapping[str, str], given: str = "") -> float:
+    """Return the CPU seconds of a command run to its end, `given` on its standard input."""
+    child = subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    assert child.stdin is not None
+    child.stdin.write(given)
+    child.stdin.close()
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"{command[0]} failed")
+    return used.ru_utime + used.ru_stime
+
+
 class Server:
     """A process that answers over HTTP, and a client of it.
 
@@ -79,7 +94,7 @@ class Server:
                 sys.exit(f"the server did not start: {said[-2_000:]}")
             time.sleep(0.002)
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

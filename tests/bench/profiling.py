@@ -94,8 +94,8 @@ def report(title: str, stacks: Iterable[str]) -> None:
     print(f"\n{title}: {total / RATE:.1f} s seen\n")
     for head, counts in (("by itself", alone), ("with what it calls", within)):
         print(f"{head:>18}")
-        for name, count in counts.most_common(SHOWN):
-            print(f"{count / total:18.1%}  {name}")
+        for name, seen in counts.most_common(SHOWN):
+            print(f"{seen / total:18.1%}  {name}")
 
 
 def _is_frame(text: str) -> bool:

@@ -53,13 +53,15 @@ def main() -> None:
     notes = list(dict.fromkeys(one.text for one in done if isinstance(one, Note)))
     asked.out.mkdir(parents=True, exist_ok=True)
     report = "\n\n".join(
-        [
+        part
+        for part in (
             machine(),
             table.markdown(figures),
             growth.tenfold(figures),
             goals.markdown(figures),
             listed(notes),
-        ]
+        )
+        if part
     )
     (asked.out / "bench.md").write_text(report + "\n")
     growth.draw(figures, asked.out / "bench.png")

@@ -22,10 +22,14 @@ from figure import Figure, Note
 from process import Server, run, serve
 from soakers import Asked, Done
 
+from store import manifest
+from store import tenant as tenants
+
 SOAK = "8 clients recall while 200 a second are written and builds publish"
 PROBLEMS = f"{SOAK}, errors and wrong answers"
 CLIENTS = 8
 BUILDS = 3
+LATE_S = 30.0
 _AFTER_S = 2.0  # the last build is answered from
 _SHOWN = 5  # problems told of in the notes
 
@@ -37,7 +41,7 @@ class Told:
     asked: Sequence[Asked]
     written: Sequence[Done]
     forgotten: Sequence[Done]
-    builds: int
+    lags_s: Sequence[float]  # of each build: from its end until it was answered from
     clients: int
     seconds: float
 
@@ -76,17 +80,32 @@ def _told(size: int, home: Path, server: Server, seconds: float, builds: int, cl
             pool.submit(soakers.recall, number, client.port, client.token, size)
             for number in range(clients)
         ]
+        lags_s: list[float] = []
+        while not shared.acknowledged.value:
+            time.sleep(0.01)
         began = time.monotonic()
         try:
             for number in range(builds):
                 time.sleep(seconds / (builds + 2))
                 run(home, "build", *ways[number % 2])
+                lags_s.append(_lag_s(home, server))
             time.sleep(max(_AFTER_S, seconds - (time.monotonic() - began)))
         finally:
             shared.is_over.value = 1
         took = time.monotonic() - began
         asked = [one for those in recalling for one in those.result()]
-        return Told(asked, writer.result(), forgetter.result(), builds, clients, took)
+        return Told(asked, writer.result(), forgetter.result(), lags_s, clients, took)
+
+
+def _lag_s(home: Path, server: Server) -> float:
+    """Return the seconds until the server answers from what was just published, LATE_S at most."""
+    number = manifest.current(tenants.tenant(home)).number
+    began = time.monotonic()
+    while (took := time.monotonic() - began) < LATE_S:
+        if server.post("/v1/recall", {"query": "what is served"})["manifest"] == number:
+            break
+        time.sleep(0.02)
+    return took
 
 
 def problems(told: Told) -> list[str]:
@@ -94,6 +113,7 @@ def problems(told: Told) -> list[str]:
     written = {one.id: one for one in told.written}
     forgotten = {one.id: one for one in told.forgotten}
     found = [f"write: {one.problem}" for one in (*told.written, *told.forgotten) if one.problem]
+    found += ["a build was not answered from" for one in told.lags_s if one >= LATE_S]
     for one in told.asked:
         if one.problem:
             found.append(f"recall: {one.problem}")
@@ -127,6 +147,7 @@ def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
         f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} "
         f"clients ({fresh:,} of them for what was written meanwhile), {len(told.written):,} "
         f"memories written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
-        f"{len(told.forgotten):,} forgotten, {told.builds} builds, {len(manifests)} manifests "
+        f"{len(told.forgotten):,} forgotten, {len(told.lags_s)} builds, each answered from "
+        f"{max(told.lags_s, default=0):.2f} s after its end at most, {len(manifests)} manifests "
         f"served; errors and wrong answers: {common or 'none'}"
     )

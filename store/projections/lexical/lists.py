@@ -52,7 +52,7 @@ def none() -> Lists:
 
 def split(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
     """Return the chunks of texts at white space, one after the other, and how many each has."""
-    import pyarrow.compute as pc
+    import pyarrow.compute as pc  # jobs only
 
     chunks = pc.utf8_split_whitespace(texts)
     return chunks.flatten(), chunks.value_lengths().to_numpy().astype(np.int64)
