@@ -20,9 +20,9 @@ from store.projection import Inputs, Previous, checked_build, digest
 from store.projections import vectors
 from store.projections.memories import MEMORIES_PROJECTION, texts
 from store.snapshot import read
-from store.vectors import quantized
+from store.vectors import quantized, signs
 from store.vectors.quantized import quantize
-from store.vectors.rows import VectorRows
+from store.vectors.rows import PartRows, VectorRows
 
 NOW = 1_790_000_000_000_000
 CALIBRATING = frozenset(chain.from_iterable(PAIRS))
@@ -219,3 +219,62 @@ def change(log, what: str, number: int, turn: int) -> None:
         commands.forget(log, id_, NOW)
     else:
         commands.revise(log, id_, Revised(content=f"text {number % 3} {turn % 2}"), NOW)
+
+
+def test_signs_are_kept_and_made_with_their_parts(log, tenant, small_parts, monkeypatch):
+    monkeypatch.setattr(vectors, "SIGNED_FROM", 8)
+    say(log, *(f"n{number}" for number in range(6)))
+    few = build.rebuild(tenant, log, model := Counting(), NOW).projections["vectors"]
+    assert few.parts["signs"] == ()
+    say(log, *(f"n{number}" for number in range(6, 10)))
+    many = build.rebuild(tenant, log, model, NOW).projections["vectors"]
+    assert [part.rows for part in many.parts["signs"]] == [4, 4, 2]
+    assert many.digest == digest(build.digests(log, Counting(), log.head())["vectors"])
+    say(log, "n10")
+    more = build.rebuild(tenant, log, model, NOW).projections["vectors"]
+    assert more.parts["signs"][:2] == many.parts["signs"][:2]
+    assert more.parts["signs"][2] != many.parts["signs"][2]
+
+
+@pytest.mark.parametrize("width", [32, 256, 384, 768])
+def test_the_nearest_are_among_those_with_the_nearest_signs(width: int):
+    rng = np.random.default_rng(8)
+    topics = rng.standard_normal((40, width)).astype(np.float32)
+    rows = topics[rng.integers(0, 40, 20_000)] + rng.standard_normal((20_000, width))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    halves = rows.astype(np.float16)
+    codes = quantize(halves)
+    plain = VectorRows((PartRows(*codes, halves),))
+    signed = VectorRows((PartRows(*codes, halves, tuple(signs.of_rows(halves))),))
+    mask = rng.random(20_000) < 0.5
+    shares = []
+    for query in rows[:20]:
+        for some in (None, mask):
+            exact, _ = plain.scan(query).best(some, 10)
+            found, cosines = signed.scan(query).best(some, 10)
+            shares.append(np.isin(exact, found).mean())
+            assert some is None or some[found].all()
+            np.testing.assert_allclose(cosines, rows[found] @ query, atol=2e-3)
+    assert np.mean(shares) >= 0.99
+
+
+def test_signs_differ_as_counted():
+    rng = np.random.default_rng(9)
+    words = rng.integers(0, 2**64, (signs.WORDS, 300), np.uint64)
+    differ = np.empty(300, np.uint16)
+    signs.differences(words[:, 7].copy(), words, differ)
+    bits = np.unpackbits(np.ascontiguousarray(words.T).view(np.uint8), axis=1)
+    np.testing.assert_array_equal(differ, (bits != bits[7]).sum(axis=1))
+
+
+@pytest.mark.parametrize("passing", [0, 3, 400, 9_000])
+def test_a_filter_holds_before_the_cut(passing: int):
+    rng = np.random.default_rng(10)
+    rows = rng.standard_normal((9_000, 64)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    mask = np.zeros(9_000, np.bool_)
+    mask[rng.choice(9_000, passing, replace=False)] = True
+    docs, cosines = VectorRows.of(rows).scan(rows[0]).best(mask, 10, above=-2.0)
+    exact = np.where(mask, rows @ rows[0], -9.0)
+    assert docs.tolist() == np.argsort(-exact)[: min(10, passing)].tolist()
+    np.testing.assert_allclose(cosines, exact[docs], atol=1e-3)

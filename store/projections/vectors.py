@@ -3,7 +3,8 @@ vectors: one row for each memory, by its number, made from its text by one model
 
 `rows` has the hash of the text that a vector is of, and the vector in half precision; zeros both
 where a memory is forgotten or has none yet. `codes` has the same vectors as int8 with a scale,
-which follow from the halves: what the server scans. Both lie in parts of fixed ranges of documents:
+which follow from the halves: what the server scans; `signs`, of many memories only, has 512 bits
+of each, which tell it where to look. They lie in parts of fixed ranges of documents:
 only the ranges in which a text changed are made again, and no text is embedded twice. `calibration`
 says what a cosine of the model is worth.
 
@@ -21,15 +22,17 @@ import pyarrow as pa
 from store.embedders.calibration import calibrate
 from store.embedding import Embedder
 from store.errors import EmbedderError
-from store.projection import Inputs, Made, Part, Previous, Projection, Tables
+from store.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
 from store.projections import memories
 from store.vectors import hashes as text_hashes
+from store.vectors import signs
 from store.vectors.hashes import Hashes
-from store.vectors.known import Known, Places, column
+from store.vectors.known import Known, Places, column, matrix
 from store.vectors.made import batch_size, known_of, made
 from store.vectors.quantized import Halves, quantize
 
 PART = 65_536  # documents of a part
+SIGNED_FROM = 4 * PART  # documents from which on a scan of the signs comes before that of the codes
 CALIBRATION = pa.schema(
     [("unrelated", pa.float64()), ("related", pa.float64()), ("knows_meaning", pa.bool_())]
 )
@@ -59,6 +62,7 @@ def projection(embedder: Embedder) -> Projection:
             missing.append(plan.wanted[one.missing])
             for name, some in parts.items():
                 some.append(inputs.keep(name, one.tables[name]))
+        parts["signs"] = _signed(parts["rows"], previous, inputs.keep, schemas["signs"])
         owed = text_hashes.as_column(np.concatenate(missing))
         calibration = _calibration(embedder, previous, is_down=bool(len(owed)))
         return {
@@ -69,7 +73,7 @@ def projection(embedder: Embedder) -> Projection:
 
     return Projection(
         name="vectors",
-        version=f"4/{embedder.model}/{embedder.dimension}",
+        version=f"5/{embedder.model}/{embedder.dimension}",
         inputs=("memories",),
         schemas=schemas,
         build=build,
@@ -82,6 +86,7 @@ def _schemas(width: int) -> Mapping[str, pa.Schema]:
     return {
         "rows": pa.schema([("text_hash", pa.binary(16)), ("half", halves)]),
         "codes": pa.schema([("vector", bytes_), ("scale", pa.float32())]),
+        "signs": pa.schema([(f"word{number}", pa.uint64()) for number in range(signs.WORDS)]),
         "missing": MISSING,
         "calibration": CALIBRATION,
     }
@@ -215,6 +220,24 @@ def _made_part(
         {name: pa.table(columns, schema=schemas[name]) for name, columns in tables.items()},
         np.concatenate(missing),
     )
+
+
+def _signed(
+    rows: Sequence[Part], previous: Previous | None, keep: Keep, schema: pa.Schema
+) -> list[Part]:
+    """Return the signs of each part of rows; none while there are few memories."""
+    if sum(part.rows for part in rows) < SIGNED_FROM:
+        return []
+    before = previous.tables.parts if previous else {"rows": (), "signs": ()}
+    kept = {one.digest: other for one, other in zip(before["rows"], before["signs"], strict=False)}
+    found = []
+    for part in rows:
+        if (one := kept.get(part.digest)) is None:
+            halves = part.table.column("half").chunk(0)
+            words = signs.of_rows(matrix(halves))
+            one = keep("signs", pa.table([*map(pa.array, words)], schema=schema))
+        found.append(one)
+    return found
 
 
 def _calibration(

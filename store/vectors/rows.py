@@ -1,9 +1,9 @@
 """
 VectorRows: the vectors as the server maps them, and the scan of them for one query.
 
-Every int8 row is looked at, those a filter leaves out among them, as that is cheaper than to gather
-the others; the filter holds before the cut. The best few are then weighed by their
-half-precision rows, so what comes back is ordered as the floats themselves would order it.
+Every int8 row is looked at, or of very many only those whose signs are near the query's; where a
+filter leaves few, these alone. The filter holds before any cut. The best few are then weighed by
+their half-precision rows, so what comes back is ordered as the floats themselves would order it.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,20 @@ import pyarrow as pa
 from store.embedders.calibration import Calibration
 from store.projection import Tables
 from store.topk import Docs, Mask, best
+from store.vectors import signs
 from store.vectors.known import matrix
 from store.vectors.quantized import Bytes, Floats, Halves, half_dots, int8_dots, quantize
+from store.vectors.signs import Words
 
 Places = npt.NDArray[np.int64]
 
 _UNKNOWN = Calibration()
 _RESCORED = 40  # at least so many are weighed by their halves, and four for each that is wanted
+_FEW = 4_096  # documents: where no more pass, their halves are looked at and nothing else
+# one in so many has signs near enough for a look at its int8 row: of a million memories' vectors,
+# the lexical embedder's, .99 of the nearest ten are among them; of a sentence model's, all
+_SIGNED = 64
+_STRIDE = 17  # every so manieth row tells how near the nearest signs are
 _BLOCK = 8_192  # rows whose products stay in the processor's cache
 
 
@@ -34,14 +41,20 @@ class PartRows:
     vectors: Bytes
     scale: Floats
     halves: Halves
+    bits: tuple[Words, ...] = ()  # by word, [n] each; none where there are few rows
 
     @classmethod
-    def of(cls, codes: pa.Table, rows: pa.Table) -> Iterator["PartRows"]:
-        """Yield the parts of two tables, into the mapped files."""
+    def of(
+        cls, codes: pa.Table, rows: pa.Table, signed: pa.Table | None = None
+    ) -> Iterator["PartRows"]:
+        """Yield the parts of some tables, into the mapped files."""
         columns = [codes.column("vector"), codes.column("scale"), rows.column("half")]
-        for vector, scale, half in zip(*(one.chunks for one in columns), strict=True):
+        if signed is not None and len(signed):
+            columns += signed.columns
+        for vector, scale, half, *words in zip(*(one.chunks for one in columns), strict=True):
             if len(vector):
-                yield cls(matrix(vector), scale.to_numpy(), matrix(half))
+                found = tuple(word.to_numpy() for word in words)
+                yield cls(matrix(vector), scale.to_numpy(), matrix(half), found)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -75,7 +88,8 @@ class VectorRows:
     @classmethod
     def open(cls, tables: Tables) -> "VectorRows":
         calibration = Calibration(**next(iter(tables["calibration"].to_pylist()), {}))
-        return cls(tuple(PartRows.of(tables["codes"], tables["rows"])), calibration)
+        parts = PartRows.of(tables["codes"], tables["rows"], tables["signs"])
+        return cls(tuple(parts), calibration)
 
     @classmethod
     def of(cls, vectors: Floats) -> "VectorRows":
@@ -96,14 +110,22 @@ class VectorRows:
         width = self.parts[0].halves.shape[1] if self.parts else 0
         found = np.empty((len(rows), width), np.float16)
         order = np.argsort(rows, kind="stable")
-        bounds = np.searchsorted(rows[order], self.starts)
+        for part, some, within in self.split(rows[order]):
+            found[order[some]] = part.halves[within]
+        return found
+
+    def split(self, rows: Places) -> Iterator[tuple[PartRows, slice, Places]]:
+        """Yield each part that holds some of the rows, which ascend: which, and where in it."""
+        bounds = np.searchsorted(rows, self.starts).tolist()
         for part, start, first, end in zip(
-            self.parts, self.starts, bounds[:-1].tolist(), bounds[1:].tolist(), strict=False
+            self.parts, self.starts, bounds[:-1], bounds[1:], strict=False
         ):
             if first < end:
-                some = order[first:end]
-                found[some] = part.halves[rows[some] - start]
-        return found
+                yield part, slice(first, end), rows[first:end] - start
+
+    @property
+    def has_signs(self) -> bool:
+        return bool(self.parts and self.parts[0].bits)
 
     def scan(self, query: Floats) -> "Scan":
         """Return what a unit query [d] finds here."""
@@ -126,11 +148,39 @@ class Scan:
 
         Of equals the newer one comes first; a cosine is more than `above`.
         """
-        docs = best(self.all(), mask, max(_RESCORED, 4 * k), above=-np.inf)
+        docs = self._candidates(mask, max(_RESCORED, 4 * k))
         cosines = self.of(docs)
         docs, cosines = docs[cosines > above], cosines[cosines > above]
         order = np.lexsort((-docs, -cosines))[:k]
         return docs[order], cosines[order]
+
+    def _candidates(self, mask: Mask | None, count: int) -> Docs:
+        """Return the documents among which the best are: `count`, or all where they are few."""
+        passing = len(self.rows) if mask is None else int(np.count_nonzero(mask))
+        if mask is not None and passing <= max(count, _FEW):
+            return np.flatnonzero(mask)
+        if not self.rows.has_signs:
+            return best(self.all(), mask, count, above=-np.inf)
+        near = self._signed(mask, _FEW + passing // _SIGNED + 10 * count)
+        quantized, _ = quantize(self.query[None, :])
+        scores = np.empty(len(near), np.float32)
+        for part, some, within in self.rows.split(near):
+            dots = int8_dots(quantized[0], part.vectors.take(within, axis=0))
+            np.multiply(dots, part.scale[within], out=scores[some], casting="unsafe")
+        return near[best(scores, None, count, above=-np.inf)]
+
+    def _signed(self, mask: Mask | None, count: int) -> Docs:
+        """Return about `count` documents or more whose signs differ least, ascending."""
+        asked = signs.of_query(self.query)
+        differ = np.empty(len(self.rows), np.uint16)
+        for part, start in zip(self.rows.parts, self.rows.starts, strict=False):
+            signs.differences(asked, part.bits, differ[start : start + len(part)])
+        if mask is not None:
+            np.putmask(differ, ~mask, np.uint16(signs.BITS + 1))
+        sample = differ[::_STRIDE]
+        place = min(len(sample) - 1, count // _STRIDE + 1)
+        most = min(int(np.partition(sample, place)[place]), signs.BITS)
+        return np.flatnonzero(differ <= most)
 
     def of(self, docs: Docs) -> Floats:
         """Return the cosines of some documents, in the order asked."""
