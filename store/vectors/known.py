@@ -60,9 +60,9 @@ class Known:
 
 def matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
     """Return a column of vectors as [n, d], into the mapped file."""
-    flat = column.flatten().to_numpy(zero_copy_only=True)
+    flat = column.values.to_numpy(zero_copy_only=True)  # `flatten` loads all of pyarrow.compute
     rows: npt.NDArray[Any] = flat.reshape(-1, column.type.list_size)
-    return rows
+    return rows[column.offset : column.offset + len(column)]
 
 
 def column(rows: npt.NDArray[Any]) -> pa.FixedSizeListArray:
