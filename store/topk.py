@@ -13,8 +13,10 @@ Docs = npt.NDArray[np.int64]  # document numbers, best first, no repeats; a high
 Scores = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 
-BLOCK = 128  # documents
-_LARGE = 2_048 * BLOCK  # from here on blocks of twice the size are faster
+_MANY = 16_384  # documents; fewer are sorted out faster than cut into blocks
+_BLOCKS = (256, 128, 64, 32)  # documents of one: the largest of which there are blocks enough
+_ENOUGH = 1.5  # blocks for each document that is wanted
+_LARGE = 262_144  # documents; fewer of them have no blocks of the largest size
 _SAMPLE = 61  # every so manieth document says whether blocks are worth their while
 _FEW = 16  # where less than one in so many passes, they are not
 
@@ -24,15 +26,21 @@ def best(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> Do
 
     `scores` and `mask` are [n]; without a mask all pass. Nothing that passes gives an empty array.
     """
-    if len(scores) > k * BLOCK:
+    if block := _block(len(scores), k):
         shown = scores[::_SAMPLE] > above
         passing = len(shown)
         if mask is not None:
             shown &= mask[::_SAMPLE]
             passing = max(1, int(np.count_nonzero(mask[::_SAMPLE])))
         if np.count_nonzero(shown) * _FEW > len(shown):
-            return _by_blocks(scores, mask, k, above, -(-k * len(shown) // passing))
+            return _by_blocks(scores, mask, k, above, block, -(-k * len(shown) // passing))
     return _plain(scores, mask, k, above)
+
+
+def _block(size: int, k: int) -> int:
+    """Return how many documents a block has; 0 where blocks are of no use."""
+    sizes = _BLOCKS if size >= _LARGE else _BLOCKS[1:]
+    return next((block for block in sizes if size >= max(_MANY, _ENOUGH * k * block)), 0)
 
 
 def _plain(scores: Scores, mask: Mask | None, k: int, above: float) -> Docs:
@@ -42,9 +50,10 @@ def _plain(scores: Scores, mask: Mask | None, k: int, above: float) -> Docs:
     return _ordered(scores, np.flatnonzero(passes), k)
 
 
-def _by_blocks(scores: Scores, mask: Mask | None, k: int, above: float, count: int) -> Docs:
+def _by_blocks(
+    scores: Scores, mask: Mask | None, k: int, above: float, block: int, count: int
+) -> Docs:
     """Look at the best `count` blocks, and at more where the mask hides too much of them."""
-    block = BLOCK if len(scores) < _LARGE else 2 * BLOCK
     greatest = np.maximum.reduceat(scores, np.arange(0, len(scores), block))
     while count < len(greatest):
         least = np.partition(greatest, len(greatest) - count)[len(greatest) - count]

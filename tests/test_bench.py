@@ -191,6 +191,9 @@ def test_a_profile_counts_functions_by_themselves_and_with_what_they_call(
 ) -> None:
     import profiling
 
-    profiling.report("a build", ["run (a.py:1);score (b.py:7) 30", "run (a.py:2) 10", "10"])
+    profiling.report(
+        "a build", ["run (serve/a.py:1);score (b.py:7) 30", "run (serve/a.py:2) 10", "10"]
+    )
     said = " ".join(capsys.readouterr().out.split())
-    assert "75.0% score (b.py) 25.0% run (a.py) with what it calls 100.0% run (a.py)" in said
+    assert "by itself 75.0% score (b.py) 25.0% run (serve/a.py) ours" in said
+    assert said.endswith("with what it calls 100.0% run (serve/a.py)")

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.events import Event, Forgotten, Recorded
@@ -123,6 +123,35 @@ def test_a_file_is_found_by_the_ends_of_its_path():
         "/home/dev/src/app/auth/login.py",
     ):
         assert found_in(opened, written) == ["src/app/auth/login.py"]
+
+
+PATHS = [f"{folder}/mod.py" for folder in "abcdefghijkl"] + ["Mod.py", "./a/mod.py", "A/mod.py"]
+SYMBOLS = ["auth.read_token", "auth::read_token", "read_token()", "jwt.read_token", "@anna", "Anna"]
+SAID = st.lists(st.sampled_from(PATHS + SYMBOLS), max_size=4).map(" and ".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SAID, min_size=1, max_size=24), st.data())
+def test_more_memories_give_what_all_at_once_do(texts: list[str], data: st.DataObject):
+    whole = checked_build(ENTITIES_PROJECTION, recorded(*texts), None)
+    made, done = None, 0
+    while done < len(texts):
+        before = None if made is None else Previous(done, made)
+        done += data.draw(st.integers(1, len(texts) - done), label="more")
+        made = checked_build(ENTITIES_PROJECTION, recorded(*texts[:done]), before)
+    assert made is not None
+    assert {name: table.to_pylist() for name, table in made.items()} == {
+        name: table.to_pylist() for name, table in whole.items()
+    }
+    assert digest(made) == digest(whole)
+
+
+def test_few_more_memories_are_not_drawn_together_with_all(monkeypatch):
+    before = Previous(2, built("a/mod.py calls read_token", "nothing"))
+    monkeypatch.setattr(entity_graph, "tables_of", None)
+    more = recorded("a/mod.py calls read_token", "nothing", "a/mod.py and b/mod.py")
+    opened = EntityIndex.open(checked_build(ENTITIES_PROJECTION, more, before))
+    assert found_in(opened, "mod.py") == ["a/mod.py", "b/mod.py"]
 
 
 NAMES = st.text(alphabet="aB/.:ßİ", min_size=1, max_size=8)

@@ -1,6 +1,7 @@
 """The laws of every projection: the log alone decides the rows, however they were come by."""
 
 from collections.abc import Mapping
+from itertools import product
 from unittest.mock import patch
 
 import numpy as np
@@ -37,7 +38,9 @@ from store.projection import (
     digest,
 )
 from store.projections import memories, memory_table
-from store.projections.memories import Fold, Memory
+from store.projections.memories import ACTIVE, Fold, Memory
+from store.projections.memory_rows import MemoryRows
+from store.projections.memory_table import NEVER
 
 NOW = 1_790_000_000_000_000
 ALL = projections.all_of(LexicalEmbedder())
@@ -160,6 +163,36 @@ def test_the_tail_over_a_snapshot_is_what_a_build_would_give(
         if event.seq > split:
             tail.apply(event)
     assert frozen.rows | tail.rows == whole.rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(events=LOGS, data=st.data())
+def test_rows_in_parts_are_what_the_events_left(events: list[Event], data: st.DataObject):
+    fold = Fold()
+    for event in events:
+        fold.apply(event)
+    memory = [*fold.rows.values()]
+    split = data.draw(st.integers(0, len(events)), label="split")
+    before = (split, build_all(events, split))
+    rows = MemoryRows.open(build_all(events, len(events), before)["memories"])
+    assert rows.take(range(len(rows))) == memory
+    for number, one in enumerate(memory):
+        assert rows.row(one.id) == number
+        assert rows.named("state", np.array([number])) == [one.state]
+        assert rows.named("project", np.array([number])) == [one.project]
+        assert rows.text_hash(number) == one.text_hash
+        replaced = [at for at, other in enumerate(memory) if other.superseded_by == one.id]
+        assert rows.replaced(one.id) == replaced
+    assert rows.created_at.tolist() == [one.created_at for one in memory]
+    assert rows.expires_at.tolist() == [one.expires_at or NEVER for one in memory]
+    for key, project in product(("a.b", "c.d"), (None, "p", "q")):
+        of_key = [one for one in memory if (one.key, one.project) == (key, project)]
+        assert rows.values(project, key) == [one.id for one in of_key]
+        current = [one.id for one in of_key if one.state == ACTIVE]
+        assert rows.holder(project, key) == (current[-1] if current else None)
+        assert rows.keyed(key).tolist() == [one.key == key for one in memory]
+    for tag in ("a", "b"):
+        assert rows.tagged([tag]).tolist() == [tag in one.tags for one in memory]
 
 
 @pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)

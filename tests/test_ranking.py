@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from serve.ranking import context
 from serve.ranking.confidence import LETTERS, MEANING, Model, confidence, coverage
 from serve.ranking.fusion import K, Ranking, reciprocal_rank, weighted_sum
-from store.topk import BLOCK, best
+from store import topk
+from store.topk import best
 
 SCORES = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9, width=32)  # many ties, and few
 UNITS = st.floats(0, 1)
@@ -44,7 +45,7 @@ def test_best_is_the_head_of_a_plain_sort(pairs: list[tuple[float, bool]], k: in
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    size=st.integers(1, 40 * BLOCK),
+    size=st.integers(1, 5_000),
     levels=st.sampled_from([1, 2, 3, 50, 1_000_000]),  # few make many ties
     passing=st.sampled_from([None, 0.01, 0.3, 0.7, 1.0]),
     k=st.integers(1, 8),
@@ -58,7 +59,9 @@ def test_best_of_many_is_the_head_of_a_plain_sort(
     mask = None if passing is None else chosen.random(size) < passing
     docs = np.flatnonzero((scores > 0.25) & (True if mask is None else mask))
     expected = docs[np.lexsort((-docs, -scores[docs]))][:k]
-    assert best(scores, mask, k, above=0.25).tolist() == expected.tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topk, "_MANY", 1)
+        assert best(scores, mask, k, above=0.25).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("passing", [None, 0.9, 0.3])
@@ -74,17 +77,20 @@ def test_best_of_hundreds_of_thousands_is_the_head_of_a_plain_sort(
     assert best(scores, mask, 200, above=0.25).tolist() == expected.tolist()
 
 
+BLOCK = 128  # documents of one, of as many as there are below
+
+
 def test_blocks_whose_best_are_all_hidden_hide_nothing_else():
-    scores = np.ones(100 * BLOCK, np.float32)
+    scores = np.ones(200 * BLOCK, np.float32)
     scores[::BLOCK] = 2.0
     assert best(scores, scores < 2.0, 3).tolist() == [len(scores) - n for n in (1, 2, 3)]
 
 
 def test_of_equals_an_older_one_beside_something_hidden_does_not_come_first():
-    scores, mask = np.ones(40 * BLOCK, np.float32), np.ones(40 * BLOCK, np.bool_)
+    scores, mask = np.ones(200 * BLOCK, np.float32), np.ones(200 * BLOCK, np.bool_)
     scores[0], mask[0] = 2.0, False  # its block is the first to be looked at
-    mask[35 * BLOCK :] = False  # as are the newest, in vain
-    assert best(scores, mask, 1).tolist() == [35 * BLOCK - 1]
+    mask[195 * BLOCK :] = False  # as are the newest, in vain
+    assert best(scores, mask, 1).tolist() == [195 * BLOCK - 1]
 
 
 def test_of_equal_scores_the_newer_document_is_kept():

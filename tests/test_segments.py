@@ -44,6 +44,7 @@ def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "BASE", BASE)
         patch.setattr(segments, "MOST", 4)
+        patch.setattr(segments, "LEAST_SPREAD", 3)
         yield
 
 
@@ -145,7 +146,7 @@ def test_a_segment_without_a_change_is_the_previous_builds():
     before = built(documents)
     documents[17] = ("b", "b")
     after = built([*documents, ("a", "new")], before)
-    for name in ("words", "postings", "documents", "kin"):
+    for name in ("words", "postings", "wide", "spread", "documents", "kin"):
         kept = [old is new for old, new in zip(before.parts[name], after.parts[name], strict=True)]
         assert kept == [True, False, True, False]
 
@@ -158,6 +159,18 @@ def test_another_average_length_changes_all_impacts_and_no_list():
     assert after.parts["words"][0] is before.parts["words"][0]
     assert after.parts["postings"][0] is not before.parts["postings"][0]
     assert digest(after) == digest(built(longer))
+
+
+def test_a_wide_word_gains_each_document_what_its_postings_say():
+    documents: list[Document] = [("a", "b"), ("a", "a"), None, ("c",), ("a",)]
+    ours = PostingsIndex.open(built(documents))
+    known, gains = ours.posting_list("a"), np.zeros(5, np.float32)
+    gains[known[0]] = known[1]
+    first, last = ours.segments
+    assert [first.first, last.first] == [0, 4]
+    spread = first.gains(first.place(ours.hashes[ours.find("a")]))
+    assert spread.tolist() == gains[:4].tolist()
+    np.testing.assert_allclose(ours.scores(["a"]), gains * np.float32(ours.idf("a")))
 
 
 def test_fewer_documents_than_before_are_indexed_anew():

@@ -15,30 +15,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.mentions import Mention
-from store.projection import Inputs, Made, Part, Previous, Projection, Tables
-from store.projections import entity_graph
+from store.projection import Inputs, Made, Previous, Projection, Tables
+from store.projections import entity_graph, entity_growth
 from store.projections.entity_mentions import FOUND, READ, found_in
 
 SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
 
 
+MOST_ADDED = 20_000  # mentions; with more, all are drawn together again
+
+
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Return the tables for the memories that are not forgotten."""
-    read, found = found_in(inputs, previous)
+    found = found_in(inputs, previous)
     made: Made
-    if previous is not None and _same(found, previous.tables.parts["found"]):
-        made = {name: previous.tables.parts[name] for name in entity_graph.SCHEMAS}
+    if previous is not None and found.is_more and found.new.num_rows <= MOST_ADDED:
+        names = entity_graph.SCHEMAS
+        made = {name: previous.tables.parts[name] for name in names}
+        if found.new.num_rows:
+            made = entity_growth.grown(previous.tables, found.new)
     else:
-        parts = [part.table for part in found]
-        every = pa.concat_tables(parts) if parts else FOUND.empty_table()
-        made = entity_graph.tables_of(every)
-    return {"found": found, "read": read, **made}
-
-
-def _same(found: Sequence[Part], before: Sequence[Part]) -> bool:
-    """Return whether both name the same; a part that names nothing adds nothing."""
-    some, others = ([part.digest for part in of if part.rows] for of in (found, before))
-    return some == others
+        parts = [FOUND.empty_table(), *(part.table for part in found.parts)]
+        made = entity_graph.tables_of(pa.concat_tables(parts))
+    return {"found": found.parts, "read": found.read, **made}
 
 
 ENTITIES_PROJECTION = Projection(

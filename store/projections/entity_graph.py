@@ -17,6 +17,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import polars as pl
 
+Numbers = npt.NDArray[np.int64]
+
 MAX_SHARED_ALIAS = 8  # entities; a short alias of more says nothing
 MAX_SUFFIX_PARTS = 3
 PAIRS_AT_ONCE = 4_000_000  # bounds the memory of a build
@@ -34,8 +36,16 @@ SCHEMAS = {
         ]
     ),
     "mentions": pa.schema([("entity", pa.int32()), ("document", pa.int32())]),
-    "edges": pa.schema([("source", pa.int32()), ("target", pa.int32()), ("weight", pa.float32())]),
+    "edges": pa.schema(
+        [
+            ("source", pa.int32()),
+            ("target", pa.int32()),
+            ("weight", pa.float32()),
+            ("units", pa.int64()),  # the weight, exactly
+        ]
+    ),
     "aliases": pa.schema([("alias", pa.string()), ("entity", pa.int32())]),
+    "shared": pa.schema([("alias", pa.string()), ("entities", pa.int32())]),  # short aliases
 }
 
 
@@ -46,73 +56,72 @@ def tables_of(found: pa.Table) -> dict[str, pa.Table]:
     import polars as pl  # jobs only
 
     frame = pl.DataFrame(found)
-    entities = _entities(frame)
-    where = _where(frame, entities)
-    frames = {
-        "entities": entities,
-        "mentions": where,
-        "edges": _edges(where),
-        "aliases": _aliases(entities),
-    }
-    return {
-        name: frame.select(SCHEMAS[name].names).to_arrow().cast(SCHEMAS[name])
-        for name, frame in frames.items()
-    }
-
-
-def _entities(found: "pl.DataFrame") -> "pl.DataFrame":
-    import polars as pl
-
-    documents = pl.len().cast(pl.Int32)  # a memory has a mention once
-    return (
-        found.group_by("kind", "name")
-        .agg(aliases=pl.col("alias").unique().sort(), documents=documents)
-        .sort("kind", "name")
-        .with_columns(
-            entity=pl.int_range(pl.len(), dtype=pl.Int32),
-            offset=pl.col("documents").cast(pl.Int64).cum_sum() - pl.col("documents"),
+    entities = (
+        frame.group_by("kind", "name")
+        .agg(
+            aliases=pl.col("alias").unique().sort(),
+            documents=pl.len().cast(pl.Int32),  # a memory has a mention once
         )
+        .sort("kind", "name")
+        .with_columns(entity=pl.int_range(pl.len(), dtype=pl.Int32))
     )
-
-
-def _where(found: "pl.DataFrame", entities: "pl.DataFrame") -> "pl.DataFrame":
     numbers = entities.select("kind", "name", "entity")
-    joined = found.join(numbers, on=["kind", "name"])
-    return joined.select("entity", "document").sort("entity", "document")
+    where = frame.join(numbers, on=["kind", "name"]).select("entity", "document")
+    where = where.sort("entity", "document")
+    aliases, shared = _aliases(entities)
+    return {
+        "entities": counted_from(entities.to_arrow()),
+        "mentions": where.to_arrow().cast(SCHEMAS["mentions"]),
+        "edges": _edges(where),
+        "aliases": aliases.to_arrow().cast(SCHEMAS["aliases"]),
+        "shared": shared.to_arrow().cast(SCHEMAS["shared"]),
+    }
 
 
-def _edges(where: "pl.DataFrame") -> "pl.DataFrame":
+def counted_from(entities: pa.Table) -> pa.Table:
+    """Return entities in their order, numbered, and where the documents of each begin."""
+    counts = entities.column("documents").to_numpy()
+    columns = {name: entities.column(name) for name in ("kind", "name", "aliases", "documents")}
+    columns["entity"] = pa.array(np.arange(len(counts)), pa.int32())
+    columns["offset"] = pa.array(np.cumsum(counts, dtype=np.int64) - counts, pa.int64())
+    schema = SCHEMAS["entities"]
+    return pa.table(columns).select(schema.names).cast(schema)
+
+
+def edge_table(keys: Numbers, units: Numbers) -> pa.Table:
+    """Return edges by source << 32 | target, ascending, and their units."""
+    columns = [
+        pa.array(keys >> 32, pa.int32()),
+        pa.array(keys & 0xFFFFFFFF, pa.int32()),
+        pa.array((units / UNIT).astype(np.float32)),
+        pa.array(units, pa.int64()),
+    ]
+    return pa.table(columns, schema=SCHEMAS["edges"])
+
+
+def _edges(where: "pl.DataFrame") -> pa.Table:
     """Return the pairs of entities that share memories and their weights."""
     import polars as pl
 
     none = pl.DataFrame(schema={"pair": pl.Int64, "units": pl.Int64})
+    entity, document = (where[name].to_numpy().astype(np.int64) for name in where.columns)
     sums = [
-        pl.DataFrame({"pair": pairs}).group_by("pair").agg(units=pl.len().cast(pl.Int64) * units)
-        for pairs, units in _pairs(where)
+        pl.DataFrame({"pair": some}).group_by("pair").agg(units=pl.len().cast(pl.Int64) * units)
+        for some, units in pairs(entity, document)
     ]
-    return (
-        pl.concat([none, *sums])
-        .group_by("pair")
-        .agg(pl.col("units").sum())
-        .sort("pair")
-        .select(
-            source=(pl.col("pair") // (1 << 32)).cast(pl.Int32),
-            target=(pl.col("pair") % (1 << 32)).cast(pl.Int32),
-            weight=(pl.col("units") / UNIT).cast(pl.Float32),
-        )
-    )
+    edges = pl.concat([none, *sums]).group_by("pair").agg(pl.col("units").sum()).sort("pair")
+    return edge_table(edges["pair"].to_numpy(), edges["units"].to_numpy())
 
 
-def _pairs(where: "pl.DataFrame") -> Iterator[tuple[npt.NDArray[np.int64], int]]:
+def pairs(entity: Numbers, document: Numbers) -> Iterator[tuple[Numbers, int]]:
     """Yield source << 32 | target for memories of the same number of entities, and their units.
 
-    Arrays rather than a join with itself: that makes every pair twice, and 3 times as slowly.
+    `entity` and `document` are the mentions. Arrays rather than a join with itself: that makes
+    every pair twice, and 3 times as slowly.
     """
-    ordered = where.sort("document", "entity")
-    entities = ordered["entity"].to_numpy().astype(np.int64)
-    _, starts, sizes = np.unique(
-        ordered["document"].to_numpy(), return_index=True, return_counts=True
-    )
+    order = np.lexsort((entity, document))
+    entities = entity[order]
+    _, starts, sizes = np.unique(document[order], return_index=True, return_counts=True)
     for m in np.unique(sizes[sizes > 1]).tolist():
         first, second = np.triu_indices(m, 1)
         same = starts[sizes == m]
@@ -122,8 +131,11 @@ def _pairs(where: "pl.DataFrame") -> Iterator[tuple[npt.NDArray[np.int64], int]]
             yield (rows[:, first] << 32 | rows[:, second]).ravel(), UNIT // (m - 1)
 
 
-def _aliases(entities: "pl.DataFrame") -> "pl.DataFrame":
-    """Return what each entity may be called, in lower case, by alias and then by entity."""
+def _aliases(entities: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
+    """Return what each entity may be called, in lower case, by alias and then by entity.
+
+    The second frame is how many entities share each short alias.
+    """
     import polars as pl
 
     columns = ["alias", "entity"]
@@ -134,7 +146,7 @@ def _aliases(entities: "pl.DataFrame") -> "pl.DataFrame":
     shared = short.group_by("alias").agg(entities=pl.len())
     few = short.join(shared.filter(pl.col("entities") <= MAX_SHARED_ALIAS), on="alias")
     every = pl.concat([one.select(columns) for one in (names, written, few)])
-    return every.unique().sort(columns)
+    return every.unique().sort(columns), shared.sort("alias")
 
 
 def _casefold(texts: "pl.Series") -> "pl.Series":

@@ -5,7 +5,8 @@ Reading a text for its mentions costs some 40 us, so it is done again only where
 than before, and on all processors where there is much to read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -36,34 +37,52 @@ _TEXT = ["content", "context", "action", "result", "created_by", "state"]
 Rows = npt.NDArray[np.int64]
 
 
-def found_in(inputs: Inputs, previous: Previous | None) -> tuple[pa.Table, list[Part]]:
-    """Return the marks of all documents, and their mentions in the parts of the memories."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All mentions, in the parts of the memories, and what is new of them.
+
+    `read` are the documents' marks. `is_more`: no mention of an earlier build went away.
+    """
+
+    read: pa.Table
+    parts: list[Part]
+    new: pa.Table
+    is_more: bool
+
+
+def found_in(inputs: Inputs, previous: Previous | None) -> Found:
+    """Return the mentions of all memories; of unchanged texts those that `previous` found."""
     memories = inputs.tables["memories"]
     marks = fingerprints(memories["columns"])
-    old: Sequence[Part] = ()
     known = np.empty(0, np.uint64)
+    parts: list[Part] = []
     if previous is not None:
-        old = previous.tables.parts["found"]
+        parts += previous.tables.parts["found"]
         known = previous.tables["read"].column("mark").to_numpy()
     differs = np.ones(len(marks), np.bool_)
     differs[: len(known)] = marks[: len(known)] != known
-    parts = parts_of(memories, "memories")
-    starts = np.cumsum([0, *(part.rows for part in parts)])
+    of = parts_of(memories, "memories")
+    starts = np.cumsum([0, *(part.rows for part in of)])
     rows = [np.flatnonzero(differs[start:end]) for start, end in pairwise(starts)]
     changed = [number for number, some in enumerate(rows) if len(some)]
     apply: Mapper = inputs.map if differs.sum() > FEW else map
-    read = apply(_read, (_texts(parts[number], rows[number]) for number in changed))
-    found: list[Part] = list(old)
+    read = apply(_read, (_texts(of[number], rows[number]) for number in changed))
+    news, is_more = [FOUND.empty_table()], previous is not None
     for number, data in zip(changed, read, strict=True):
-        new = unpacked(data)
-        places = rows[number][new.column("document").to_numpy()] + starts[number]
+        new, documents = unpacked(data), rows[number] + starts[number]
+        places = documents[new.column("document").to_numpy()]
         new = new.set_column(0, FOUND.field(0), pa.array(places, pa.int32()))
-        if number < len(old):
-            new = _merged(found[number].table, new, rows[number] + starts[number])
-            found[number] = inputs.keep("found", new)
-        else:
-            found.append(inputs.keep("found", new))
-    return pa.table([pa.array(marks)], schema=READ), found
+        if previous is not None:
+            news.append(new)
+        if number == len(parts):
+            parts.append(inputs.keep("found", new))
+            continue
+        old = parts[number].table
+        stays = ~np.isin(old.column("document").to_numpy(), documents)
+        is_more &= bool(stays.all())
+        parts[number] = inputs.keep("found", _merged(old.filter(pa.array(stays)), new))
+    table = pa.table([pa.array(marks)], schema=READ)
+    return Found(table, parts, pa.concat_tables(news), is_more)
 
 
 def _texts(part: Part, rows: Rows) -> pa.Buffer:
@@ -71,10 +90,9 @@ def _texts(part: Part, rows: Rows) -> pa.Buffer:
     return packed(table if len(rows) == part.rows else table.take(pa.array(rows)))
 
 
-def _merged(old: pa.Table, new: pa.Table, documents: Rows) -> pa.Table:
-    """Return the mentions of a part, those of some documents new."""
-    stays = ~np.isin(old.column("document").to_numpy(), documents)
-    table = pa.concat_tables([old.filter(pa.array(stays)), new])
+def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return the mentions of both, by document."""
+    table = pa.concat_tables([old, new])
     order = np.argsort(table.column("document").to_numpy(), kind="stable")
     return table.take(pa.array(order))
 

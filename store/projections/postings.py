@@ -26,19 +26,20 @@ from store.projections.lexical import segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
 from store.projections.lexical.segments import Counted
+from store.projections.lexical.views import Listed, SegmentView, concatenated, views
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _KIN_KEPT = 64  # unknown words whose kin's documents are
 _SOME = 1_024  # postings from which on they are added by the chunk
-_CHUNK = 16_384  # postings whose numbers and gains stay in the processor's cache
+_CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
+
 # what a memory is indexed by
 TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
-Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
@@ -97,32 +98,8 @@ class _Known(NamedTuple):
     idf: float
     documents: int
     lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    hashes: npt.NDArray[np.uint64]
-    offsets: npt.NDArray[np.int64]
-    documents: npt.NDArray[np.uint32]
-    impacts: npt.NDArray[np.float32]
-    kin_hashes: npt.NDArray[np.uint64]
-    kin_terms: npt.NDArray[np.int32]
-    kin_letters: npt.NDArray[np.uint8]
-
-    def listed(self, hash_: np.uint64) -> Listed | None:
-        place = int(np.searchsorted(self.hashes, hash_))
-        if place == len(self.hashes) or self.hashes[place] != hash_:
-            return None
-        last = place + 1 == len(self.hashes)
-        span = slice(
-            int(self.offsets[place]), len(self.documents) if last else int(self.offsets[place + 1])
-        )
-        return self.documents[span], self.impacts[span]
-
-    def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
-        """Return the hashes of the terms filed under a beginning."""
-        terms = kin.lookup(beginning, self.kin_hashes, self.kin_terms, self.kin_letters)
-        return self.hashes[terms]
+    narrow: tuple[Listed, ...]  # those of segments where it is no wide word
+    wide: tuple[tuple[int, Scores], ...]  # in the others: the first document, what each one gains
 
 
 @dataclass(frozen=True)
@@ -133,7 +110,7 @@ class PostingsIndex:
     hashes: npt.NDArray[np.uint64]
     frequencies: npt.NDArray[np.int32]
     idfs: npt.NDArray[np.float64]
-    segments: tuple[_Segment, ...]
+    segments: tuple[SegmentView, ...]
     size: int  # the documents that are indexed
     average_length: float  # as the impacts have it
     average_idf: float
@@ -152,7 +129,7 @@ class PostingsIndex:
             hashes=view(terms, "hash"),
             frequencies=view(terms, "documents"),
             idfs=view(terms, "idf"),
-            segments=tuple(_segments(tables)),
+            segments=tuple(views(tables)),
             size=statistics["documents"],
             average_length=statistics["average_length"],
             average_idf=statistics["average_idf"],
@@ -190,7 +167,7 @@ class PostingsIndex:
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
         known = self._known(term)
-        return _concatenated(() if known is None else known.lists)
+        return concatenated(() if known is None else known.lists)
 
     def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """Return which rows, ascending, hold a term, else its kin, [docs]."""
@@ -221,13 +198,14 @@ class PostingsIndex:
         """
         scores = np.zeros(self.rows, np.float32) if out is None else out
         numbers, gains = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
+        wide: dict[int, list[tuple[np.float32, Scores]]] = {}
         for term, repeats in Counter(query).items():
             known = self._known(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
-            for documents, impacts in known.lists:
+            for documents, impacts in known.narrow:
                 if len(documents) <= _SOME:
                     np.add.at(scores, documents, weight * impacts)
                     continue
@@ -237,6 +215,10 @@ class PostingsIndex:
                     where[:] = some  # add.at wants them so: a whole list would be cast at once
                     np.multiply(impacts[start : start + _CHUNK], weight, out=gain)
                     np.add.at(scores, where, gain)
+            for first, row in known.wide:
+                wide.setdefault(first, []).append((weight, row))
+        for first, rows in wide.items():
+            _add(scores[first : first + len(rows[0][1])], rows, gains)
         return scores
 
     def _known(self, term: str) -> _Known | None:
@@ -249,8 +231,7 @@ class PostingsIndex:
             place = self.find(term)
         found = None
         if place is not None:
-            lists = self._lists(self.hashes[place])
-            found = _Known(float(self.idfs[place]), int(self.frequencies[place]), lists)
+            found = self._found(place)
         if len(self._terms) >= _TERMS_KEPT:
             self._terms.clear()
         self._terms[term] = found
@@ -266,9 +247,23 @@ class PostingsIndex:
         self._standing[term] = found
         return found
 
-    def _lists(self, hash_: np.uint64) -> tuple[Listed, ...]:
-        listed = (segment.listed(hash_) for segment in self.segments)
-        return tuple(one for one in listed if one is not None)
+    def _found(self, place: int) -> _Known:
+        lists, narrow, wide = [], [], []
+        for segment, within in self._within(self.hashes[place]):
+            lists.append(segment.listed(within))
+            gains = segment.gains(within)
+            if gains is None:
+                narrow.append(lists[-1])
+            else:
+                wide.append((segment.first, gains))
+        idf, frequency = float(self.idfs[place]), int(self.frequencies[place])
+        return _Known(idf, frequency, tuple(lists), tuple(narrow), tuple(wide))
+
+    def _within(self, hash_: np.uint64) -> Iterator[tuple[SegmentView, int]]:
+        """Yield the segments that have a term, and its place in each."""
+        for segment in self.segments:
+            if (place := segment.place(hash_)) is not None:
+                yield segment, place
 
     def _related(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
@@ -282,45 +277,33 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        listed, gains = _concatenated([one for hash_ in hashes for one in self._lists(hash_)])
+        listed, gains = concatenated(
+            [one.listed(place) for hash_ in hashes for one, place in self._within(hash_)]
+        )
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)
         held = len(documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        return _Known(idf, held, ((documents, impacts * np.float32(KIN_SHARE)),))
+        lists = ((documents, impacts * np.float32(KIN_SHARE)),)
+        return _Known(idf, held, lists, lists, ())
 
 
-def _segments(tables: Tables) -> Iterator[_Segment]:
-    starts = dict.fromkeys(segments.SEGMENTS.names, 0)
-    for rows in tables["segments"].to_pylist():
-        words, postings, related = (
-            tables[name].slice(starts[name], rows[name]) for name in ("words", "postings", "kin")
-        )
-        yield _Segment(
-            hashes=view(words, "hash"),
-            offsets=view(words, "offset"),
-            documents=view(postings, "document"),
-            impacts=view(postings, "impact"),
-            kin_hashes=view(related, "hash"),
-            kin_terms=view(related, "term"),
-            kin_letters=view(related, "letters"),
-        )
-        starts = {name: starts[name] + rows[name] for name in starts}
-
-
-def _concatenated(lists: Sequence[Listed]) -> Listed:
-    if len(lists) == 1:
-        return lists[0]
-    documents = [np.empty(0, np.uint32), *(one for one, _ in lists)]
-    return np.concatenate(documents), np.concatenate(
-        [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
-    )
+def _add(
+    scores: Scores, rows: Sequence[tuple[np.float32, Scores]], gains: npt.NDArray[np.float32]
+) -> None:
+    """Add rows, each times its weight, to scores; `gains` is room for some of them."""
+    for start in range(0, len(scores), len(gains)):
+        some = scores[start : start + len(gains)]
+        gain = gains[: len(some)]
+        for weight, row in rows:
+            np.multiply(row[start : start + len(gains)], weight, out=gain)
+            some += gain
 
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"5.{text.TOKENIZER_VERSION}",
+    version=f"6.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas=segments.SCHEMAS,
     build=build,

@@ -166,7 +166,7 @@ def by_part(names: Iterable[str]) -> dict[str, set[str]]:
 
 SESSIONS_PROJECTION = Projection(
     name="sessions",
-    version=f"4.{text.TOKENIZER_VERSION}",
+    version=f"5.{text.TOKENIZER_VERSION}",
     inputs=("memories", "postings"),
     schemas={
         "turns": TURNS,

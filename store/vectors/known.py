@@ -60,8 +60,10 @@ class Known:
 
 def matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
     """Return a column of vectors as [n, d], into the mapped file."""
-    flat = column.flatten().to_numpy(zero_copy_only=True)
-    rows: npt.NDArray[Any] = flat.reshape(-1, column.type.list_size)
+    width = column.type.list_size
+    # not `flatten`, which would load pyarrow.compute into the server
+    flat = column.values.slice(column.offset * width, len(column) * width)
+    rows: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=True).reshape(-1, width)
     return rows
 
 

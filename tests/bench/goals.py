@@ -137,6 +137,13 @@ RATIOS = (
         (10_000, 100_000, _MILLION),
         20,
     ),
+    *_at_least(
+        "vectors against LanceDB's flat scan, each by itself",
+        dense.ALONE,
+        _FLAT,
+        (10_000, 100_000, _MILLION),
+        20,
+    ),
     *(
         Goal("vectors against LanceDB's fastest index, none finding more", size, lead, 1, True)
         for size in (10_000, 100_000)

@@ -15,7 +15,7 @@ of thirty words less than half a gigabyte.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,14 +29,18 @@ from store.projections.lexical import bm25
 from store.projections.lexical.bm25 import Formula
 from store.projections.lexical.lists import Lists, Numbers, inserted, joined, without
 
-BASE = 16_384  # documents of a block, the smallest whole segment
+BASE = 16_384  # documents of a block, the smallest whole segment; another one is another version
+LEAST_SPREAD = 4_096  # documents of a segment: in a smaller one, who holds a word is added as fast
+WIDELY = 6  # a word that one document of so many holds is added faster to all than to those
 MOST = 16  # blocks of a segment, a power of two: one changed document costs no more than these
 
 # in a part for each segment
 WORDS = pa.schema([("hash", pa.uint64()), ("word", pa.string()), ("offset", pa.int64())])
 POSTINGS = pa.schema([("document", pa.uint32()), ("impact", pa.float32()), ("count", pa.uint16())])
+WIDE = pa.schema([("term", pa.int32())])
+SPREAD = pa.schema([("impact", pa.float32())])
 DOCUMENTS = pa.schema([("length", pa.int32()), ("fingerprint", pa.uint64())])
-_IN_PARTS = ("words", "postings", "documents", "kin")
+_IN_PARTS = ("words", "postings", "wide", "spread", "documents", "kin")
 # of all segments
 TERMS = pa.schema([("hash", pa.uint64()), ("documents", pa.int32()), ("idf", pa.float64())])
 SEGMENTS = pa.schema([(name, pa.int64()) for name in _IN_PARTS])
@@ -52,6 +56,8 @@ SCHEMAS = {
     "terms": TERMS,  # sorted by hash, like the words of each segment
     "words": WORDS,
     "postings": POSTINGS,  # in order of the segment's words, then of documents
+    "wide": WIDE,  # the places of those of the segment's words that every sixth document holds
+    "spread": SPREAD,  # of each wide word what each document gains by it, one word after the other
     "documents": DOCUMENTS,  # the length is in terms; -1 for one that is not indexed
     "kin": kin.KIN,
     "segments": SEGMENTS,  # how many rows of those tables are each one's
@@ -107,9 +113,9 @@ def updated(
         if segment is None:
             lists = _lists(old, one, changed, fresh)
             table = pa.table([lengths[slice(*one)], fingerprints[slice(*one)]], schema=DOCUMENTS)
-            segment = _made(lists, norms, table, keep, formula)
+            segment = _made(lists, one, norms, table, keep, formula)
         elif average != old.average:
-            segment.parts["postings"] = _weighed(segment.parts["postings"], norms, keep, formula)
+            segment.parts.update(_weighed(segment, one, norms, keep, formula))
         segments.append(segment)
     hashes, frequencies = _frequencies(segments)
     idf, average_idf = bm25.okapi_idf(frequencies, len(indexed), formula.epsilon)
@@ -216,28 +222,59 @@ def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, List
 
 def _made(
     lists: Lists,
+    one: Range,
     norms: npt.NDArray[np.float64],
     documents: pa.Table,
     keep: Keep,
     formula: Formula,
 ) -> _Segment:
     columns = [pa.array(lists.hashes), lists.words, pa.array(lists.offsets)]
-    impacts = bm25.impacts(lists.documents, lists.counts, norms, formula)
     tables = {
         "words": pa.table(columns, schema=WORDS),
-        "postings": _arrow(POSTINGS, lists.documents, impacts, lists.counts),
+        "wide": _arrow(WIDE, _wide(lists.frequencies, one)),
         "documents": documents,
         "kin": kin.table(lists.words.to_pylist()),
     }
     parts = {name: keep(name, table) for name, table in tables.items()}
-    return _Segment(parts, lists.hashes, lists.frequencies)
+    segment = _Segment(parts, lists.hashes, lists.frequencies)
+    given = _impacts(lists.documents, lists.counts, lists.frequencies, one, norms, keep, formula)
+    return replace(segment, parts=parts | given)
 
 
-def _weighed(part: Part, norms: npt.NDArray[np.float64], keep: Keep, formula: Formula) -> Part:
-    """Return a segment's postings with the impacts of other norms."""
-    documents, counts = view(part.table, "document"), view(part.table, "count")
+def _weighed(
+    segment: _Segment, one: Range, norms: npt.NDArray[np.float64], keep: Keep, formula: Formula
+) -> dict[str, Part]:
+    """Return a segment's tables of impacts for other norms."""
+    table = segment.parts["postings"].table
+    documents, counts = view(table, "document"), view(table, "count")
+    return _impacts(documents, counts, segment.frequencies, one, norms, keep, formula)
+
+
+def _impacts(
+    documents: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.uint16],
+    frequencies: npt.NDArray[np.int64],
+    one: Range,
+    norms: npt.NDArray[np.float64],
+    keep: Keep,
+    formula: Formula,
+) -> dict[str, Part]:
+    """Return a segment's postings, and those of its wide words once more, spread over all rows."""
     impacts = bm25.impacts(documents, counts, norms, formula)
-    return keep("postings", _arrow(POSTINGS, documents, impacts, counts))
+    wide, ends = _wide(frequencies, one), np.cumsum(frequencies)
+    rows = np.zeros((len(wide), one[1] - one[0]), np.float32)
+    for row, term in zip(rows, wide, strict=True):
+        some = slice(ends[term] - frequencies[term], ends[term])
+        row[documents[some] - np.uint32(one[0])] = impacts[some]
+    return {
+        "postings": keep("postings", _arrow(POSTINGS, documents, impacts, counts)),
+        "spread": keep("spread", _arrow(SPREAD, rows.ravel())),
+    }
+
+
+def _wide(frequencies: npt.NDArray[np.int64], one: Range) -> npt.NDArray[np.int64]:
+    """Return the places of a segment's words that every sixth of its documents holds."""
+    return np.flatnonzero(frequencies * WIDELY >= max(one[1] - one[0], LEAST_SPREAD))
 
 
 def _frequencies(

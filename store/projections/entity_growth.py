@@ -1,0 +1,225 @@
+"""
+The tables of entities with the mentions of some more memories, for what those memories cost.
+
+What `entity_graph` makes of all mentions is made here of its tables and the new mentions, equal to
+the last byte. Numbers move up where new entities sort between the old ones; all else stays.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.projection import Tables
+from store.projections.entity_graph import (
+    MAX_SHARED_ALIAS,
+    SCHEMAS,
+    counted_from,
+    edge_table,
+    pairs,
+    short_names,
+)
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass
+class _Named:
+    """An entity of the new mentions. `place` is its row among the old ones, or the next one's."""
+
+    kind: str
+    name: str
+    place: int
+    is_new: bool
+    number: int = 0
+    documents: list[int] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)  # by old and new mentions
+
+    @property
+    def certain(self) -> set[str]:
+        """What it may be called, but for short names."""
+        return {written.casefold() for written in (self.name, *self.written)}
+
+
+def grown(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
+    """Return the tables of SCHEMAS with the mentions `found`, of memories that had none."""
+    entities = before["entities"]
+    named = _named(entities, found)
+    new = np.array([one.place for one in named if one.is_new], np.int64)
+    rows = np.arange(entities.num_rows)
+    moved = rows + np.searchsorted(new, rows, side="right")
+    ordinal = iter(range(len(new)))
+    for one in named:
+        one.number = one.place + next(ordinal) if one.is_new else int(moved[one.place])
+    mentions = [(one.number, document) for one in named for document in one.documents]
+    entity, document = np.array(mentions, np.int64).reshape(-1, 2).T
+    aliases, shared = _aliases(before, named, moved)
+    return {
+        "entities": _entities(entities, named),
+        "mentions": _mentions(before["mentions"], entity, document, moved),
+        "edges": _edges(before["edges"], entity, document, moved),
+        "aliases": aliases,
+        "shared": shared,
+    }
+
+
+def _named(entities: pa.Table, found: pa.Table) -> list[_Named]:
+    """Return the entities that new mentions name, in order."""
+    kinds, names = (_one(entities, name) for name in ("kind", "name"))
+    named: dict[tuple[str, str], _Named] = {}
+    columns = (found.column(name).to_pylist() for name in ("document", "kind", "name", "alias"))
+    for document, kind, name, alias in zip(*columns, strict=True):
+        one = named.get((kind, name))
+        if one is None:
+            key = (kind, name)
+            place = bisect_left(
+                range(len(names)), key, key=lambda row: (kinds[row].as_py(), names[row].as_py())
+            )
+            is_new = place == len(names) or key != (kinds[place].as_py(), names[place].as_py())
+            one = named[key] = _Named(kind, name, place, is_new)
+            if not is_new:
+                one.written.update(entities.column("aliases")[place].as_py())
+        one.documents.append(document)
+        one.written.add(alias)
+    return [named[key] for key in sorted(named)]
+
+
+def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
+    columns = ["kind", "name", "aliases", "documents"]
+    counts = _one(old, "documents")
+    rows = {
+        "kind": [one.kind for one in named],
+        "name": [one.name for one in named],
+        "aliases": [sorted(one.written) for one in named],
+        "documents": [
+            len(one.documents) + (0 if one.is_new else counts[one.place].as_py()) for one in named
+        ],
+    }
+    schema = pa.schema([SCHEMAS["entities"].field(name) for name in columns])
+    table = pa.concat_tables([old.select(columns), pa.table(rows, schema=schema)])
+    order = np.arange(old.num_rows)
+    for number, one in enumerate(named):
+        if not one.is_new:
+            order[one.place] = old.num_rows + number
+    added = [number for number, one in enumerate(named) if one.is_new]
+    places = [named[number].place for number in added]
+    order = np.insert(order, places, old.num_rows + np.array(added, np.int64))
+    return counted_from(table.take(pa.array(order)))
+
+
+def _mentions(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers) -> pa.Table:
+    keys = moved[_numbers(old, "entity")] << 32 | _numbers(old, "document")
+    new = np.sort(entity << 32 | document)
+    keys = np.insert(keys, np.searchsorted(keys, new), new)
+    columns = [pa.array(keys >> 32, pa.int32()), pa.array(keys & 0xFFFFFFFF, pa.int32())]
+    return pa.table(columns, schema=SCHEMAS["mentions"])
+
+
+def _edges(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers) -> pa.Table:
+    keys = moved[_numbers(old, "source")] << 32 | moved[_numbers(old, "target")]
+    units = _numbers(old, "units").copy()
+    sums: Counter[int] = Counter()
+    for some, each in pairs(entity, document):
+        found, counts = np.unique(some, return_counts=True)
+        for pair, count in zip(found.tolist(), counts.tolist(), strict=True):
+            sums[pair] += count * each
+    new = np.array(sorted(sums), np.int64)
+    more = np.array([sums[pair] for pair in new.tolist()], np.int64)
+    places = np.searchsorted(keys, new)
+    known = np.zeros(len(new), np.bool_)
+    inside = places < len(keys)
+    known[inside] = keys[places[inside]] == new[inside]
+    units[places[known]] += more[known]
+    keys = np.insert(keys, places[~known], new[~known])
+    return edge_table(keys, np.insert(units, places[~known], more[~known]))
+
+
+def _aliases(before: Tables, named: Sequence[_Named], moved: Numbers) -> tuple[pa.Table, pa.Table]:
+    """Return the aliases, and how many entities share each short one."""
+    short = [
+        (alias, one)
+        for one in named
+        if one.is_new
+        for alias in dict.fromkeys(short_names(one.kind, one.name.casefold()))
+    ]
+    shared, counts = _shared(before["shared"], Counter(alias for alias, _ in short))
+    old = before["aliases"]
+    texts, owners = _one(old, "alias"), moved[_numbers(old, "entity")]
+    wanted = {(alias, one.number) for one in named for alias in one.certain}
+    wanted |= {(alias, one.number) for alias, one in short if counts[alias][1] <= MAX_SHARED_ALIAS}
+    certain = {one.number: one.certain for one in named}
+    dropped = [
+        row
+        for alias, (was, now) in counts.items()
+        if was <= MAX_SHARED_ALIAS < now
+        for row in _run(texts, alias)
+        if alias not in _certain(certain, before["entities"], moved, int(owners[row]))
+    ]
+    rows: list[tuple[str, int]] = []
+    places: list[int] = []
+    for alias, number in sorted(wanted):
+        run = _run(texts, alias)
+        place = run.start + int(np.searchsorted(owners[run.start : run.stop], number))
+        if place == run.stop or owners[place] != number:
+            rows.append((alias, number))
+            places.append(place)
+    new = {"alias": [alias for alias, _ in rows], "entity": [number for _, number in rows]}
+    stays = pa.table([texts, pa.array(owners, pa.int32())], schema=SCHEMAS["aliases"])
+    order = np.insert(np.arange(len(owners)), places, len(owners) + np.arange(len(rows)))
+    order = order[~np.isin(order, dropped)]
+    table = pa.concat_tables([stays, pa.table(new, schema=SCHEMAS["aliases"])])
+    return table.take(pa.array(order)), shared
+
+
+def _certain(
+    known: dict[int, set[str]], entities: pa.Table, moved: Numbers, number: int
+) -> set[str]:
+    """Return what an entity may be called but for short names; old ones are looked up."""
+    if number not in known:
+        place = int(np.searchsorted(moved, number))
+        (row,) = entities.select(["name", "aliases"]).slice(place, 1).to_pylist()
+        known[number] = {one.casefold() for one in (row["name"], *row["aliases"])}
+    return known[number]
+
+
+def _shared(old: pa.Table, more: Counter[str]) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
+    """Return how many entities share each short alias, and of the new ones before and after."""
+    texts, counts = _one(old, "alias"), _numbers(old, "entities")
+    changes: dict[str, tuple[int, int]] = {}
+    added, places = [], []
+    for alias in sorted(more):
+        run = _run(texts, alias)
+        was = int(counts[run.start]) if run else 0
+        changes[alias] = was, was + more[alias]
+        if run:
+            counts[run.start] += more[alias]
+        else:
+            added.append(alias)
+            places.append(run.start)
+    new = np.array([more[alias] for alias in added], np.int64)
+    order = np.insert(np.arange(len(counts)), places, len(counts) + np.arange(len(added)))
+    every = pa.concat_arrays([texts, pa.array(added, pa.string())]).take(pa.array(order))
+    numbers = np.concatenate([counts, new])[order]
+    return pa.table([every, pa.array(numbers, pa.int32())], schema=SCHEMAS["shared"]), changes
+
+
+def _run(texts: pa.Array, alias: str) -> range:
+    """Return the rows of sorted texts that are an alias; empty where it would stand."""
+    start = end = bisect_left(texts, alias, key=str)
+    while end < len(texts) and texts[end].as_py() == alias:
+        end += 1
+    return range(start, end)
+
+
+def _numbers(table: pa.Table, name: str) -> Numbers:
+    found: Numbers = _one(table, name).to_numpy().astype(np.int64)
+    return found
+
+
+def _one(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
