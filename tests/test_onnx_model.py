@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_model import HIDDEN, WORDS, states, write_bert, write_tokenizer
 
-from store.embedders.onnx_model import OnnxEmbedder
+from store.embedders.onnx_model import _MANY, OnnxEmbedder
 from store.embedding import embedder
 from store.errors import EmbedderError
 
@@ -36,6 +36,15 @@ def test_bare_weights_give_what_numpy_computes_from_them(tmp_path: Path, dtype: 
     made = OnnxEmbedder(str(tmp_path / "tiny")).embed(texts)
     wanted = [unit(states(weights, ids(text)).mean(0)) for text in texts]
     np.testing.assert_allclose(made, wanted, atol=gap)
+
+
+def test_many_texts_on_all_processors_give_the_bits_of_each_alone(tmp_path: Path):
+    write_bert(tmp_path / "tiny")
+    model = OnnxEmbedder(str(tmp_path / "tiny"))
+    texts = [" ".join(WORDS[number % 7 : number % 7 + 4]) for number in range(_MANY + 3)]
+    texts[5] = " "
+    alone = np.concatenate([model.embed([text]) for text in texts])
+    np.testing.assert_array_equal(model.embed(texts), alone)
 
 
 def test_what_is_not_padded_equals_what_is(tmp_path: Path):

@@ -6,8 +6,10 @@ embedded with, and a build that embeds one new text equals one that embeds them 
 is no slower on one thread than batches of texts of one length, and nothing is spent on padding.
 """
 
+import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from store.errors import EmbedderError
 from store.files import replace_file
 
 FILES = ("model.onnx", "onnx/model.onnx", bert_graph.WEIGHTS)  # of a folder, the first there is
+_MANY = 32  # texts that are embedded on all processors
 _MOST_TOKENS = 512  # where the folder does not say
 _SETTINGS = ("tokenizer.json", "config.json", "1_Pooling/config.json", "sentence_bert_config.json")
 
@@ -74,9 +77,18 @@ class OnnxEmbedder:
         """Return unit vectors [n, dimension]; of a long text the first tokens count."""
         loaded = self._load()
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        for row, text in enumerate(texts):
-            if text.strip():
-                vectors[row] = loaded.vector(text, by_first=self._by_first)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+
+        def fill(row: int) -> None:
+            vectors[row] = loaded.vector(texts[row], by_first=self._by_first)
+
+        if len(rows) < _MANY:
+            for row in rows:
+                fill(row)
+        else:  # a build's: each processor takes texts, each text one thread, so its bits stay
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                for _ in threads.map(fill, rows):
+                    pass
         return vectors
 
     def _load(self) -> "_Loaded":

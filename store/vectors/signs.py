@@ -41,7 +41,8 @@ def of_rows(halves: Halves) -> Words:
 
 def of_query(query: Floats) -> Words:
     """Return the bits of a query's vector [d]: [WORDS]."""
-    return _packed(_projected(query[None, :]) > 0)[0]
+    bits: Words = _packed(_projected(query[None, :]) > 0)[0]
+    return bits
 
 
 def differences(query: Words, words: Sequence[Words], into: Differences) -> None:
