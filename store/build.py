@@ -138,10 +138,9 @@ def step(
                 old = _served(build.tenant, projection)
                 tables = checked_build(projection, given, _previous(build, projection, old))
         seconds = time.perf_counter() - began
-        ref = snapshot.write(
+        ref, tables = snapshot.write(  # from here on in files, not in memory
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
         )
-        tables = load(build, ref)  # as it will be served: in files, not in memory
     _checks_path(build, projection).unlink(missing_ok=True)
     _whole_checks_path(build).unlink(missing_ok=True)
     path = build.tenant.candidate / f"{projection.name}.json"

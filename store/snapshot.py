@@ -67,24 +67,25 @@ def write(
     inputs: Mapping[str, str],
     tables: Built,
     seconds: float,
-) -> SnapshotRef:
-    """Freeze tables under `root`; return the reference that a manifest keeps.
+) -> tuple[SnapshotRef, Built]:
+    """Freeze tables under `root`; return the reference that a manifest keeps, and them as they lie.
 
     Parts that lie there already are only named.
     """
-    parts = {
-        name: tuple(part.file or _file(keep(root, projection, name, part.table)) for part in some)
+    lying = {
+        name: [part if part.file else keep(root, projection, name, part.table) for part in some]
         for name, some in tables.parts.items()
     }
-    return SnapshotRef(
+    ref = SnapshotRef(
         projection=projection.name,
         version=projection.version,
         watermark=watermark,
         inputs=inputs,
         digest=digest(tables),
-        parts=parts,
+        parts={name: tuple(_file(part) for part in some) for name, some in lying.items()},
         seconds=round(seconds, 3),
     )
+    return ref, Built(projection.schemas, lying)
 
 
 def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part:

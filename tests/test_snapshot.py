@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ref(root: Path) -> SnapshotRef:
-    return write(root, THINGS, 7, {"log": "7"}, BUILT, 0.25)
+    return write(root, THINGS, 7, {"log": "7"}, BUILT, 0.25)[0]
 
 
 def test_tables_come_back_as_they_went(root: Path, ref: SnapshotRef):
@@ -70,7 +70,7 @@ def test_a_part_that_lies_there_is_named_and_not_written_again(root: Path, ref: 
     before = read(root, ref, THINGS)
     more = pa.table({"word": ["d"], "count": [4]}, schema=SCHEMAS["words"])
     words = [before.parts["words"][0], Part.of(more)]
-    after = write(root, THINGS, 8, {}, Built(SCHEMAS, {**before.parts, "words": words}), 0.0)
+    after, _ = write(root, THINGS, 8, {}, Built(SCHEMAS, {**before.parts, "words": words}), 0.0)
     assert after.parts["words"][0] == ref.parts["words"][0]
     assert after.parts["vectors"] == ref.parts["vectors"]
     assert sum(path.is_file() for path in root.rglob("*")) == 4
@@ -96,7 +96,7 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_to_any_file_is_noticed_and_the_file_named(root: Path, damage: str):
     for number in range(3):
-        ref = write(root, THINGS, 7, {}, BUILT, 0.0)
+        ref, _ = write(root, THINGS, 7, {}, BUILT, 0.0)
         path = root / ref.files[number].path
         DAMAGES[damage](path)
         for look in (verify, glance):
@@ -136,7 +136,7 @@ def test_bytes_that_are_no_arrow_are_damaged_even_unchecked(root: Path, ref: Sna
 
 
 def test_the_same_rows_again_take_files_of_their_own(root: Path, ref: SnapshotRef):
-    again = write(root, THINGS, 7, {"log": "7"}, BUILT, 0.25)
+    again, _ = write(root, THINGS, 7, {"log": "7"}, BUILT, 0.25)
     assert again.digest == ref.digest
     assert {file.path for file in again.files}.isdisjoint(file.path for file in ref.files)
     verify(root, ref)
@@ -182,7 +182,7 @@ def test_a_kill_before_the_rename_leaves_nothing_visible(root: Path, child):
     assert process.returncode == -9
     left = [path.name for path in (root / "things").iterdir()]
     assert len(left) == 1 and left[0].startswith(".new-")
-    verify(root, write(root, THINGS, 7, {}, BUILT, 0.0))
+    verify(root, write(root, THINGS, 7, {}, BUILT, 0.0)[0])
 
 
 def test_a_reference_comes_back_from_json(ref: SnapshotRef):
