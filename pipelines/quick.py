@@ -2,8 +2,9 @@
 A quick build: the steps, audits and canaries of the job, in this process and without Dagster.
 
 What it publishes is the same to the digest. It is none of Dagster's runs and retries nothing, and
-of what it takes over from the last build it looks at sizes and times instead of hashing all again:
-refreshing a thousand memories then costs their work and not a scheduler's start.
+of what it takes over from the last build it looks at sizes and times instead of hashing all again,
+and it asks for a few canaries: refreshing a thousand memories then costs their work and not a
+scheduler's start.
 """
 
 import time
@@ -51,7 +52,7 @@ def _asked(choices: Choices, made: Build) -> list[CheckResult]:
     """Ask recall itself over the candidate."""
     now = _now()
     candidate = builds.candidate(made, (), now)
-    found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
+    found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
     return [canaries.result(found, now, builds.published(made.tenant))]
 
 

@@ -21,8 +21,9 @@ from store.tenant import Tenant
 class OpenedFiles:
     """The files of the manifest that is open, and what is known of them. One thread at a time."""
 
-    def __init__(self, tenant: Tenant) -> None:
-        self._root = tenant.snapshots
+    def __init__(self, tenant: Tenant, *, are_trusted: bool = False) -> None:
+        """Files that `are_trusted` were just written or looked at, and are not validated."""
+        self._root, self._are_trusted = tenant.snapshots, are_trusted
         self._parts: dict[str, Part] = {}  # by path, as all of these
         self._earlier: dict[str, Part] = {}
         self._whole: set[str] = set()
@@ -52,8 +53,10 @@ class OpenedFiles:
             if file.path in self._damaged:
                 raise SnapshotDamaged(self._damaged[file.path])
         snapshot.glance(self._root, ref)
-        found = snapshot.read(self._root, ref, projection, check=False).parts
-        parts = {name: [self._kept(part) for part in some] for name, some in found.items()}
+        tables = snapshot.read(
+            self._root, ref, projection, check=False, validate=not self._are_trusted
+        )
+        parts = {name: [self._kept(part) for part in some] for name, some in tables.parts.items()}
         return Built(projection.schemas, parts)
 
     def map_all(self) -> None:

@@ -21,7 +21,7 @@ from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
 from store.vectors.rows import PartRows
 
-_SAMPLE = 500  # documents whose BM25 scores are computed again
+_SAMPLE = 200  # documents whose BM25 scores are computed again
 _TOLERANCE = 1e-4
 
 
@@ -54,7 +54,7 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = memories.searched_texts(taken(audited.memories.select(postings.TEXTS), sample))
     documents = [text.terms(one) for one in texts]
-    queries = documents[:: max(1, len(documents) // 20)]
+    queries = documents[:: max(1, len(documents) // 10)]
     for term in set(chain.from_iterable(queries)):
         if len(index.posting_list(term)[0]) != index.frequency(term):
             return False, f"{term!r} is not in {index.frequency(term)} memories"
@@ -70,31 +70,32 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
         return False, f"{index.average_length} is not the average length"
     worst = 0.0
     for query in queries:
-        gap = np.abs(index.scores(query)[sample] - reference.get_scores(query))
-        worst = max(worst, float(gap.max() / (1 + np.abs(reference.get_scores(query)).max())))
+        wanted = reference.get_scores(query)
+        gap = np.abs(index.scores(query)[sample] - wanted)
+        worst = max(worst, float(gap.max() / (1 + np.abs(wanted).max())))
     return worst <= _TOLERANCE, f"{len(sample)} documents, largest difference {worst:.1e}"
 
 
 def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every memory has a row, and every row that is not empty has length 1."""
     count = len(audited.tables["rows"])
-    if count != len(audited.memories):
-        return False, f"{count} vectors for {len(audited.memories)} memories"
+    if count != audited.count:
+        return False, f"{count} vectors for {audited.count} memories"
     return _are_unit(audited, "codes")
 
 
 def fields_are_unit(audited: Audited) -> tuple[bool, str]:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
     of = FieldRows.open(audited.tables).documents
-    if len(of) and not 0 <= of.min() <= of.max() < len(audited.memories):
-        return False, f"fields of memories {of.min()} to {of.max()} of {len(audited.memories)}"
+    if len(of) and not 0 <= of.min() <= of.max() < audited.count:
+        return False, f"fields of memories {of.min()} to {of.max()} of {audited.count}"
     return _are_unit(audited, "rows")
 
 
 def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     documents = audited.tables["mentions"].column("document")
     least, highest = pc.min_max(documents).as_py().values()
-    ok = highest is None or 0 <= least <= highest < len(audited.memories)
+    ok = highest is None or 0 <= least <= highest < audited.count
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 

@@ -14,14 +14,26 @@ from store.projections.memory_parts import parts_of
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """`published` is what is served now of the same projection; None where nothing is."""
+    """`of_memories` are the candidate's memories, of which every projection is made; `published` is
+    what is served now of the same projection, None where nothing is.
+    """
 
     log: EventLog
     watermark: int
     tables: Tables
-    memories: pa.Table
+    of_memories: Tables
     published: Tables | None
     published_watermark: int
+
+    @property
+    def memories(self) -> pa.Table:
+        """The memories themselves; asking opens all their parts."""
+        return self.of_memories["memories"]
+
+    @property
+    def count(self) -> int:
+        """How many memories there are."""
+        return sum(part.rows for part in parts_of(self.of_memories, "memories"))
 
     def fresh(self, name: str) -> Iterator[tuple[int, Part]]:
         """Yield a table's parts that are not the published ones, and each one's first row.

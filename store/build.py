@@ -160,7 +160,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             log=build.log,
             watermark=build.watermark,
             tables=tables,
-            memories=memories["memories"],
+            of_memories=memories,
             published=_published_tables(build, before),
             published_watermark=0 if served is None else served.watermark,
         ),
@@ -306,7 +306,8 @@ def published(tenant: Tenant) -> Manifest | None:
 def load(build: Build, ref: SnapshotRef) -> Built:
     """Return the tables of a snapshot this build made or took over; it was checked then."""
     projection = next(one for one in build.projections if one.name == ref.projection)
-    return snapshot.read(build.tenant.snapshots, ref, projection, check=False)
+    root = build.tenant.snapshots
+    return snapshot.read(root, ref, projection, check=False, validate=False)
 
 
 def _loaded(build: Build, ref: SnapshotRef) -> Built | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -149,7 +149,7 @@ _NO_JOURNAL = _NoJournal()
 
 
 class _Hash(Protocol):
-    def update(self, data: bytes | memoryview, /) -> None: ...
+    def update(self, data: Any, /) -> None: ...  # what has a buffer of bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +258,12 @@ def _update(total: _Hash, array: pa.Array) -> None:
             total.update(memoryview(data)[int(bounds[0]) : int(bounds[-1])])
     elif pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width
-        data = array.fill_null(bytes(width)).buffers()[1]
+        filled = array.fill_null(bytes(width)) if array.null_count else array
+        data = filled.buffers()[1]
         start = array.offset * width if not array.null_count else 0
         total.update(memoryview(data)[start : start + len(array) * width] if len(array) else b"")
     elif pa.types.is_boolean(kind):
         total.update(np.packbits(array.fill_null(False).to_numpy(zero_copy_only=False)).tobytes())
-    else:
-        total.update(array.fill_null(0).to_numpy(zero_copy_only=False).tobytes())
+    else:  # filling copies, even where there is nothing to fill
+        filled = array.fill_null(0) if array.null_count else array
+        total.update(np.ascontiguousarray(filled.to_numpy()).view(np.uint8))

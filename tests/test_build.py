@@ -230,7 +230,7 @@ def test_what_is_appended_during_a_build_waits_for_the_next(built):
     assert published.watermark == head
     assert {ref.watermark for ref in published.projections.values()} == {head}
     names = [one.name for one in projections.all_of(built.embedder)]
-    assert seen == [*names, "publish"]
+    assert seen == [*names, "checks", "publish"]
 
 
 def test_old_manifests_stay_readable_after_many_builds(built):

@@ -25,6 +25,7 @@ from store.manifest import CANARIES, CheckResult, Manifest
 from store.tenant import Tenant
 
 MOST = 30  # canaries
+A_FEW = 10  # of a quick build
 WORDS = 4  # of a question
 WITHIN = 5  # ranks: a canary among them came back
 AGES = 4  # parts of the memory, from the oldest to the newest
@@ -32,7 +33,7 @@ AGES = 4  # parts of the memory, from the oldest to the newest
 # second it is published with a warning.
 FEWEST, REFUSED_BELOW, DOUBTED_BELOW = 10, 0.5, 0.9
 
-_TRIES = 4 * MOST  # memories looked at: many may say the same
+_TRIES = 4  # memories looked at for each: many may say the same
 _LONGEST = 8  # terms of a word; more are a sentence without spaces, or data
 
 _TREND = 100  # builds
@@ -71,14 +72,20 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def over(
-    tenant: Tenant, manifest: Manifest, embedder: Embedder, choices: Choices, now: int
+    tenant: Tenant,
+    manifest: Manifest,
+    embedder: Embedder,
+    choices: Choices,
+    now: int,
+    *,
+    most: int = MOST,
 ) -> Outcome:
-    """Return what comes back of a manifest's canaries; it need not be published.
+    """Return what comes back of `most` canaries of a manifest; it need not be published.
 
     Raise SnapshotDamaged where its snapshots cannot be read.
     """
     view = standing(tenant, manifest, embedder)
-    return ask(view, choose(view.snapshots, now), embedder, choices, now)
+    return ask(view, choose(view.snapshots, now, most), embedder, choices, now)
 
 
 def result(found: Outcome, now: int, earlier: Manifest | None) -> CheckResult:
@@ -102,15 +109,15 @@ def trend(check: CheckResult) -> tuple[Point, ...]:
     return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
 
 
-def choose(snapshots: Snapshots, now: int) -> tuple[Canary, ...]:
-    """Return the canaries of a manifest: `MOST`, or as many as there are."""
+def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ...]:
+    """Return the canaries of a manifest: `most`, or as many as there are."""
     living = snapshots.rows.living(now)
     chosen: list[Canary] = []
-    for doc in _in_turn(snapshots, living)[:_TRIES]:
+    for doc in _in_turn(snapshots, living)[: _TRIES * most]:
         memory = snapshots.rows.take([int(doc)])[0]
         if question := _question(snapshots, living, memory.text):
             chosen.append(Canary(memory.id, question))
-        if len(chosen) == MOST:
+        if len(chosen) == most:
             break
     return tuple(chosen)
 
