@@ -178,7 +178,15 @@ def test_full_build_takes_nothing_over(settings, default, instance):
 
 def test_assets_say_what_was_built_from_what(built):
     shown = metadata_of(built, "memories")
-    assert shown["rows"] == {"memories": 2, "ids": 2, "edges": 0}
+    assert shown["rows"] == {
+        "memories": 2,
+        "columns": 2,
+        "projects": 0,
+        "ids": 2,
+        "keys": 0,
+        "replaced": 0,
+        "edges": 0,
+    }
     assert shown["inputs"] == {"log": "2"}
     assert shown["bytes"] > 0
     assert shown["seconds"] > 0
@@ -300,10 +308,10 @@ def test_step_is_tried_again_when_the_model_did_not_answer(
 ):
     step, errors = build.step, [EmbedderError("no answer")]
 
-    def failing_once(made, projection):
+    def failing_once(made, projection, report):
         if projection.name == "vectors" and errors:
             raise errors.pop()
-        return step(made, projection)
+        return step(made, projection, report)
 
     monkeypatch.setattr(build, "step", failing_once)
     result = build_in_process(settings, instance)
@@ -312,7 +320,7 @@ def test_step_is_tried_again_when_the_model_did_not_answer(
 
 
 def test_interrupted_build_stops(settings, default, monkeypatch):
-    def interrupted(made, projection):
+    def interrupted(made, projection, report):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(build, "step", interrupted)
