@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines import plots
 from store import build
+from store.events import MEMORY_KINDS
 from store.manifest import Manifest
 from store.projection import Projection, Tables
+from store.projections.memories import ACTIVE, STATES
 from store.snapshot import SnapshotRef
 
 Metadata = dict[str, dg.MetadataValue]
@@ -53,13 +55,12 @@ def of_projection(
     if ref.missing:
         shown["texts without a vector"] = dg.MetadataValue.int(ref.missing)
     if ref.projection == "memories":
-        table = tables["memories"]
-        shown["sample"] = dg.MetadataValue.md(_sample(table))
-        shown["plot"] = plots.bars("active memories by kind", _by_kind(table))
+        shown["sample"] = dg.MetadataValue.md(_sample(tables["memories"]))
+        shown["plot"] = plots.bars("active memories by kind", _by_kind(tables["columns"]))
     if ref.projection == "postings":
         shown["plot"] = plots.ranked(
             "memories that hold a term, by the term's rank",
-            tables["terms"].column("documents").to_pylist(),
+            tables["terms"].column("documents").to_numpy(),
         )
     return shown
 
@@ -112,9 +113,12 @@ def _events_by_day(
     return plots.stacked("events by day", range(oldest, newest + 1), counts)
 
 
-def _by_kind(table: pa.Table) -> dict[str, int]:
-    active = table.filter(pc.equal(table.column("state").cast(pa.string()), "active"))
-    return dict(Counter(active.column("kind").cast(pa.string()).to_pylist()).most_common())
+def _by_kind(columns: pa.Table) -> dict[str, int]:
+    """Return how many active memories there are of each kind that has some, the most first."""
+    is_active = columns.column("state").to_numpy() == STATES.index(ACTIVE)
+    counts = np.bincount(columns.column("kind").to_numpy()[is_active], minlength=len(MEMORY_KINDS))
+    found = Counter(dict(zip(MEMORY_KINDS, counts.tolist(), strict=True)))
+    return {kind: count for kind, count in found.most_common() if count}
 
 
 def _sample(table: pa.Table) -> str:

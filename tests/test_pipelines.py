@@ -16,6 +16,7 @@ from pathlib import Path
 import apsw
 import dagster as dg
 import msgspec
+import numpy as np
 import pytest
 from dagster import DagsterEventType
 
@@ -204,6 +205,7 @@ def test_assets_show_a_plot(built, asset):
 def test_plots_of_nothing_say_so():
     assert "data:image/png" in plots.bars("empty", {}).value
     assert "data:image/png" in plots.line("empty", [], []).value
+    assert "data:image/png" in plots.ranked("empty", np.empty(0, np.int32)).value
 
 
 def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
