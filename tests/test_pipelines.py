@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -516,6 +517,31 @@ def test_busy_build_command_says_try_later(settings, default, tmp_path):
     assert done.returncode == 75
     assert "another build of default is running" in done.stderr.splitlines()[-1]
     assert time.monotonic() - began < 60
+
+
+def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
+    found = [remember(settings, name, f"what {name} remembers") for name in ("one", "two")]
+    with ThreadPoolExecutor() as pool, home.instance(settings) as instance:
+        with build.lock(found[0]), build.lock(found[1]):  # neither ends before both have begun
+            arguments = [("build", "--tenant", one.name, "--wait", "100") for one in found]
+            jobs_of = [pool.submit(jobs, settings, *one, cwd=tmp_path) for one in arguments]
+            under_way = wait_for_runs(instance, 2)
+        done = [one.result() for one in jobs_of]
+        runs = {one.run_id: one.status for one in instance.get_runs()}
+    assert [one.returncode for one in done] == [0, 0], done
+    assert {one.tags[PARTITION] for one in under_way} == {"one", "two"}
+    assert runs == {one.run_id: dg.DagsterRunStatus.SUCCESS for one in under_way}
+    assert [manifests.current(one).number for one in found] == [1, 1]
+
+
+def wait_for_runs(instance: dg.DagsterInstance, count: int) -> list[dg.DagsterRun]:
+    """Return the runs that have started and not ended, once there are so many."""
+    started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+    deadline = time.monotonic() + 60
+    while len(found := list(instance.get_runs(started))) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} runs have started"
+        time.sleep(0.1)
+    return found
 
 
 def test_unknown_tenant_is_one_line(settings, tmp_path):
