@@ -2,7 +2,7 @@
 The points where another implementation may take a built-in's place, by configuration alone.
 
 Each is an interface of one to three methods; what is behind it never changes what a caller sees.
-The built-in ones are Lance for vectors, our own projections for facts, and heuristics for the rest.
+The built-in ones are our own projections for vectors and facts, and heuristics for the rest.
 """
 
 from collections.abc import Mapping, Sequence

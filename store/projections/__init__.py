@@ -1,4 +1,4 @@
-"""One derived table per module: its schema, its pure build, its reader."""
+"""What is derived from the log: the tables of each projection, their pure build, their readers."""
 
 from store.embedding import Embedder
 from store.projection import Projection
