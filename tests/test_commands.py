@@ -284,7 +284,7 @@ def test_whatever_may_be_recorded_passes_the_audits(
         except MnemologError:
             return
         tables = checked_build(MEMORIES_PROJECTION, Inputs(1, log.read), None)
-        audited = Audited(log, 1, tables, tables["memories"], None, 0)
+        audited = Audited(log, 1, tables, tables, None, 0)
         failed = [one for one in audit.audit("memories", audited) if not one.passed]
     assert failed == []
 
