@@ -63,6 +63,8 @@ def run(
         clear_untrusted_proxy_headers=True,
     )
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    # what is there now stays; to look it through for garbage again and again made slow answers slower
+    gc.freeze()
     with register(settings, listening.getsockname()[1]):
         open_tenants.start()
         signal.signal(signal.SIGTERM, _interrupt)
