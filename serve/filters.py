@@ -11,7 +11,7 @@ import numpy as np
 
 from serve.fresh.slots import Columns
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
-from store.projections.memory_rows import Mask, MemoryRows
+from store.projections.memory.rows import Mask, MemoryRows
 
 
 @dataclass(frozen=True, slots=True)

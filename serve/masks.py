@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from serve.filters import Filter
 from serve.fresh.tail import Tail
-from store.projections.memory_rows import Mask, MemoryRows
-from store.projections.memory_table import NEVER
+from store.projections.memory.rows import Mask, MemoryRows
+from store.projections.memory.table import NEVER
 
 _KEPT = 8  # filters; a byte a memory each
 

@@ -26,7 +26,7 @@ from store.errors import InvalidInput, SnapshotDamaged
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projections.memories import Memory
-from store.projections.memory_rows import Mask
+from store.projections.memory.rows import Mask
 from store.tenant import Tenant
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from store.projection import Projection, Tables
 from store.projections import postings
 from store.projections.entities import EntityIndex
 from store.projections.fields import FieldRows
-from store.projections.memory_rows import MemoryRows
+from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from store.log import EventLog
 from store.projection import Built, Part, Tables
-from store.projections.memory_parts import parts_of
+from store.projections.memory.parts import parts_of
 
 
 @dataclass(frozen=True, slots=True)

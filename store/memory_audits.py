@@ -17,8 +17,8 @@ from store import frame, redact, secret_scan
 from store.audited import Audited
 from store.events import Archived, Forgotten, Recorded, Revised, Superseded
 from store.projection import Tables
-from store.projections.memory import ACTIVE, STATES
-from store.projections.memory_parts import MemoryParts
+from store.projections.memory.memory import ACTIVE, STATES
+from store.projections.memory.parts import MemoryParts
 from store.projections.places import Places, name_hash
 
 _TEXTS = ("content", "context", "action", "result")

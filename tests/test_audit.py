@@ -14,8 +14,9 @@ from store.commands import Draft
 from store.errors import BuildRefused
 from store.events import Recorded, Revised
 from store.projection import Built, Part, Tables
-from store.projections import memory_table, vectors
+from store.projections import vectors
 from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory import table as memory_table
 
 NOW = 1_790_000_000_000_000
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak

@@ -18,7 +18,7 @@ from store.config import Choices, Settings
 from store.health import checkup
 from store.manifest import Manifest
 from store.projection import Part
-from store.projections.memory_parts import MemoryParts
+from store.projections.memory.parts import MemoryParts
 
 NOW = 1_790_000_000_000_000
 

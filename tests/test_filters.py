@@ -30,7 +30,7 @@ from store.log import EventLog
 from store.projection import Inputs, checked_build
 from store.projections import postings
 from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory_rows import MemoryRows
+from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.tenant import tenant
 

@@ -5,8 +5,8 @@ import pytest
 from store.projection import Tables
 from store.projections import memories
 from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, MEMORIES, Memory
-from store.projections.memory_rows import MemoryRows
-from store.projections.memory_table import NEVER
+from store.projections.memory.rows import MemoryRows
+from store.projections.memory.table import NEVER
 from store.snapshot import read
 
 

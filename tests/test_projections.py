@@ -37,10 +37,11 @@ from store.projection import (
     checked_build,
     digest,
 )
-from store.projections import memories, memory_table
+from store.projections import memories
 from store.projections.memories import ACTIVE, Fold, Memory
-from store.projections.memory_rows import MemoryRows
-from store.projections.memory_table import NEVER
+from store.projections.memory import table as memory_table
+from store.projections.memory.rows import MemoryRows
+from store.projections.memory.table import NEVER
 
 NOW = 1_790_000_000_000_000
 ALL = projections.all_of(LexicalEmbedder())

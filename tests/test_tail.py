@@ -40,7 +40,7 @@ from store.events import (
 from store.log import EventLog
 from store.projection import Inputs, checked_build
 from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory_rows import MemoryRows
+from store.projections.memory.rows import MemoryRows
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions
 from store.tenant import Tenant, tenant

@@ -25,7 +25,7 @@ from store.events import Event, Revised
 from store.log import EventLog
 from store.mentions import mentions
 from store.projections import postings
-from store.projections.memory_rows import MemoryRows
+from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.tenant import tenant
 

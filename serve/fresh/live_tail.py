@@ -12,7 +12,7 @@ from serve.fresh.vectors import FreshVectors
 from store.embedding import Embedder
 from store.events import RECEIPTS, Event
 from store.projections.memories import Edge, Fold, Memory
-from store.projections.memory_rows import MemoryRows
+from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.vectors.rows import VectorRows
 

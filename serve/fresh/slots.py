@@ -19,8 +19,8 @@ from store.mentions import Mention, mentions, speaker_name
 from store.projections import kin
 from store.projections.entity_graph import short_names
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory
-from store.projections.memory_rows import Mask
-from store.projections.memory_table import NEVER
+from store.projections.memory.rows import Mask
+from store.projections.memory.table import NEVER
 from store.traits import of_memory
 
 Places = npt.NDArray[np.int64]

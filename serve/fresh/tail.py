@@ -25,7 +25,7 @@ from store.mentions import Mention
 from store.projections import kin
 from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
 from store.projections.memories import Edge, Memory
-from store.projections.memory_rows import Mask, MemoryRows
+from store.projections.memory.rows import Mask, MemoryRows
 from store.projections.postings import KIN_SHARE, PostingsIndex
 
 Scores = npt.NDArray[np.float32]

@@ -16,7 +16,7 @@ from serve.fresh.slots import Slots
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.projections.memories import Memory
-from store.projections.memory_rows import MemoryRows
+from store.projections.memory.rows import MemoryRows
 from store.vectors.rows import VectorRows
 
 # Changed memories that a local model embeds before the next build, the first ones: at some 10 ms

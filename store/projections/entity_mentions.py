@@ -16,9 +16,9 @@ import pyarrow as pa
 from store.mentions import mentions
 from store.parallel import packed, unpacked
 from store.projection import Inputs, Mapper, Part, Previous
-from store.projections.memory import FORGOTTEN, indexed_text
-from store.projections.memory_parts import parts_of
-from store.projections.memory_table import fingerprints
+from store.projections.memory.memory import FORGOTTEN, indexed_text
+from store.projections.memory.parts import parts_of
+from store.projections.memory.table import fingerprints
 
 FOUND = pa.schema(
     [

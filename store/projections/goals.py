@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from store.events import MEMORY_KINDS
 from store.projection import Inputs, Previous, Projection, Tables
-from store.projections.memory import ACTIVE, STATES
-from store.projections.memory_parts import fields_of
+from store.projections.memory.memory import ACTIVE, STATES
+from store.projections.memory.parts import fields_of
 
 GOALS = pa.schema(
     [

@@ -1,14 +1,16 @@
 """
 memories: one row for each memory ever recorded, as it stands at the watermark.
 
-A fold over the log (`memory_fold`), as tables (`memory_table`). Rows keep the order in which
+A fold over the log (`memory.fold`), as tables (`memory.table`). Rows keep the order in which
 memories were recorded, so a row's number is the document number in every other projection. Whether
 a ttl has run out depends on the clock and is asked at recall, by `expires_at`.
 """
 
 from store.events import Recorded
 from store.projection import Inputs, Made, Previous, Projection
-from store.projections.memory import (
+from store.projections.memory.fold import Fold
+from store.projections.memory.growth import Growth
+from store.projections.memory.memory import (
     ACTIVE,
     ARCHIVED,
     DEFAULT_IMPORTANCE,
@@ -21,9 +23,7 @@ from store.projections.memory import (
     indexed_text,
     searched_text,
 )
-from store.projections.memory_fold import Fold
-from store.projections.memory_growth import Growth
-from store.projections.memory_table import (
+from store.projections.memory.table import (
     COLUMNS,
     EDGES,
     MEMORIES,

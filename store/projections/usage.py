@@ -15,7 +15,7 @@ import pyarrow as pa
 from store.columns import view
 from store.events import Rated, Recalled
 from store.projection import Inputs, Made, Previous, Projection, Tables
-from store.projections.memory_parts import MemoryParts
+from store.projections.memory.parts import MemoryParts
 
 USAGE = pa.schema(
     [

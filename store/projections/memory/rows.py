@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from store.projection import Part, Tables
 from store.projections.memories import ACTIVE, FORGOTTEN, SCHEMAS, Edge, Memory
-from store.projections.memory_parts import MemoryParts
-from store.projections.memory_table import CODES, NEVER
+from store.projections.memory.parts import MemoryParts
+from store.projections.memory.table import CODES, NEVER
 from store.projections.places import Places
 
 Mask = npt.NDArray[np.bool_]

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from store.projection import Built, Keep, Made, Part
-from store.projections import memory_table
-from store.projections.memory import Edge, Memory
-from store.projections.memory_parts import MemoryParts, key_name
-from store.projections.memory_table import (
+from store.projections.memory import table as memory_table
+from store.projections.memory.memory import Edge, Memory
+from store.projections.memory.parts import MemoryParts, key_name
+from store.projections.memory.table import (
     COLUMNS,
     PROJECTS,
     columns_of,

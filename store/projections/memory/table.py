@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec.structs import astuple
 
 from store.events import MEMORY_KINDS, TIERS, TRUSTS
-from store.projections.memory import (
+from store.projections.memory.memory import (
     FORGOTTEN,
     STATES,
     Edge,

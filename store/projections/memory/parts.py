@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.projection import Built, Part, Tables
-from store.projections.memory import ACTIVE, Memory
-from store.projections.memory_reader import RowReader
-from store.projections.memory_table import MEMORIES, joined
+from store.projections.memory.memory import ACTIVE, Memory
+from store.projections.memory.reader import RowReader
+from store.projections.memory.table import MEMORIES, joined
 from store.projections.places import Places
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from store.projections.memory import Memory
-from store.projections.memory_table import FIELDS
+from store.projections.memory.memory import Memory
+from store.projections.memory.table import FIELDS
 
 Getter = Callable[[int], Any]
 Code = Literal["b", "h", "i", "q", "d"]  # of the modules struct and array

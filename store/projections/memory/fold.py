@@ -28,7 +28,7 @@ from store.events import (
     Superseded,
     micros,
 )
-from store.projections.memory import (
+from store.projections.memory.memory import (
     ACTIVE,
     ARCHIVED,
     DEFAULT_IMPORTANCE,
