@@ -209,6 +209,21 @@ def test_plots_of_nothing_say_so():
     assert "data:image/png" in plots.ranked("empty", np.empty(0, np.int32)).value
 
 
+def test_memories_that_are_forgotten_are_in_no_bar(settings, default, instance, monkeypatch):
+    drawn: dict[str, dict[str, int]] = {}
+    bars = plots.bars
+    monkeypatch.setattr(
+        plots, "bars", lambda title, counts: drawn.update({title: counts}) or bars(title, counts)
+    )
+    kinds = {"chosen": "decision", "liked": "preference", "again": "decision", "fixed": "bugfix"}
+    drafts = [commands.Draft(content=id_, kind=kind, id=id_) for id_, kind in kinds.items()]
+    with EventLog(default.log) as log:
+        commands.record_batch(log, drafts, NOW)
+        commands.forget(log, "fixed", NOW)
+    build_in_process(settings, instance)
+    assert drawn["active memories by kind"] == {"fact": 2, "decision": 2, "preference": 1}
+
+
 def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
     drawn: dict[str, list[list[float]]] = {}
     line = plots.line
