@@ -26,12 +26,12 @@ from store.projections.lexical import segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
 from store.projections.lexical.segments import Counted
-from store.projections.lexical.views import Listed, SegmentView, concatenated, views
+from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _KIN_KEPT = 64  # unknown words whose kin's documents are
-_SOME = 1_024  # postings from which on they are added by the chunk
+_SOME = 2_048  # postings of a short list: lists are put together up to it, and added at once
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
@@ -92,14 +92,30 @@ def index(
     return segments.built(made)
 
 
+class _Narrow(NamedTuple):
+    """What a term is in, over some segments one after the other; short lists are put together."""
+
+    first: int  # segment
+    last: int  # segment
+    documents: npt.NDArray[np.uint32]  # ascending
+    impacts: Scores
+
+
+class _Wide(NamedTuple):
+    """What each document of a segment gains by a term, 0 where it is not in it."""
+
+    segment: int
+    gains: Scores
+
+
 class _Known(NamedTuple):
     """A term that memories hold, or what stands for it."""
 
     idf: float
     documents: int
     lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
-    narrow: tuple[Listed, ...]  # those of segments where it is no wide word
-    wide: tuple[tuple[int, Scores], ...]  # in the others: the first document, what each one gains
+    narrow: tuple[_Narrow, ...]  # of the segments where it is no wide word
+    wide: tuple[_Wide, ...]  # of the others
 
 
 @dataclass(frozen=True)
@@ -169,18 +185,23 @@ class PostingsIndex:
         known = self._known(term)
         return concatenated(() if known is None else known.lists)
 
-    def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """Return which rows, ascending, hold a term, else its kin, [docs]."""
-        held = np.zeros(len(docs), np.bool_)
-        known = self._known(term)
+    def holding(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which rows, ascending, hold which terms, else their kin, [terms, docs]."""
+        asked = [*terms]
+        self.look_up(asked)
+        held = np.zeros((len(asked), len(docs)), np.bool_)
+        ends = docs.searchsorted([*(one.first for one in self.segments), self.rows]).tolist()
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
-        start = 0
-        for documents, _ in () if known is None else known.lists:
-            # a segment's documents come before the next one's
-            end = start + int(wanted[start:].searchsorted(documents[-1], side="right"))
-            some = wanted[start:end]
-            held[start:end] = documents[documents.searchsorted(some)] == some
-            start = end
+        for row, term in zip(held, asked, strict=True):
+            known = self._known(term)
+            if known is None:
+                continue
+            for first, last, documents, _ in known.narrow:
+                span = slice(ends[first], ends[last + 1])
+                row[span] |= among(documents, wanted[span])[1]
+            for segment, gains in known.wide:
+                span = slice(ends[segment], ends[segment + 1])
+                row[span] |= gains[docs[span] - self.segments[segment].first] > 0
         return held
 
     def scores(
@@ -199,13 +220,15 @@ class PostingsIndex:
         scores = np.zeros(self.rows, np.float32) if out is None else out
         numbers, gains = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
         wide: dict[int, list[tuple[np.float32, Scores]]] = {}
-        for term, repeats in Counter(query).items():
+        repeated = Counter(query)
+        self.look_up(repeated)
+        for term, repeats in repeated.items():
             known = self._known(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
-            for documents, impacts in known.narrow:
+            for _, _, documents, impacts in known.narrow:
                 if len(documents) <= _SOME:
                     np.add.at(scores, documents, weight * impacts)
                     continue
@@ -215,11 +238,18 @@ class PostingsIndex:
                     where[:] = some  # add.at wants them so: a whole list would be cast at once
                     np.multiply(impacts[start : start + _CHUNK], weight, out=gain)
                     np.add.at(scores, where, gain)
-            for first, row in known.wide:
-                wide.setdefault(first, []).append((weight, row))
-        for first, rows in wide.items():
+            for segment, row in known.wide:
+                wide.setdefault(segment, []).append((weight, row))
+        for segment, rows in wide.items():
+            first = self.segments[segment].first
             _add(scores[first : first + len(rows[0][1])], rows, gains)
         return scores
+
+    def look_up(self, terms: Iterable[str]) -> None:
+        """Keep what is known of terms at hand: to find them together costs less than one by one."""
+        unseen = [term for term in dict.fromkeys(terms) if term not in self._terms]
+        if unseen:
+            self._keep(self._found(unseen))
 
     def _known(self, term: str) -> _Known | None:
         return self._held(term) or self._kin(term)
@@ -228,14 +258,14 @@ class PostingsIndex:
         try:
             return self._terms[term]
         except KeyError:
-            place = self.find(term)
-        found = None
-        if place is not None:
-            found = self._found(place)
-        if len(self._terms) >= _TERMS_KEPT:
+            found = self._found([term])
+        self._keep(found)
+        return found[term]
+
+    def _keep(self, found: dict[str, _Known | None]) -> None:
+        if len(self._terms) + len(found) > _TERMS_KEPT:
             self._terms.clear()
-        self._terms[term] = found
-        return found
+        self._terms.update(found)
 
     def _kin(self, term: str) -> _Known | None:
         try:
@@ -247,23 +277,31 @@ class PostingsIndex:
         self._standing[term] = found
         return found
 
-    def _found(self, place: int) -> _Known:
-        lists, narrow, wide = [], [], []
-        for segment, within in self._within(self.hashes[place]):
-            lists.append(segment.listed(within))
-            gains = segment.gains(within)
-            if gains is None:
-                narrow.append(lists[-1])
-            else:
-                wide.append((segment.first, gains))
-        idf, frequency = float(self.idfs[place]), int(self.frequencies[place])
-        return _Known(idf, frequency, tuple(lists), tuple(narrow), tuple(wide))
-
-    def _within(self, hash_: np.uint64) -> Iterator[tuple[SegmentView, int]]:
-        """Yield the segments that have a term, and its place in each."""
-        for segment in self.segments:
-            if (place := segment.place(hash_)) is not None:
-                yield segment, place
+    def _found(self, terms: Sequence[str]) -> dict[str, _Known | None]:
+        """Return what is known of different terms; None of those that no memory holds."""
+        hashes = np.array([*map(term_hash, terms)], np.uint64)
+        places, has = among(self.hashes, hashes)
+        lists: list[list[Listed]] = [[] for _ in terms]
+        narrow: list[list[_Narrow]] = [[] for _ in terms]
+        wide: list[list[_Wide]] = [[] for _ in terms]
+        for segment, one in enumerate(self.segments):
+            for number, listed, gains in one.found(hashes):
+                lists[number].append(listed)
+                if gains is None:
+                    narrow[number].append(_Narrow(segment, segment, *listed))
+                else:
+                    wide[number].append(_Wide(segment, gains))
+        found: dict[str, _Known | None] = dict.fromkeys(terms)
+        for number in has.nonzero()[0].tolist():
+            place = places[number]
+            found[terms[number]] = _Known(
+                idf=float(self.idfs[place]),
+                documents=int(self.frequencies[place]),
+                lists=tuple(lists[number]),
+                narrow=_put_together(narrow[number]),
+                wide=tuple(wide[number]),
+            )
+        return found
 
     def _related(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
@@ -277,16 +315,35 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        listed, gains = concatenated(
-            [one.listed(place) for hash_ in hashes for one, place in self._within(hash_)]
-        )
+        lists = [one.listed for segment in self.segments for one in segment.found(hashes)]
+        listed, gains = concatenated(lists)
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)
         held = len(documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        lists = ((documents, impacts * np.float32(KIN_SHARE)),)
-        return _Known(idf, held, lists, lists, ())
+        whole = documents, impacts * np.float32(KIN_SHARE)
+        narrow = _Narrow(0, len(self.segments) - 1, *whole)
+        return _Known(idf, held, (whole,), (narrow,), ())
+
+
+def _put_together(lists: Sequence[_Narrow]) -> tuple[_Narrow, ...]:
+    """Return lists of a term with short neighbours made one: each costs some calls a recall."""
+    groups: list[list[_Narrow]] = []
+    size = _SOME
+    for one in lists:
+        size += len(one.documents)
+        if size <= _SOME:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+            size = len(one.documents)
+    return tuple(_joined(group) for group in groups)
+
+
+def _joined(group: Sequence[_Narrow]) -> _Narrow:
+    listed = concatenated([(one.documents, one.impacts) for one in group])
+    return _Narrow(group[0].first, group[-1].last, *listed)
 
 
 def _add(

@@ -4,6 +4,7 @@ Views: the segments of an index as numpy arrays into mapped files.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,14 @@ from store.projections import kin
 from store.projections.lexical.segments import SEGMENTS
 
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents ascending, impacts
+
+
+class Found(NamedTuple):
+    """What a segment has of a term."""
+
+    number: int  # of the term among those asked for
+    listed: Listed
+    gains: npt.NDArray[np.float32] | None  # a wide word's impact on each document, 0: not in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +40,21 @@ class SegmentView:
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
 
-    def place(self, hash_: np.uint64) -> int | None:
-        """Return where a term stands; None where the segment does not have it."""
-        place = int(np.searchsorted(self.hashes, hash_))
-        return place if place < len(self.hashes) and self.hashes[place] == hash_ else None
-
-    def listed(self, place: int) -> Listed:
-        last = place + 1 == len(self.hashes)
-        end = len(self.documents) if last else int(self.offsets[place + 1])
-        span = slice(int(self.offsets[place]), end)
-        return self.documents[span], self.impacts[span]
-
-    def gains(self, place: int) -> npt.NDArray[np.float32] | None:
-        """Return a wide word's impact on each document, 0 where it is not; None for any other."""
-        row = int(np.searchsorted(self.wide, place))
-        return self.spread[row] if row < len(self.wide) and self.wide[row] == place else None
+    def found(self, hashes: npt.NDArray[np.uint64]) -> Iterator[Found]:
+        """Yield what the segment has of some terms, in their order; nothing of any other."""
+        places, has = among(self.hashes, hashes)
+        numbers = has.nonzero()[0]
+        places = places[numbers]
+        nexts = places + 1
+        ends = self.offsets.take(nexts, mode="clip") if len(nexts) else nexts
+        ends[nexts == len(self.hashes)] = len(self.documents)
+        rows, is_wide = among(self.wide, places)
+        starts = self.offsets[places].tolist()
+        for number, start, end, row, widely in zip(
+            numbers.tolist(), starts, ends.tolist(), rows.tolist(), is_wide.tolist(), strict=True
+        ):
+            listed = self.documents[start:end], self.impacts[start:end]
+            yield Found(number, listed, self.spread[row] if widely else None)
 
     def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms filed under a beginning."""
@@ -84,3 +93,13 @@ def concatenated(lists: Sequence[Listed]) -> Listed:
     return np.concatenate(documents), np.concatenate(
         [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
     )
+
+
+def among(
+    values: npt.NDArray[Any], wanted: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return where each wanted one belongs in ascending values, and whether it is one of them."""
+    places = values.searchsorted(wanted)
+    if not len(values):
+        return places, np.zeros(len(wanted), np.bool_)
+    return places, values.take(places, mode="clip") == wanted
