@@ -18,7 +18,7 @@ from store.events import Revised
 from store.log import EventLog
 from store.projection import Built, Part, digest
 from store.projections import postings
-from store.projections.lexical import bm25, lists, segments
+from store.projections.lexical import bm25, lists, lookup, segments
 from store.projections.lexical.segments import Formula
 from store.projections.postings import PostingsIndex
 from store.tenant import tenant
@@ -45,6 +45,7 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(segments, "BASE", BASE)
         patch.setattr(segments, "MOST", 4)
         patch.setattr(segments, "LEAST_SPREAD", 3)
+        patch.setattr(lookup, "SHORT", 5)
         yield
 
 
@@ -105,8 +106,7 @@ def test_segments_score_as_bm25okapi(documents, query):
 def test_what_holds_a_term_is_told_over_all_segments(documents, asked, terms):
     ours = PostingsIndex.open(built(documents))
     docs = np.array(sorted(row for row in asked if row < len(documents)), np.int64)
-    lists = [set(ours.posting_list(term)[0].tolist()) for term in terms]
-    wanted = [[row in held for row in docs.tolist()] for held in lists]
+    wanted = [[term in (documents[row] or ()) for row in docs] for term in terms]
     assert ours.holding(terms, docs).tolist() == wanted
 
 
@@ -169,8 +169,8 @@ def test_a_wide_word_gains_each_document_what_its_postings_say():
     gains[known[0]] = known[1]
     first, last = ours.segments
     assert [first.first, last.first] == [0, 4]
-    (found,) = first.found(ours.hashes[[ours.find("a")]])
-    assert found.gains.tolist() == gains[:4].tolist()
+    ((_, _, row),) = first.found(ours.hashes[[ours.find("a")]])
+    assert first.spread[row].tolist() == gains[:4].tolist()
     np.testing.assert_allclose(ours.scores(["a"]), gains * np.float32(ours.idf("a")))
 
 

@@ -22,16 +22,16 @@ from store.columns import taken, view
 from store.parallel import packed, unpacked
 from store.projection import Built, Inputs, Made, Part, Previous, Projection, Tables
 from store.projections import kin, memories
-from store.projections.lexical import segments
+from store.projections.lexical import lookup, segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
+from store.projections.lexical.lookup import Narrow, TermLists, lists_of
 from store.projections.lexical.segments import Counted
 from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _KIN_KEPT = 64  # unknown words whose kin's documents are
-_SOME = 2_048  # postings of a short list: lists are put together up to it, and added at once
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
@@ -92,30 +92,12 @@ def index(
     return segments.built(made)
 
 
-class _Narrow(NamedTuple):
-    """What a term is in, over some segments one after the other; short lists are put together."""
-
-    first: int  # segment
-    last: int  # segment
-    documents: npt.NDArray[np.uint32]  # ascending
-    impacts: Scores
-
-
-class _Wide(NamedTuple):
-    """What each document of a segment gains by a term, 0 where it is not in it."""
-
-    segment: int
-    gains: Scores
-
-
 class _Known(NamedTuple):
     """A term that memories hold, or what stands for it."""
 
     idf: float
     documents: int
-    lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
-    narrow: tuple[_Narrow, ...]  # of the segments where it is no wide word
-    wide: tuple[_Wide, ...]  # of the others
+    lists: TermLists
 
 
 @dataclass(frozen=True)
@@ -182,8 +164,10 @@ class PostingsIndex:
 
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
-        known = self._known(term)
-        return concatenated(() if known is None else known.lists)
+        if self._held(term) is not None:
+            return concatenated(lists_of(self.segments, np.array([term_hash(term)], np.uint64)))
+        related = self._kin(term)
+        return concatenated([one.listed for one in related.lists.narrow] if related else ())
 
     def holding(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which rows, ascending, hold which terms, else their kin, [terms, docs]."""
@@ -196,12 +180,14 @@ class PostingsIndex:
             known = self._known(term)
             if known is None:
                 continue
-            for first, last, documents, _ in known.narrow:
-                span = slice(ends[first], ends[last + 1])
-                row[span] |= among(documents, wanted[span])[1]
-            for segment, gains in known.wide:
-                span = slice(ends[segment], ends[segment + 1])
-                row[span] |= gains[docs[span] - self.segments[segment].first] > 0
+            for first, last, (documents, _) in known.lists.narrow:
+                start, end = ends[first], ends[last + 1]
+                if start < end:
+                    row[start:end] |= among(documents, wanted[start:end])[1]
+            for segment, gains in known.lists.wide:
+                start, end = ends[segment], ends[segment + 1]
+                if start < end:
+                    row[start:end] |= gains[docs[start:end] - self.segments[segment].first] > 0
         return held
 
     def scores(
@@ -228,8 +214,8 @@ class PostingsIndex:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
-            for _, _, documents, impacts in known.narrow:
-                if len(documents) <= _SOME:
+            for _, _, (documents, impacts) in known.lists.narrow:
+                if len(documents) <= lookup.SHORT:
                     np.add.at(scores, documents, weight * impacts)
                     continue
                 for start in range(0, len(documents), _CHUNK):
@@ -238,7 +224,7 @@ class PostingsIndex:
                     where[:] = some  # add.at wants them so: a whole list would be cast at once
                     np.multiply(impacts[start : start + _CHUNK], weight, out=gain)
                     np.add.at(scores, where, gain)
-            for segment, row in known.wide:
+            for segment, row in known.lists.wide:
                 wide.setdefault(segment, []).append((weight, row))
         for segment, rows in wide.items():
             first = self.segments[segment].first
@@ -281,26 +267,11 @@ class PostingsIndex:
         """Return what is known of different terms; None of those that no memory holds."""
         hashes = np.array([*map(term_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
-        lists: list[list[Listed]] = [[] for _ in terms]
-        narrow: list[list[_Narrow]] = [[] for _ in terms]
-        wide: list[list[_Wide]] = [[] for _ in terms]
-        for segment, one in enumerate(self.segments):
-            for number, listed, gains in one.found(hashes):
-                lists[number].append(listed)
-                if gains is None:
-                    narrow[number].append(_Narrow(segment, segment, *listed))
-                else:
-                    wide[number].append(_Wide(segment, gains))
+        lists = lookup.looked_up(self.segments, hashes)
         found: dict[str, _Known | None] = dict.fromkeys(terms)
         for number in has.nonzero()[0].tolist():
-            place = places[number]
-            found[terms[number]] = _Known(
-                idf=float(self.idfs[place]),
-                documents=int(self.frequencies[place]),
-                lists=tuple(lists[number]),
-                narrow=_put_together(narrow[number]),
-                wide=tuple(wide[number]),
-            )
+            idf, frequency = self.idfs[places[number]], self.frequencies[places[number]]
+            found[terms[number]] = _Known(float(idf), int(frequency), lists[number])
         return found
 
     def _related(self, word: str) -> npt.NDArray[np.uint64]:
@@ -315,35 +286,14 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        lists = [one.listed for segment in self.segments for one in segment.found(hashes)]
-        listed, gains = concatenated(lists)
+        listed, gains = concatenated(lists_of(self.segments, hashes))
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)
         held = len(documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
         whole = documents, impacts * np.float32(KIN_SHARE)
-        narrow = _Narrow(0, len(self.segments) - 1, *whole)
-        return _Known(idf, held, (whole,), (narrow,), ())
-
-
-def _put_together(lists: Sequence[_Narrow]) -> tuple[_Narrow, ...]:
-    """Return lists of a term with short neighbours made one: each costs some calls a recall."""
-    groups: list[list[_Narrow]] = []
-    size = _SOME
-    for one in lists:
-        size += len(one.documents)
-        if size <= _SOME:
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-            size = len(one.documents)
-    return tuple(_joined(group) for group in groups)
-
-
-def _joined(group: Sequence[_Narrow]) -> _Narrow:
-    listed = concatenated([(one.documents, one.impacts) for one in group])
-    return _Narrow(group[0].first, group[-1].last, *listed)
+        return _Known(idf, held, TermLists((Narrow(0, len(self.segments) - 1, whole),), ()))
 
 
 def _add(

@@ -4,7 +4,7 @@ Views: the segments of an index as numpy arrays into mapped files.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,6 @@ from store.projections.lexical.segments import SEGMENTS
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents ascending, impacts
 
 
-class Found(NamedTuple):
-    """What a segment has of a term."""
-
-    number: int  # of the term among those asked for
-    listed: Listed
-    gains: npt.NDArray[np.float32] | None  # a wide word's impact on each document, 0: not in it
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentView:
     """One segment: its words, by hash, their postings, and its words' kin."""
@@ -34,27 +26,30 @@ class SegmentView:
     offsets: npt.NDArray[np.int64]
     documents: npt.NDArray[np.uint32]
     impacts: npt.NDArray[np.float32]
-    wide: npt.NDArray[np.int32]
+    wide: dict[int, int]  # of each wide word its place and its row
     spread: npt.NDArray[np.float32]  # [wide words, documents]
     kin_hashes: npt.NDArray[np.uint64]
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
 
-    def found(self, hashes: npt.NDArray[np.uint64]) -> Iterator[Found]:
-        """Yield what the segment has of some terms, in their order; nothing of any other."""
-        places, has = among(self.hashes, hashes)
-        numbers = has.nonzero()[0]
-        places = places[numbers]
-        nexts = places + 1
-        ends = self.offsets.take(nexts, mode="clip") if len(nexts) else nexts
-        ends[nexts == len(self.hashes)] = len(self.documents)
-        rows, is_wide = among(self.wide, places)
-        starts = self.offsets[places].tolist()
-        for number, start, end, row, widely in zip(
-            numbers.tolist(), starts, ends.tolist(), rows.tolist(), is_wide.tolist(), strict=True
-        ):
-            listed = self.documents[start:end], self.impacts[start:end]
-            yield Found(number, listed, self.spread[row] if widely else None)
+    def found(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
+        """Yield where the postings are of those of some terms that the segment has, in their order.
+
+        With it go the number of the term among those asked for, and the row of a wide word.
+        """
+        if not len(self.hashes):
+            return
+        places, held = among(self.hashes, hashes)
+        starts = self.offsets.take(places, mode="clip").tolist()
+        ends = self.offsets.take(places + 1, mode="clip").tolist()
+        last = len(self.hashes) - 1
+        for number, (place, has) in enumerate(zip(places.tolist(), held.tolist(), strict=True)):
+            if has:
+                end = len(self.documents) if place == last else ends[number]
+                yield number, slice(starts[number], end), self.wide.get(place)
+
+    def listed(self, span: slice) -> Listed:
+        return self.documents[span], self.impacts[span]
 
     def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms filed under a beginning."""
@@ -76,7 +71,7 @@ def views(tables: Tables) -> Iterator[SegmentView]:
             offsets=view(words, "offset"),
             documents=view(postings, "document"),
             impacts=view(postings, "impact"),
-            wide=view(wide, "term"),
+            wide={place: row for row, place in enumerate(view(wide, "term").tolist())},
             spread=view(spread, "impact").reshape(rows["wide"], rows["documents"]),
             kin_hashes=view(related, "hash"),
             kin_terms=view(related, "term"),
