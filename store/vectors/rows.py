@@ -17,7 +17,7 @@ import pyarrow as pa
 from store.embedders.calibration import Calibration
 from store.projection import Tables
 from store.topk import Docs, Mask, best
-from store.vectors import signs
+from store.vectors import signs, together
 from store.vectors.known import matrix
 from store.vectors.quantized import Bytes, Floats, Halves, half_dots, int8_dots, quantize
 from store.vectors.signs import Words
@@ -164,17 +164,25 @@ class Scan:
         near = self._signed(mask, _FEW + passing // _SIGNED + 10 * count)
         quantized, _ = quantize(self.query[None, :])
         scores = np.empty(len(near), np.float32)
-        for part, some, within in self.rows.split(near):
+
+        def score(one: tuple[PartRows, slice, Places]) -> None:
+            part, some, within = one
             dots = int8_dots(quantized[0], part.vectors.take(within, axis=0))
             np.multiply(dots, part.scale[within], out=scores[some], casting="unsafe")
+
+        together.each(score, list(self.rows.split(near)))
         return near[best(scores, None, count, above=-np.inf)]
 
     def _signed(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
         asked = signs.of_query(self.query)
         differ = np.empty(len(self.rows), np.uint16)
-        for part, start in zip(self.rows.parts, self.rows.starts, strict=False):
+
+        def compare(one: tuple[PartRows, int]) -> None:
+            part, start = one
             signs.differences(asked, part.bits, differ[start : start + len(part)])
+
+        together.each(compare, list(zip(self.rows.parts, self.rows.starts, strict=False)))
         if mask is not None:
             np.putmask(differ, ~mask, np.uint16(signs.BITS + 1))
         sample = differ[::_STRIDE]
