@@ -150,10 +150,10 @@ def holding(view: View, terms: Collection[str], docs: Docs) -> Mask:
     docs = docs[order]
     first, end = docs.searchsorted((0, len(view.snapshots.rows))).tolist()
     built, at = docs[first:end], order[first:end]
-    fresh, fresh_at = docs[end:] - len(view.snapshots.rows), order[end:]
-    for number, term in enumerate(terms):
-        held[number, at] = view.snapshots.postings.holds(term, built)
-        if len(fresh):
+    held[:, at] = view.snapshots.postings.holding(terms, built)
+    if end < len(docs):
+        fresh, fresh_at = docs[end:] - len(view.snapshots.rows), order[end:]
+        for number, term in enumerate(terms):
             held[number, fresh_at] = view.tail.holding(term, fresh)
     return held
 

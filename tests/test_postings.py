@@ -110,9 +110,9 @@ def test_scores_are_added_to_the_array_given():
 def test_what_holds_a_term_is_told_of_any_rows():
     ours = opened([["format"], ["b"], ["format", "b"], None])
     docs = np.array([0, 1, 2, 2, 3])
-    assert ours.holds("format", docs).tolist() == [True, False, True, True, False]
-    assert ours.holds("formatt", docs).tolist() == ours.holds("format", docs).tolist()
-    assert not ours.holds("unknown", docs).any() and not ours.holds("b", docs[:0]).any()
+    held = ours.holding(["format", "formatt", "unknown"], docs).tolist()
+    assert held == [[True, False, True, True, False]] * 2 + [[False] * 5]
+    assert ours.holding(["b", "a"], docs[:0]).shape == (2, 0)
 
 
 def test_a_posting_list_is_a_terms_documents_ascending():

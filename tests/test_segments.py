@@ -18,7 +18,7 @@ from store.events import Revised
 from store.log import EventLog
 from store.projection import Built, Part, digest
 from store.projections import postings
-from store.projections.lexical import bm25, lists, segments
+from store.projections.lexical import bm25, lists, lookup, segments
 from store.projections.lexical.segments import Formula
 from store.projections.postings import PostingsIndex
 from store.tenant import tenant
@@ -45,6 +45,7 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(segments, "BASE", BASE)
         patch.setattr(segments, "MOST", 4)
         patch.setattr(segments, "LEAST_SPREAD", 3)
+        patch.setattr(lookup, "SHORT", 5)
         yield
 
 
@@ -101,12 +102,12 @@ def test_segments_score_as_bm25okapi(documents, query):
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(DOCUMENT, max_size=40), st.lists(st.integers(0, 39)), st.sampled_from("abcdefghx"))
-def test_what_holds_a_term_is_told_over_all_segments(documents, asked, term):
+@given(st.lists(DOCUMENT, max_size=40), st.lists(st.integers(0, 39)), st.permutations("abcdefghx"))
+def test_what_holds_a_term_is_told_over_all_segments(documents, asked, terms):
     ours = PostingsIndex.open(built(documents))
     docs = np.array(sorted(row for row in asked if row < len(documents)), np.int64)
-    held = set(ours.posting_list(term)[0].tolist())
-    assert ours.holds(term, docs).tolist() == [row in held for row in docs.tolist()]
+    wanted = [[term in (documents[row] or ()) for row in docs] for term in terms]
+    assert ours.holding(terms, docs).tolist() == wanted
 
 
 @pytest.mark.parametrize(
@@ -168,8 +169,8 @@ def test_a_wide_word_gains_each_document_what_its_postings_say():
     gains[known[0]] = known[1]
     first, last = ours.segments
     assert [first.first, last.first] == [0, 4]
-    spread = first.gains(first.place(ours.hashes[ours.find("a")]))
-    assert spread.tolist() == gains[:4].tolist()
+    ((_, _, row),) = first.found(ours.hashes[[ours.find("a")]])
+    assert first.spread[row].tolist() == gains[:4].tolist()
     np.testing.assert_allclose(ours.scores(["a"]), gains * np.float32(ours.idf("a")))
 
 

@@ -101,10 +101,12 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     """Return what the question says, as far as it is looked at; add to `notices` what failed."""
     asked = question.text[:MAX_QUERY]
     who, about = people.named(asked, _known_people(view))
-    if not text.terms(about):
-        about = asked  # nothing but names and question words: the names are the topic
-    topic = _rarest(view, text.terms(about))
-    names = list((Counter(text.terms(asked)) - Counter(text.terms(about))).elements())
+    terms, said = text.terms(asked), text.terms(about)
+    if not said:
+        about, said = asked, terms  # nothing but names and question words: the names are the topic
+    view.snapshots.postings.look_up((*said, *terms))
+    topic = _rarest(view, said)
+    names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
     spoken = language(asked)

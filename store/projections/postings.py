@@ -22,16 +22,16 @@ from store.columns import taken, view
 from store.parallel import packed, unpacked
 from store.projection import Built, Inputs, Made, Part, Previous, Projection, Tables
 from store.projections import kin, memories
-from store.projections.lexical import segments
+from store.projections.lexical import lookup, segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
+from store.projections.lexical.lookup import Narrow, TermLists, lists_of
 from store.projections.lexical.segments import Counted
-from store.projections.lexical.views import Listed, SegmentView, concatenated, views
+from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _KIN_KEPT = 64  # unknown words whose kin's documents are
-_SOME = 1_024  # postings from which on they are added by the chunk
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
@@ -97,9 +97,7 @@ class _Known(NamedTuple):
 
     idf: float
     documents: int
-    lists: tuple[Listed, ...]  # of each segment that has any; documents ascend
-    narrow: tuple[Listed, ...]  # those of segments where it is no wide word
-    wide: tuple[tuple[int, Scores], ...]  # in the others: the first document, what each one gains
+    lists: TermLists
 
 
 @dataclass(frozen=True)
@@ -166,21 +164,30 @@ class PostingsIndex:
 
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
-        known = self._known(term)
-        return concatenated(() if known is None else known.lists)
+        if self._held(term) is not None:
+            return concatenated(lists_of(self.segments, np.array([term_hash(term)], np.uint64)))
+        related = self._kin(term)
+        return concatenated([one.listed for one in related.lists.narrow] if related else ())
 
-    def holds(self, term: str, docs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """Return which rows, ascending, hold a term, else its kin, [docs]."""
-        held = np.zeros(len(docs), np.bool_)
-        known = self._known(term)
+    def holding(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which rows, ascending, hold which terms, else their kin, [terms, docs]."""
+        asked = [*terms]
+        self.look_up(asked)
+        held = np.zeros((len(asked), len(docs)), np.bool_)
+        ends = docs.searchsorted([*(one.first for one in self.segments), self.rows]).tolist()
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
-        start = 0
-        for documents, _ in () if known is None else known.lists:
-            # a segment's documents come before the next one's
-            end = start + int(wanted[start:].searchsorted(documents[-1], side="right"))
-            some = wanted[start:end]
-            held[start:end] = documents[documents.searchsorted(some)] == some
-            start = end
+        for row, term in zip(held, asked, strict=True):
+            known = self._known(term)
+            if known is None:
+                continue
+            for first, last, (documents, _) in known.lists.narrow:
+                start, end = ends[first], ends[last + 1]
+                if start < end:
+                    row[start:end] |= among(documents, wanted[start:end])[1]
+            for segment, gains in known.lists.wide:
+                start, end = ends[segment], ends[segment + 1]
+                if start < end:
+                    row[start:end] |= gains[docs[start:end] - self.segments[segment].first] > 0
         return held
 
     def scores(
@@ -199,14 +206,16 @@ class PostingsIndex:
         scores = np.zeros(self.rows, np.float32) if out is None else out
         numbers, gains = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
         wide: dict[int, list[tuple[np.float32, Scores]]] = {}
-        for term, repeats in Counter(query).items():
+        repeated = Counter(query)
+        self.look_up(repeated)
+        for term, repeats in repeated.items():
             known = self._known(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
-            for documents, impacts in known.narrow:
-                if len(documents) <= _SOME:
+            for _, _, (documents, impacts) in known.lists.narrow:
+                if len(documents) <= lookup.SHORT:
                     np.add.at(scores, documents, weight * impacts)
                     continue
                 for start in range(0, len(documents), _CHUNK):
@@ -215,11 +224,18 @@ class PostingsIndex:
                     where[:] = some  # add.at wants them so: a whole list would be cast at once
                     np.multiply(impacts[start : start + _CHUNK], weight, out=gain)
                     np.add.at(scores, where, gain)
-            for first, row in known.wide:
-                wide.setdefault(first, []).append((weight, row))
-        for first, rows in wide.items():
+            for segment, row in known.lists.wide:
+                wide.setdefault(segment, []).append((weight, row))
+        for segment, rows in wide.items():
+            first = self.segments[segment].first
             _add(scores[first : first + len(rows[0][1])], rows, gains)
         return scores
+
+    def look_up(self, terms: Iterable[str]) -> None:
+        """Keep what is known of terms at hand: to find them together costs less than one by one."""
+        unseen = [term for term in dict.fromkeys(terms) if term not in self._terms]
+        if unseen:
+            self._keep(self._found(unseen))
 
     def _known(self, term: str) -> _Known | None:
         return self._held(term) or self._kin(term)
@@ -228,14 +244,14 @@ class PostingsIndex:
         try:
             return self._terms[term]
         except KeyError:
-            place = self.find(term)
-        found = None
-        if place is not None:
-            found = self._found(place)
-        if len(self._terms) >= _TERMS_KEPT:
+            found = self._found([term])
+        self._keep(found)
+        return found[term]
+
+    def _keep(self, found: dict[str, _Known | None]) -> None:
+        if len(self._terms) + len(found) > _TERMS_KEPT:
             self._terms.clear()
-        self._terms[term] = found
-        return found
+        self._terms.update(found)
 
     def _kin(self, term: str) -> _Known | None:
         try:
@@ -247,23 +263,16 @@ class PostingsIndex:
         self._standing[term] = found
         return found
 
-    def _found(self, place: int) -> _Known:
-        lists, narrow, wide = [], [], []
-        for segment, within in self._within(self.hashes[place]):
-            lists.append(segment.listed(within))
-            gains = segment.gains(within)
-            if gains is None:
-                narrow.append(lists[-1])
-            else:
-                wide.append((segment.first, gains))
-        idf, frequency = float(self.idfs[place]), int(self.frequencies[place])
-        return _Known(idf, frequency, tuple(lists), tuple(narrow), tuple(wide))
-
-    def _within(self, hash_: np.uint64) -> Iterator[tuple[SegmentView, int]]:
-        """Yield the segments that have a term, and its place in each."""
-        for segment in self.segments:
-            if (place := segment.place(hash_)) is not None:
-                yield segment, place
+    def _found(self, terms: Sequence[str]) -> dict[str, _Known | None]:
+        """Return what is known of different terms; None of those that no memory holds."""
+        hashes = np.array([*map(term_hash, terms)], np.uint64)
+        places, has = among(self.hashes, hashes)
+        lists = lookup.looked_up(self.segments, hashes)
+        found: dict[str, _Known | None] = dict.fromkeys(terms)
+        for number in has.nonzero()[0].tolist():
+            idf, frequency = self.idfs[places[number]], self.frequencies[places[number]]
+            found[terms[number]] = _Known(float(idf), int(frequency), lists[number])
+        return found
 
     def _related(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
@@ -277,16 +286,14 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        listed, gains = concatenated(
-            [one.listed(place) for hash_ in hashes for one, place in self._within(hash_)]
-        )
+        listed, gains = concatenated(lists_of(self.segments, hashes))
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)
         held = len(documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        lists = ((documents, impacts * np.float32(KIN_SHARE)),)
-        return _Known(idf, held, lists, lists, ())
+        whole = documents, impacts * np.float32(KIN_SHARE)
+        return _Known(idf, held, TermLists((Narrow(0, len(self.segments) - 1, whole),), ()))
 
 
 def _add(

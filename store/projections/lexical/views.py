@@ -4,6 +4,7 @@ Views: the segments of an index as numpy arrays into mapped files.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,27 +26,30 @@ class SegmentView:
     offsets: npt.NDArray[np.int64]
     documents: npt.NDArray[np.uint32]
     impacts: npt.NDArray[np.float32]
-    wide: npt.NDArray[np.int32]
+    wide: dict[int, int]  # of each wide word its place and its row
     spread: npt.NDArray[np.float32]  # [wide words, documents]
     kin_hashes: npt.NDArray[np.uint64]
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
 
-    def place(self, hash_: np.uint64) -> int | None:
-        """Return where a term stands; None where the segment does not have it."""
-        place = int(np.searchsorted(self.hashes, hash_))
-        return place if place < len(self.hashes) and self.hashes[place] == hash_ else None
+    def found(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
+        """Yield where the postings are of those of some terms that the segment has, in their order.
 
-    def listed(self, place: int) -> Listed:
-        last = place + 1 == len(self.hashes)
-        end = len(self.documents) if last else int(self.offsets[place + 1])
-        span = slice(int(self.offsets[place]), end)
+        With it go the number of the term among those asked for, and the row of a wide word.
+        """
+        if not len(self.hashes):
+            return
+        places, held = among(self.hashes, hashes)
+        starts = self.offsets.take(places, mode="clip").tolist()
+        ends = self.offsets.take(places + 1, mode="clip").tolist()
+        last = len(self.hashes) - 1
+        for number, (place, has) in enumerate(zip(places.tolist(), held.tolist(), strict=True)):
+            if has:
+                end = len(self.documents) if place == last else ends[number]
+                yield number, slice(starts[number], end), self.wide.get(place)
+
+    def listed(self, span: slice) -> Listed:
         return self.documents[span], self.impacts[span]
-
-    def gains(self, place: int) -> npt.NDArray[np.float32] | None:
-        """Return a wide word's impact on each document, 0 where it is not; None for any other."""
-        row = int(np.searchsorted(self.wide, place))
-        return self.spread[row] if row < len(self.wide) and self.wide[row] == place else None
 
     def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms filed under a beginning."""
@@ -67,7 +71,7 @@ def views(tables: Tables) -> Iterator[SegmentView]:
             offsets=view(words, "offset"),
             documents=view(postings, "document"),
             impacts=view(postings, "impact"),
-            wide=view(wide, "term"),
+            wide={place: row for row, place in enumerate(view(wide, "term").tolist())},
             spread=view(spread, "impact").reshape(rows["wide"], rows["documents"]),
             kin_hashes=view(related, "hash"),
             kin_terms=view(related, "term"),
@@ -84,3 +88,13 @@ def concatenated(lists: Sequence[Listed]) -> Listed:
     return np.concatenate(documents), np.concatenate(
         [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
     )
+
+
+def among(
+    values: npt.NDArray[Any], wanted: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return where each wanted one belongs in ascending values, and whether it is one of them."""
+    places = values.searchsorted(wanted)
+    if not len(values):
+        return places, np.zeros(len(wanted), np.bool_)
+    return places, values.take(places, mode="clip") == wanted
