@@ -56,7 +56,7 @@ class View:
 
 # what reading a damaged file that nobody hashed yet may raise
 _BROKEN = (SnapshotDamaged, LookupError, ValueError, OverflowError, pa.ArrowException)
-_A_POLL = 128 << 20  # bytes hashed: less than a tenth of a second
+_A_POLL = 32 << 20  # bytes hashed in a look: a thirtieth of a processor while it lasts
 
 
 class Reader:
