@@ -46,6 +46,7 @@ ENTITIES_PROJECTION = Projection(
     inputs=("memories",),
     schemas=SCHEMAS,
     build=build,
+    for_builds=frozenset({"found", "read", "shared"}),
 )
 
 

@@ -77,7 +77,7 @@ def projection(embedder: Embedder) -> Projection:
         inputs=("memories",),
         schemas=schemas,
         build=build,
-        for_builds=frozenset({"vectors", "missing"}),
+        for_builds=frozenset({"missing"}),
     )
 
 
