@@ -19,7 +19,8 @@ from store.events import Archived, Forgotten, Recorded, Revised, Superseded
 from store.projection import Tables
 from store.projections.memory.memory import ACTIVE, STATES
 from store.projections.memory.parts import MemoryParts
-from store.projections.places import Places, name_hash
+from store.projections.places import Places
+from store.text import filing_hash
 
 _TEXTS = ("content", "context", "action", "result")
 _AT_ONCE = 10_000  # memories compared at a time
@@ -65,7 +66,7 @@ def no_duplicate_ids(audited: Audited) -> tuple[bool, str]:
     by_row = np.empty(rows, np.uint64)
     by_row[ids.documents] = ids.hashes
     for start, part in audited.fresh("memories"):
-        hashes = map(name_hash, part.table.column("id").to_pylist())
+        hashes = map(filing_hash, part.table.column("id").to_pylist())
         there = by_row[start : start + part.rows]
         if not np.array_equal(np.fromiter(hashes, np.uint64, part.rows), there):
             return False, f"ids of the rows from {start} on lead elsewhere"

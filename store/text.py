@@ -53,6 +53,11 @@ def text_hash(text: str) -> bytes:
     return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def filing_hash(name: str) -> int:
+    """Return the 64 bits a term or a name is filed under; two may share them."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
 class _Stemmers(threading.local):
     """One pair of stemmers a thread: a PyStemmer object must not be used by two at once."""
 

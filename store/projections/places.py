@@ -6,21 +6,17 @@ Two names may share their bits: who asks compares the names at the rows it is to
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.text import filing_hash
+
 PLACES = pa.schema([("hash", pa.uint64()), ("document", pa.int32())])
 
 Hashes = npt.NDArray[np.uint64]
 Documents = npt.NDArray[np.int32]
-
-
-def name_hash(name: str) -> int:
-    """Return the 64 bits a name is filed under."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class Places:
 
     def of(self, name: str) -> list[int]:
         """Return the rows at which a name may be found, ascending."""
-        wanted = np.uint64(name_hash(name))
+        wanted = np.uint64(filing_hash(name))
         start = int(self.hashes.searchsorted(wanted))
         end = start
         while end < len(self.hashes) and self.hashes[end] == wanted:
@@ -58,7 +54,7 @@ class Places:
 
     def added(self, names: Iterable[str], documents: Documents) -> "Places":
         """Return these places and more, [names]; no row before one that is here already."""
-        hashes = np.fromiter(map(name_hash, names), np.uint64, len(documents))
+        hashes = np.fromiter(map(filing_hash, names), np.uint64, len(documents))
         order = np.lexsort((documents, hashes))
         hashes, documents = hashes[order], documents[order]
         at = self.hashes.searchsorted(hashes, side="right")

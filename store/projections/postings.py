@@ -24,7 +24,7 @@ from store.projection import Built, Inputs, Made, Part, Previous, Projection, Ta
 from store.projections import kin, memories
 from store.projections.lexical import lookup, segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
-from store.projections.lexical.lists import Numbers, counted, joined, split, term_hash
+from store.projections.lexical.lists import Numbers, counted, joined, split
 from store.projections.lexical.lookup import Narrow, TermLists, lists_of
 from store.projections.lexical.segments import Counted
 from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
@@ -143,7 +143,7 @@ class PostingsIndex:
 
     def find(self, term: str) -> int | None:
         """Return a term's place in the vocabulary; None for a word no memory holds."""
-        hash_ = term_hash(term)
+        hash_ = text.filing_hash(term)
         place = int(np.searchsorted(self.hashes, np.uint64(hash_)))
         known = place < len(self.hashes) and int(self.hashes[place]) == hash_
         return place if known else None
@@ -165,7 +165,9 @@ class PostingsIndex:
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
         if self._held(term) is not None:
-            return concatenated(lists_of(self.segments, np.array([term_hash(term)], np.uint64)))
+            return concatenated(
+                lists_of(self.segments, np.array([text.filing_hash(term)], np.uint64))
+            )
         related = self._kin(term)
         return concatenated([one.listed for one in related.lists.narrow] if related else ())
 
@@ -265,7 +267,7 @@ class PostingsIndex:
 
     def _found(self, terms: Sequence[str]) -> dict[str, _Known | None]:
         """Return what is known of different terms; None of those that no memory holds."""
-        hashes = np.array([*map(term_hash, terms)], np.uint64)
+        hashes = np.array([*map(text.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup.looked_up(self.segments, hashes)
         found: dict[str, _Known | None] = dict.fromkeys(terms)

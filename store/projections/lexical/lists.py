@@ -8,11 +8,12 @@ of documents become one) are passes over the arrays, and give what the words wou
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from store.text import filing_hash
 
 MOST_COUNTED = 65_535  # occurrences of a term in a document; more count as so many
 
@@ -33,11 +34,6 @@ class Lists:
     def offsets(self) -> npt.NDArray[np.int64]:
         """Where each term's postings begin, [terms]."""
         return np.cumsum(self.frequencies) - self.frequencies
-
-
-def term_hash(term: str) -> int:
-    """Return the 64 bits a term is filed under."""
-    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
 
 
 def none() -> Lists:
@@ -76,7 +72,7 @@ def counted(
     for chunk in coded.dictionary.to_pylist():
         found += [places.setdefault(term, len(places)) for term in terms_of(chunk)]
         ends.append(len(found))
-    hashes = np.fromiter(map(term_hash, places), np.uint64, len(places))
+    hashes = np.fromiter(map(filing_hash, places), np.uint64, len(places))
     order = np.argsort(hashes)
     rank = np.empty(len(order), np.uint64)
     rank[order] = np.arange(len(order), dtype=np.uint64) << np.uint64(32)
