@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from store import memory_audits, text
 from store.audited import Audited
-from store.columns import taken
 from store.manifest import CheckResult
 from store.projections import memories, postings
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
+from store.projections.memory.parts import fields_of
 from store.vectors.rows import PartRows
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
@@ -52,7 +52,7 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     if not len(rows):
         return True, "nothing is indexed"
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    texts = memories.searched_texts(taken(audited.memories.select(postings.TEXTS), sample))
+    texts = memories.searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
     documents = [text.terms(one) for one in texts]
     queries = documents[:: max(1, len(documents) // 10)]
     for term in set(chain.from_iterable(queries)):

@@ -32,17 +32,6 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def sync_tree(folder: Path) -> None:
-    """Bring every file below a folder, and the folders themselves, to the disk."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        elif path.is_dir():
-            sync_folder(path)
-    sync_folder(folder)
-
-
 def sync_folder(folder: Path) -> None:
     """Bring a folder's entries to the disk."""
     # Windows cannot open a folder; there NTFS journals the rename itself

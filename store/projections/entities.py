@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.columns import array, view
 from store.mentions import Mention
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections import entity_graph, entity_growth
@@ -71,17 +72,17 @@ class EntityIndex:
         """Return the index over the tables of ENTITIES_PROJECTION; nothing is copied."""
         entities, aliases, edges = tables["entities"], tables["aliases"], tables["edges"]
         return cls(
-            _array(entities["kind"]),
-            _array(entities["name"]),
-            _array(entities["aliases"]),
-            _array(entities["documents"]).to_numpy(),
-            _array(entities["offset"]).to_numpy(),
-            _array(tables["mentions"]["document"]).to_numpy(),
-            _array(aliases["alias"]),
-            _array(aliases["entity"]).to_numpy(),
-            _array(edges["source"]).to_numpy(),
-            _array(edges["target"]).to_numpy(),
-            _array(edges["weight"]).to_numpy(),
+            array(entities, "kind"),
+            array(entities, "name"),
+            array(entities, "aliases"),
+            view(entities, "documents"),
+            view(entities, "offset"),
+            view(tables["mentions"], "document"),
+            array(aliases, "alias"),
+            view(aliases, "entity"),
+            view(edges, "source"),
+            view(edges, "target"),
+            view(edges, "weight"),
         )
 
     def __len__(self) -> int:
@@ -161,8 +162,3 @@ class EntityIndex:
             entities.append(int(self._alias_entities[row]))
             row += 1
         return entities
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; a snapshot's has one chunk and is not copied."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.columns import array, view
 from store.projection import Tables
 from store.projections.entity_graph import (
     MAX_SHARED_ALIAS,
@@ -69,7 +70,7 @@ def grown(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
 
 def _named(entities: pa.Table, found: pa.Table) -> list[_Named]:
     """Return the entities that new mentions name, in order."""
-    kinds, names = (_one(entities, name) for name in ("kind", "name"))
+    kinds, names = (array(entities, name) for name in ("kind", "name"))
     named: dict[tuple[str, str], _Named] = {}
     columns = (found.column(name).to_pylist() for name in ("document", "kind", "name", "alias"))
     for document, kind, name, alias in zip(*columns, strict=True):
@@ -90,7 +91,7 @@ def _named(entities: pa.Table, found: pa.Table) -> list[_Named]:
 
 def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     columns = ["kind", "name", "aliases", "documents"]
-    counts = _one(old, "documents")
+    counts = array(old, "documents")
     rows = {
         "kind": [one.kind for one in named],
         "name": [one.name for one in named],
@@ -148,7 +149,7 @@ def _aliases(before: Tables, named: Sequence[_Named], moved: Numbers) -> tuple[p
     ]
     shared, counts = _shared(before["shared"], Counter(alias for alias, _ in short))
     old = before["aliases"]
-    texts, owners = _one(old, "alias"), moved[_numbers(old, "entity")]
+    texts, owners = array(old, "alias"), moved[_numbers(old, "entity")]
     wanted = {(alias, one.number) for one in named for alias in one.certain}
     wanted |= {(alias, one.number) for alias, one in short if counts[alias][1] <= MAX_SHARED_ALIAS}
     certain = {one.number: one.certain for one in named}
@@ -188,7 +189,7 @@ def _certain(
 
 def _shared(old: pa.Table, more: Counter[str]) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
     """Return how many entities share each short alias, and of the new ones before and after."""
-    texts, counts = _one(old, "alias"), _numbers(old, "entities")
+    texts, counts = array(old, "alias"), _numbers(old, "entities")
     changes: dict[str, tuple[int, int]] = {}
     added, places = [], []
     for alias in sorted(more):
@@ -216,10 +217,5 @@ def _run(texts: pa.Array, alias: str) -> range:
 
 
 def _numbers(table: pa.Table, name: str) -> Numbers:
-    found: Numbers = _one(table, name).to_numpy().astype(np.int64)
+    found: Numbers = view(table, name).astype(np.int64)
     return found
-
-
-def _one(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

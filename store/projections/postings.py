@@ -28,6 +28,7 @@ from store.projections.lexical.lists import Numbers, counted, joined, split
 from store.projections.lexical.lookup import Narrow, TermLists, lists_of
 from store.projections.lexical.segments import Counted
 from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
+from store.projections.memory.memory import TEXT_FIELDS
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
@@ -37,7 +38,7 @@ _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cach
 _BYTES = 32 << 20  # of text looked at together
 
 # what a memory is indexed by
-TEXTS = ("content", "context", "action", "result", "tags", "created_by", "created_at")
+TEXTS = (*TEXT_FIELDS, "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
 

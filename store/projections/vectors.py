@@ -24,6 +24,7 @@ from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
 from store.projections import memories
+from store.projections.memory.memory import TEXT_FIELDS
 from store.vectors import hashes as text_hashes
 from store.vectors import signs
 from store.vectors.hashes import Hashes
@@ -37,7 +38,6 @@ CALIBRATION = pa.schema(
     [("unrelated", pa.float64()), ("related", pa.float64()), ("knows_meaning", pa.bool_())]
 )
 MISSING = pa.schema([("text_hash", pa.binary(16))])
-_TEXTS = ["content", "context", "action", "result", "tags"]  # what a memory's text is made of
 
 
 def projection(embedder: Embedder) -> Projection:
@@ -165,7 +165,7 @@ def _fresh(
 def _slice(table: pa.Table, documents: Places) -> pa.Table:
     """Return what the texts of some memories of one part are made of."""
     start = int(documents[0])
-    near = table.select(_TEXTS).slice(start, int(documents[-1]) - start + 1)
+    near = table.select(TEXT_FIELDS).slice(start, int(documents[-1]) - start + 1)
     return near if len(near) == len(documents) else near.take(pa.array(documents - start))
 
 

@@ -35,6 +35,7 @@ from store.projections.memory.memory import (
     DEFAULT_SCORE,
     FORGOTTEN,
     SUPERSEDED,
+    TEXT_FIELDS,
     Edge,
     Memory,
     indexed_text,
@@ -108,7 +109,7 @@ class Fold:
         if before.ended_at is not None and changes.get("ended_at") is not None:
             changes["ended_at"] = before.ended_at  # it ends once
         after = replace(before, updated_at=event.at, **changes)
-        if not changes.keys().isdisjoint(_INDEXED):
+        if not changes.keys().isdisjoint(TEXT_FIELDS):
             after = replace(after, text_hash=text_hash(after.text))
         return self._put(after, event.at)
 
@@ -193,7 +194,6 @@ def _recorded(event: Event, body: Recorded) -> Memory:
     )
 
 
-_INDEXED = frozenset({"content", "context", "action", "result", "tags"})
 _REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
 
 

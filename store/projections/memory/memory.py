@@ -90,6 +90,10 @@ class Edge(msgspec.Struct, frozen=True, gc=False):
     seq: int
 
 
+# what a memory's text is made of: that of `indexed_text`
+TEXT_FIELDS = ("content", "context", "action", "result", "tags")
+
+
 def indexed_text(
     content: str,
     context: str | None,

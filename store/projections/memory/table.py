@@ -15,10 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import astuple
 
+from store.columns import array
 from store.events import MEMORY_KINDS, TIERS, TRUSTS
 from store.projections.memory.memory import (
     FORGOTTEN,
     STATES,
+    TEXT_FIELDS,
     Edge,
     Memory,
     indexed_text,
@@ -118,12 +120,12 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 def columns_of(table: pa.Table, projects: MutableMapping[str, int]) -> pa.Table:
     """Return the rows of COLUMNS of a memories table; `projects` gains those it does not know."""
     found: dict[str, Any] = {
-        name: _codes(_whole(table, name), values) for name, values in CODES.items()
+        name: _codes(array(table, name), values) for name, values in CODES.items()
     }
-    found["project"] = _project_codes(_whole(table, "project"), projects)
-    found["pinned"] = _whole(table, "pinned").cast(pa.int8())
+    found["project"] = _project_codes(array(table, "project"), projects)
+    found["pinned"] = array(table, "pinned").cast(pa.int8())
     for name in ("expires_at", "ended_at"):
-        found[name] = _whole(table, name).fill_null(NEVER)
+        found[name] = array(table, name).fill_null(NEVER)
     columns = [found.get(name, table.column(name)) for name in COLUMNS.names]
     return pa.table(columns, schema=COLUMNS)
 
@@ -158,11 +160,6 @@ def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
     return codes
 
 
-def _whole(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     """Return what tells whether a row's text is another than before, [rows], from `columns`.
 
@@ -170,10 +167,10 @@ def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     """
     if not columns.num_rows:
         return np.empty(0, np.uint64)
-    column = _whole(columns, "text_hash")
+    column = array(columns, "text_hash")
     halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :: 2]
     marks: npt.NDArray[np.uint64] = halves[: len(column)].copy()
-    marks[np.asarray(_whole(columns, "state")) == STATES.index(FORGOTTEN)] = 0
+    marks[np.asarray(array(columns, "state")) == STATES.index(FORGOTTEN)] = 0
     return marks
 
 
@@ -190,8 +187,7 @@ def memories(table: pa.Table) -> Iterator[Memory]:
 
 def texts(table: pa.Table) -> Iterator[str]:
     """Yield the text under which each row is indexed, in order."""
-    names = ("content", "context", "action", "result", "tags")
-    for batch in table.select(names).to_batches(max_chunksize=10_000):
+    for batch in table.select(TEXT_FIELDS).to_batches(max_chunksize=10_000):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield indexed_text(*values)
 
