@@ -19,13 +19,14 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
+from store import candidate as candidates
 from store import journal, parallel, projections, snapshot
 from store import manifest as manifests
 from store.audit import audit
 from store.audited import Audited
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
-from store.files import make_folder, replace_file
+from store.files import make_folder
 from store.journal import Journal
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
@@ -33,13 +34,6 @@ from store.pace import Pace
 from store.projection import Built, Inputs, Previous, Projection, checked_build
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
-
-
-class _Start(msgspec.Struct, frozen=True):
-    watermark: int
-    embedder: str
-    full: bool = False
-    thorough: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +54,10 @@ class Build:
     @property
     def projections(self) -> tuple[Projection, ...]:
         return projections.all_of(self.embedder)
+
+    @property
+    def names(self) -> list[str]:
+        return [projection.name for projection in self.projections]
 
 
 Progress = Callable[[str], None]
@@ -90,22 +88,17 @@ def start(
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full, thorough)
-    for path in tenant.candidate.glob("*.json"):
-        path.unlink()
+    candidates.begin(tenant, candidates.Start(build.watermark, full, thorough))
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
-    mark = _Start(build.watermark, embedder.model, full, thorough)
-    replace_file(tenant.candidate / "start.json", msgspec.json.encode(mark))
     return build
 
 
 def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     """Return the build that `start` began, for a step that runs by itself."""
-    try:
-        data = (tenant.candidate / "start.json").read_bytes()
-    except FileNotFoundError:
+    begun = candidates.begun(tenant)
+    if begun is None:
         return start(tenant, log, embedder)
-    mark = msgspec.json.decode(data, type=_Start)
-    return Build(tenant, log, embedder, mark.watermark, mark.full, mark.thorough)
+    return Build(tenant, log, embedder, begun.watermark, begun.full, begun.thorough)
 
 
 def step(
@@ -116,7 +109,7 @@ def step(
     What a build that was ended left in the journal is taken up.
     """
     began = time.perf_counter()
-    refs = candidate_refs(build)
+    refs = candidates.refs(build.tenant, build.names)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
     old = None if build.full else _served(build.tenant, projection)
     if reused := _reused(build, projection, old, inputs):
@@ -141,10 +134,7 @@ def step(
         ref, tables = snapshot.write(  # from here on in files, not in memory
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
         )
-    _checks_path(build, projection).unlink(missing_ok=True)
-    _whole_checks_path(build).unlink(missing_ok=True)
-    path = build.tenant.candidate / f"{projection.name}.json"
-    replace_file(path, msgspec.json.encode(ref))
+    candidates.put(build.tenant, ref)
     return ref, tables
 
 
@@ -153,7 +143,11 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     of_memories = projection.name == "memories"
     served = published(build.tenant)
     before = served.projections.get(projection.name) if served else None
-    memories = tables if of_memories else load(build, candidate_refs(build)["memories"])
+    memories = (
+        tables
+        if of_memories
+        else load(build, candidates.refs(build.tenant, build.names)["memories"])
+    )
     results = audit(
         projection.name,
         Audited(
@@ -165,7 +159,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             published_watermark=0 if served is None else served.watermark,
         ),
     )
-    replace_file(_checks_path(build, projection), msgspec.json.encode(results))
+    candidates.keep_checks(build.tenant, results, projection.name)
     return results
 
 
@@ -178,19 +172,12 @@ def _published_tables(build: Build, ref: SnapshotRef | None) -> Built | None:
 
 def kept_checks(build: Build) -> list[CheckResult]:
     """Return what the audits said of the candidate so far, for the step that publishes it."""
-    results: list[CheckResult] = []
-    for projection in build.projections:
-        path = _checks_path(build, projection)
-        if path.exists():
-            results += msgspec.json.decode(path.read_bytes(), type=list[CheckResult])
-    if (whole := _whole_checks_path(build)).exists():
-        results += msgspec.json.decode(whole.read_bytes(), type=list[CheckResult])
-    return results
+    return candidates.kept_checks(build.tenant, build.names)
 
 
 def keep_checks(build: Build, results: Sequence[CheckResult]) -> None:
     """Keep what was said of the candidate as a whole; a part that is built again drops it."""
-    replace_file(_whole_checks_path(build), msgspec.json.encode(results))
+    candidates.keep_checks(build.tenant, results)
 
 
 def refuse(build: Build, now: int) -> None:
@@ -206,7 +193,7 @@ def candidate(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest
         watermark=build.watermark,
         embedder=build.embedder.model,
         dimension=build.embedder.dimension,
-        projections=candidate_refs(build),
+        projections=candidates.refs(build.tenant, build.names),
         checks=tuple(checks),
     )
 
@@ -216,7 +203,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
 
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
     """
-    refs = candidate_refs(build)
+    refs = candidates.refs(build.tenant, build.names)
     complete = [_completeness(build, refs)]
     results = (*checks, *(one for one in complete if not one.passed))
     if failed := [result for result in results if not result.passed]:
@@ -285,16 +272,6 @@ def digests(
     return made
 
 
-def candidate_refs(build: Build) -> dict[str, SnapshotRef]:
-    """Return what the candidate holds so far, in build order."""
-    refs = {}
-    for projection in build.projections:
-        path = build.tenant.candidate / f"{projection.name}.json"
-        if path.exists():
-            refs[projection.name] = msgspec.json.decode(path.read_bytes(), type=SnapshotRef)
-    return refs
-
-
 def published(tenant: Tenant) -> Manifest | None:
     """Return what is served now; None where nothing is, or its manifest is damaged."""
     try:
@@ -328,14 +305,6 @@ def _served(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
     return served.projections.get(projection.name) if served else None
 
 
-def _checks_path(build: Build, projection: Projection) -> Path:
-    return build.tenant.candidate / f"{projection.name}.checks.json"
-
-
-def _whole_checks_path(build: Build) -> Path:
-    return build.tenant.candidate / "checks.json"
-
-
 def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str:
     return str(build.watermark) if name == "log" else refs[name].digest
 
@@ -365,10 +334,9 @@ def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> 
 
 
 def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
-    wanted = [projection.name for projection in build.projections]
-    missing = [name for name in wanted if name not in refs]
+    missing = [name for name in build.names if name not in refs]
     other = [name for name, ref in refs.items() if ref.watermark != build.watermark]
-    unchecked = [one.name for one in build.projections if not _checks_path(build, one).exists()]
+    unchecked = [name for name in build.names if not candidates.is_checked(build.tenant, name)]
     detail = "every projection is at the same watermark and was checked"
     if missing or other or unchecked:
         detail = (
