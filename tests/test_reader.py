@@ -47,7 +47,8 @@ class Memory:
     log: EventLog
 
     def add(self, content: str, id_: str | None = None) -> None:
-        commands.record(self.log, Draft(id=id_, content=content, tags=("notes",)), NOW)
+        draft = Draft(id=id_, content=content, context="seen at the pier", tags=("notes",))
+        commands.record(self.log, draft, NOW)
 
     def build(self, embedder: Embedder = EMBEDDER) -> Manifest:
         return rebuild(self.tenant, self.log, embedder, NOW)
@@ -140,7 +141,9 @@ Harm = Callable[[Path], None]
 def test_any_damaged_file_is_named_and_the_answer_is_right(
     memory: Memory, projection: str, harm: Harm
 ):
-    for path in memory.files_read(newest(memory), projection):
+    paths = memory.files_read(newest(memory), projection)
+    assert paths
+    for path in paths:
         whole = path.read_bytes()
         harm(path)
         answer = ask(memory.reader())
