@@ -15,15 +15,13 @@ from typing import Any
 import msgspec
 
 from store import frame, redact
+from store.body import Body, Id, Name
 from store.errors import InvalidInput, JunkText, NotFound
 from store.events import (
     Archived,
-    Body,
     Event,
     Forgotten,
-    Id,
     Linked,
-    Name,
     Pinned,
     Rated,
     Recorded,

@@ -16,6 +16,19 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from store.agent_events import (
+    Accepted,
+    Acted,
+    Followed,
+    Outcome,
+    Prompted,
+    Proposed,
+    Rejected,
+    SessionTold,
+    Surfaced,
+)
+from store.body import Body, Id, Key, Name, Seconds, Tag, Unit
+
 MemoryKind = Literal[
     "fact",
     "decision",
@@ -43,17 +56,6 @@ TIERS: tuple[str, ...] = get_args(Tier)
 TRUSTS: tuple[str, ...] = get_args(Trust)
 RELATIONS: tuple[str, ...] = get_args(Relation)
 GOAL_STATUSES: tuple[str, ...] = get_args(GoalStatus)
-
-Unit = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Seconds = Annotated[int, msgspec.Meta(gt=0, le=100 * 366 * 86_400)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-Id = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")]
-Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-Key = Annotated[str, msgspec.Meta(pattern=r"\A[^\s.][^\s]*\.[^\s]*[^\s.]\Z", max_length=200)]
-
-
-class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an event says beyond its envelope."""
 
 
 class Recorded(Body, frozen=True, kw_only=True):
@@ -86,7 +88,7 @@ class Recorded(Body, frozen=True, kw_only=True):
     progress: Unit | None = None
     ttl_s: Seconds | None = None
     created_at: datetime | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Revised(Body, frozen=True, kw_only=True):
@@ -184,9 +186,21 @@ KINDS: Mapping[str, type[Body]] = {
     "linked": Linked,
     "recalled": Recalled,
     "rated": Rated,
+    "prompted": Prompted,
+    "action": Acted,
+    "session": SessionTold,
+    "surfaced": Surfaced,
+    "followed": Followed,
+    "outcome": Outcome,
+    "proposed": Proposed,
+    "accepted": Accepted,
+    "rejected": Rejected,
 }
 # Events that change no memory: they never make a memory fresh and are worth no rebuild alone.
-RECEIPTS = frozenset({"recalled"})
+RECEIPTS = frozenset(
+    """recalled prompted action session surfaced followed outcome proposed accepted
+    rejected""".split()
+)
 
 _kind_of = {body: kind for kind, body in KINDS.items()}
 _decoders = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}

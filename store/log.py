@@ -21,6 +21,7 @@ import apsw
 import msgspec
 
 from store import log_file, redact
+from store.body import Body
 from store.errors import (
     IdConflict,
     InvalidInput,
@@ -28,7 +29,12 @@ from store.errors import (
     LogError,
     NotFound,
 )
-from store.events import RECEIPTS, Body, Event, decode, encode
+from store.events import (
+    RECEIPTS,
+    Event,
+    decode,
+    encode,
+)
 from store.log_file import Row
 
 _COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
@@ -137,6 +143,14 @@ class EventLog:
         """Return every event about one memory, oldest first; empty where the id is unknown."""
         rows = self._fetch(
             f"SELECT {_COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
+        )
+        return [_event(row) for row in rows]
+
+    def of_session(self, session: str, after: int = 0) -> list[Event]:
+        """Return the events of one session with a seq above `after`, in order."""
+        rows = self._fetch(
+            f"SELECT {_COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
+            (redact.redact(session), after),  # as it was kept
         )
         return [_event(row) for row in rows]
 

@@ -15,7 +15,11 @@ from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, Log
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# what makes a log of an earlier version one of the next
+_MIGRATIONS = {
+    1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
+}
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 
@@ -102,15 +106,26 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     owner = connection.pragma("application_id")
-    version = connection.pragma("user_version")
+    version = int(connection.pragma("user_version"))
     if owner != APPLICATION_ID:
         raise LogForeign(f"{path} is another program's database: set MNEMOLOG_HOME elsewhere")
-    if version != SCHEMA_VERSION:
+    if not 0 < version <= SCHEMA_VERSION:
         raise LogVersion(
             f"{path} has schema version {version}, this mnemolog reads {SCHEMA_VERSION}: "
             "upgrade mnemolog"
         )
     connection.execute("PRAGMA synchronous = FULL")
+    if version < SCHEMA_VERSION:
+        _migrate(connection)
+
+
+def _migrate(connection: apsw.Connection) -> None:
+    """Bring a log to the current schema, whole or not at all; its events stay as they are."""
+    with immediate(connection):
+        version = int(connection.pragma("user_version"))  # another process may have been first
+        for older in range(version, SCHEMA_VERSION):
+            connection.execute(_MIGRATIONS[older])
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _tables(connection: apsw.Connection) -> int:

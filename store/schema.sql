@@ -14,6 +14,7 @@ CREATE TABLE events (
 ) STRICT;
 
 CREATE INDEX events_by_subject ON events (subject, seq);
+CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL;
 
 CREATE TRIGGER events_keep_update BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;

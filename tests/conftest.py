@@ -16,9 +16,13 @@ import pytest
 
 from store import build, commands
 from store import tenant as tenants
+from store.body import Body
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
-from store.events import Body, Revised, encode
+from store.events import (
+    Revised,
+    encode,
+)
 from store.log import EventLog
 from store.manifest import Manifest
 from store.tenant import Tenant

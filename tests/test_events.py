@@ -8,6 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import events
+from store.agent_events import (
+    Accepted,
+    Acted,
+    Followed,
+    Outcome,
+    Prompted,
+    Proposed,
+    Rejected,
+    SessionTold,
+    Surfaced,
+)
+from store.body import Body
 from store.events import (
     KINDS,
     RECEIPTS,
@@ -48,11 +60,20 @@ BODIES = [
     Recalled(
         query="q", mode="", manifest=3, watermark=9, hits=(HIT,), dropped={"ttl": 1}, took_us=5
     ),
+    Prompted(prompt="why does the login test fail?", intent="question", turn="t1"),
+    Acted(tool="Bash", doing="run", effort="test", command="pytest -q", passed=False, error="E"),
+    SessionTold(stage="compacted", said="We moved the clock into the login check"),
+    Surfaced(place="tool", about="npm install"),
+    Followed(verdict="followed", evidence="pnpm add lodash"),
+    Outcome(effort="test", passed=True, before=False),
+    Proposed(what="lesson", draft={"content": "use pnpm"}, because="no, use pnpm"),
+    Accepted(memory="01KA2B3C4D"),
+    Rejected(reason="only this once"),
 ]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: type(body).__name__)
-def test_a_body_comes_back_as_it_went(body: events.Body):
+def test_a_body_comes_back_as_it_went(body: Body):
     event = Event("e", NOW, body, "m")
     assert decode(event.kind, encode(body)) == body
 

@@ -11,6 +11,7 @@ from serve.fresh.live_tail import LiveTail
 from serve.masks import Masks, RowMasks
 from serve.reader import Reader, View
 from serve.recall import Mode, Question, recall
+from store.body import Body
 from store.build import rebuild
 from store.commands import Draft, record_batch
 from store.embedding import LexicalEmbedder
@@ -18,7 +19,6 @@ from store.events import (
     MEMORY_KINDS,
     TIERS,
     Archived,
-    Body,
     Event,
     Forgotten,
     Recorded,

@@ -5,6 +5,7 @@ import random
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from store.errors import IdConflict, InvalidInput, LogCorrupt, MnemologError
 from store.events import Event, Forgotten, Pinned, Recalled, Recorded, Unknown
 from store.log import EventLog
+from store.log_file import SCHEMA_VERSION
 from store.projection import Inputs, checked_build, digest
 from store.projections.memories import MEMORIES_PROJECTION
 
@@ -304,3 +306,31 @@ def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):
 def test_every_folder_that_is_made_is_its_owners_alone(tmp_path: Path):
     EventLog(tmp_path / "a" / "b" / "log.sqlite", create=True).close()
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b")} == {0o700}
+
+
+def test_the_events_of_a_session_are_found_without_those_of_others(log: EventLog):
+    mine = [replace(memory(id_), session="s1") for id_ in ("a", "b", "c")]
+    log.append([mine[0], memory("x"), replace(memory("y"), session="s2"), *mine[1:]])
+    assert [one.id for one in log.of_session("s1")] == ["a", "b", "c"]
+    assert [one.id for one in log.of_session("s1", after=1)] == ["b", "c"]
+    assert log.of_session("s3") == []
+
+
+def test_a_session_named_by_a_secret_is_found_by_its_name(log: EventLog):
+    name = "ghp_" + "a1B2" * 9
+    log.append([replace(memory("a"), session=name)])
+    assert [one.id for one in log.of_session(name)] == ["a"]
+
+
+def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(log: EventLog):
+    log.append([replace(memory("a"), session="s1")])
+    older = apsw.Connection(str(log.path))
+    older.execute("DROP INDEX events_by_session; PRAGMA user_version = 1")
+    older.close()
+    with EventLog(log.path) as again:
+        assert [one.id for one in again.of_session("s1")] == ["a"]
+        assert again.integrity() == []
+    plain = apsw.Connection(str(log.path))
+    assert plain.pragma("user_version") == SCHEMA_VERSION
+    assert plain.execute("SELECT 1 FROM sqlite_schema WHERE name = 'events_by_session'").fetchall()
+    plain.close()

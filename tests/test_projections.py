@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store import projections
+from store.body import Body
 from store.embedding import LexicalEmbedder
 from store.events import (
     Archived,
-    Body,
     Event,
     Forgotten,
     Hit,

@@ -18,13 +18,13 @@ from serve.reader import Reader, View
 from serve.recall import LEAST_IDF, Question, recall
 from serve.snapshots import Snapshots
 from store import commands, text
+from store.body import Body
 from store.build import rebuild
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import (
     Archived,
-    Body,
     Event,
     Forgotten,
     Hit,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store.body import Body
 from store.events import (
     Archived,
-    Body,
     Event,
     Forgotten,
     Recorded,

@@ -1,0 +1,94 @@
+"""
+What an agent's hooks tell of its work, what became of the lessons it was shown, and what waits for
+a person's word. None of these changes a memory.
+
+The project, session and agent are the envelope's. A prompt and what the agent said last are kept
+short; a tool's output never is, but for the end of a failure.
+"""
+
+from typing import Any, Literal
+
+from store.body import Body, Id, Name
+
+Intent = Literal["small_talk", "command", "question", "work", "correction"]
+Doing = Literal["run", "edit", "read", "search", "recall", "remember", "other"]
+Effort = Literal["test", "build", "lint", "deploy", "commit", "install"]  # what a command is for
+Stage = Literal["started", "resumed", "cleared", "compacted", "stopped", "ended"]
+Place = Literal["prompt", "tool", "session"]  # where a lesson was shown
+Verdict = Literal["followed", "ignored", "not_applicable"]
+
+
+class Prompted(Body, frozen=True, kw_only=True):
+    """A person's prompt reached the agent: a turn begins. The subject is the event itself."""
+
+    prompt: str
+    intent: Intent | None = None
+    turn: Name | None = None
+
+
+class Acted(Body, frozen=True, kw_only=True):
+    """The agent used a tool. `passed` is None where the host does not tell."""
+
+    tool: Name
+    doing: Doing = "other"
+    effort: Effort | None = None
+    command: str | None = None
+    files: tuple[str, ...] = ()
+    passed: bool | None = None
+    error: str | None = None
+
+
+class SessionTold(Body, frozen=True, kw_only=True):
+    """A session began, was taken up again or compacted, came to the end of a turn, or ended.
+
+    `said` is the host's summary of what was compacted, or what the agent said last.
+    """
+
+    stage: Stage
+    said: str | None = None
+
+
+class Surfaced(Body, frozen=True, kw_only=True):
+    """The subject, a lesson, was put before the agent."""
+
+    place: Place
+    about: str | None = None  # the command or file it named
+
+
+class Followed(Body, frozen=True, kw_only=True):
+    """Whether the subject, a lesson that was surfaced in this session, was then followed."""
+
+    verdict: Verdict
+    evidence: str | None = None
+
+
+class Outcome(Body, frozen=True, kw_only=True):
+    """How tests, a build, ... stood at the end of a turn, and before it where that is known."""
+
+    effort: Effort
+    passed: bool
+    before: bool | None = None
+
+
+class Proposed(Body, frozen=True, kw_only=True):
+    """Something waits for a person's yes or no; the subject is the event itself.
+
+    `draft` are the fields of the memory that a yes records.
+    """
+
+    what: Literal["lesson"]
+    draft: dict[str, Any]
+    because: str | None = None
+    source_ids: tuple[Id, ...] = ()
+
+
+class Accepted(Body, frozen=True, kw_only=True):
+    """A person said yes to the subject, a proposal; `memory` is what was recorded for it."""
+
+    memory: Id
+
+
+class Rejected(Body, frozen=True, kw_only=True):
+    """A person said no to the subject, a proposal."""
+
+    reason: str | None = None
