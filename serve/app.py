@@ -6,7 +6,6 @@ Bound to this machine and guarded against the browser on it: a Host that is not 
 token 401. No CORS header is ever sent and a GET changes nothing.
 """
 
-import hmac
 import logging
 import time
 from collections.abc import Callable
@@ -18,6 +17,9 @@ from flask import Flask, Request, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from serve import api
+from serve.access import may_enter
+from serve.hooks import routes as hook_routes
+from serve.hooks.answer import Hooks
 from serve.tenants import OpenTenants
 from store.errors import (
     IdConflict,
@@ -59,6 +61,7 @@ def create_app(
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
     app.register_blueprint(api.blueprint(tenants, clock))
+    app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
     return app
 
 
@@ -81,8 +84,7 @@ def _gate(asked: Request, token: str) -> Response | None:
         )
     if asked.path not in _OPEN_PATHS:
         scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
-        known = hmac.compare_digest(sent.encode(), token.encode())
-        if scheme.lower() != "bearer" or not known:
+        if scheme.lower() != "bearer" or not may_enter(asked.path, sent, token):
             return error(
                 HTTPStatus.UNAUTHORIZED,
                 "no_token",

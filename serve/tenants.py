@@ -12,8 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from serve import jobs
+from serve.journal import Journals
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
@@ -38,13 +40,20 @@ class OpenTenant:
     log: EventLog
     reader: Reader
     receipts: list[Event] = field(default_factory=list)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    @cached_property
+    def journals(self) -> Journals:
+        """What each session of an agent did."""
+        return Journals(self.log)
 
     def write_receipts(self) -> None:
         """Append what was gathered, in one transaction; a failure keeps it for the next time."""
-        waiting = self.receipts[:]
-        if waiting:
-            self.log.append(waiting)
-            del self.receipts[: len(waiting)]
+        with self._writing:
+            waiting = self.receipts[:]
+            if waiting:
+                self.log.append(waiting)
+                del self.receipts[: len(waiting)]
 
 
 Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]

@@ -119,6 +119,26 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     return Settings(home, msgspec.convert(merged, Choices, strict=False), origin)
 
 
+def seen_from(settings: Settings, cwd: Path) -> Choices:
+    """Return the choices as seen from another directory: its project's file, not that of ours.
+
+    Raise ConfigError naming the file and the key.
+    """
+    root = tenant.git_root(cwd)
+    values = _project_file(root / PROJECT_FILE) if root is not None else {}
+    kept = {
+        name: getattr(settings.choices, name)
+        for name, origin in settings.origin.items()
+        if Path(origin).name != PROJECT_FILE
+    }
+    environment = {name for name in kept if settings.origin[name] == "environment"}
+    values = {name: value for name, value in values.items() if name not in environment}
+    try:
+        return msgspec.convert(msgspec.to_builtins(kept) | values, Choices, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{root}/{PROJECT_FILE}: {error}") from error
+
+
 def keep(home: Path, name: str, value: str) -> Path:
     """Set one value in the user's config.toml; return the file. Its comments and order stay.
 

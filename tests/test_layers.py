@@ -131,7 +131,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
             {
                 "serve/app.py",
                 "serve/api.py",
-                "serve/hooks.py",
+                "serve/hooks/routes.py",
                 "serve/dashboard.py",
                 "serve/mcp_endpoint.py",
             },

@@ -1,0 +1,61 @@
+"""
+Call: one hook event on its way, with all that answering it may look at or write.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from serve.filters import Filter
+from serve.hooks.event import HookEvent
+from serve.journal import Journal
+from serve.tenants import OpenTenant
+from store.body import Body
+from store.config import Choices
+from store.embedding import Embedder
+from store.events import Event, Trust, new_id
+
+
+@dataclass(frozen=True)
+class Call:
+    """`project` is "" outside any repository: only memories without a project are meant then."""
+
+    event: HookEvent
+    tenant: OpenTenant
+    embedder: Embedder
+    choices: Choices
+    project: str
+    now: int  # microseconds UTC
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What this session did before this event."""
+        self.tenant.write_receipts()  # what waits to be written belongs to it
+        return self.tenant.journals.of(self.event.session)
+
+    @property
+    def filter(self) -> Filter:
+        """What may come back here and now."""
+        return Filter(self.now, self.project)
+
+    def told(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:
+        """Return an event of this session that is to be written; without a subject, of itself."""
+        id_ = new_id(self.now)
+        return Event(
+            id_,
+            self.now,
+            body,
+            subject or id_,
+            self.project or None,
+            self.event.session,
+            self.event.host,
+            trust,
+        )
+
+    def write(self, *events: Event) -> None:
+        """Append events now: they are on the disk when this returns."""
+        self.tenant.write_receipts()  # these happened before
+        self.tenant.log.append(events)
+
+    def write_later(self, *events: Event) -> None:
+        """Append events behind the answer, with those of others; a crash may lose the last few."""
+        self.tenant.receipts.extend(events)

@@ -1,0 +1,58 @@
+"""
+HookEvent: what happened at an agent host, said the same way for every host; Reply: our answer.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from store.agent_events import Doing
+
+Moment = Literal[
+    "session_start", "prompt", "before_tool", "after_tool", "stop", "compacted", "session_end"
+]
+Start = Literal["startup", "resume", "clear", "compact", "fork"]
+
+MAX_PROMPT = 16_000  # characters looked at; a longer one is a pasted document
+MAX_OUTPUT = 4_000  # of what a tool wrote: its end
+MAX_SAID = 8_000  # of what the agent said last, or of a summary
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool the agent is about to use, or used; `passed` is None where the host does not tell."""
+
+    name: str  # as the host calls it
+    doing: Doing = "other"
+    command: str | None = None  # a shell's command line
+    files: tuple[str, ...] = ()  # paths as the host named them
+    id: str | None = None
+    passed: bool | None = None
+    output: str = ""  # the end of it
+    is_ours: bool = False  # a tool of our own MCP server
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """One event of a host. What a moment does not have is at its default."""
+
+    host: str
+    moment: Moment
+    session: str
+    cwd: str | None = None
+    prompt: str = ""
+    start: Start = "startup"
+    tool: ToolUse | None = None
+    said: str = ""  # the agent's last message; the summary of what was compacted
+    turn: str | None = None
+    is_continued: bool = False  # the agent goes on because a stop hook wanted it
+    is_subagent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What reaches the model; empty is silence."""
+
+    context: str = ""
+
+
+SILENCE = Reply()

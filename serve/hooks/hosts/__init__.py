@@ -1,0 +1,8 @@
+"""The agent hosts we speak with, by the name in their route."""
+
+from collections.abc import Mapping
+
+from serve.hooks.hosts.claude_code import CLAUDE_CODE
+from serve.hooks.hosts.host import Host
+
+HOSTS: Mapping[str, Host] = {host.name: host for host in (CLAUDE_CODE,)}

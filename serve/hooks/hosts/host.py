@@ -1,0 +1,24 @@
+"""
+Host: one agent host's dialect, as two functions. Everything a host does its own way lies in them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from serve.hooks.event import HookEvent, Reply
+
+Payload = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`read` gives None for an event we do not use; `write` gives None for silence.
+
+    `read` raises InvalidInput for a payload that is not the host's. `write` is only asked for
+    replies that say something, and gives nothing the host's schema does not know.
+    """
+
+    name: str
+    read: Callable[[Payload], HookEvent | None]
+    write: Callable[[HookEvent, Reply], dict[str, Any] | None]

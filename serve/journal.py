@@ -1,0 +1,58 @@
+"""
+Journal: what one session of an agent did so far, as the log's events of that session tell it.
+
+Nothing of it is state of ours: after a restart it is read again. Only the sessions asked for last
+are kept at hand, and of those only what was appended since is read.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from store.agent_events import Prompted, Surfaced
+from store.events import Event
+from store.log import EventLog
+
+_KEPT = 64  # sessions
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The events of a session, oldest first."""
+
+    events: Sequence[Event] = ()
+
+    @cached_property
+    def turn(self) -> Sequence[Event]:
+        """What happened since the last prompt, that prompt first; all where there was none."""
+        for place in range(len(self.events) - 1, -1, -1):
+            if isinstance(self.events[place].body, Prompted):
+                return self.events[place:]
+        return self.events
+
+    @cached_property
+    def surfaced(self) -> frozenset[str]:
+        """The ids of the lessons that this session was shown."""
+        return frozenset(one.subject for one in self.events if isinstance(one.body, Surfaced))
+
+
+class Journals:
+    """The journals of one tenant's sessions. Threads may share it."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[Event, ...]] = OrderedDict()
+
+    def of(self, session: str) -> Journal:
+        """Return what a session did, up to the newest event in the log."""
+        known = self._known.get(session, ())
+        events = (*known, *self._log.of_session(session, known[-1].seq if known else 0))
+        with self._lock:
+            self._known[session] = events
+            self._known.move_to_end(session)
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return Journal(events)
