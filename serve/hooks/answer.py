@@ -15,7 +15,7 @@ from typing import Any
 from serve.hooks import after_tool, before_tool, prompt, session, stop
 from serve.hooks.call import Call
 from serve.hooks.deliveries import Deliveries
-from serve.hooks.event import SILENCE, HookEvent, Moment, Reply
+from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
 from serve.tenants import OpenTenants
 from store import config
@@ -74,7 +74,7 @@ class Hooks:
         if not self._deliveries.is_first(name, event):
             return None
         reply = self._in_time(call)
-        return host.write(event, reply) if reply.context else None
+        return host.write(event, reply) if _fits(reply) else None
 
     def _call(self, event: HookEvent, tenant: str) -> Call:
         project, choices = self._place(event.cwd, int(time.monotonic() / _PLACE_S))
@@ -86,12 +86,21 @@ class Hooks:
         settings = self._tenants.settings
         if cwd is None:
             return "", settings.choices
-        folder = Path(cwd)
         try:
-            choices = config.seen_from(settings, folder)
+            return self._seen_from(Path(cwd))
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # no path, or not ours to read
+            log.warning("%s", error)
+            return "", settings.choices
+
+    def _seen_from(self, folder: Path) -> tuple[str, Choices]:
+        choices = self._tenants.settings.choices
+        try:
+            choices = config.seen_from(self._tenants.settings, folder)
         except ConfigError as error:
             log.warning("%s", error)
-            choices = settings.choices
         return choices.project or project_of(folder) or "", choices
 
     def _in_time(self, call: Call) -> Reply:
@@ -102,6 +111,14 @@ class Hooks:
             what = f"{call.event.host} {call.event.moment}"
             log.warning("%s was not answered within %.1f s", what, self._deadline_s)
             return SILENCE
+
+
+def _fits(reply: Reply) -> bool:
+    """Return whether there is something to say, and a host shows all of it."""
+    size = len(reply.context.encode())
+    if size > MAX_CONTEXT:
+        log.warning("a context of %d bytes was left out: at most %d", size, MAX_CONTEXT)
+    return 0 < size <= MAX_CONTEXT
 
 
 def _answered(call: Call) -> Reply:
