@@ -99,6 +99,12 @@ class OpenTenants:
                 self._open[name] = OpenTenant(tenant, events, Reader(tenant, events, self.embedder))
             return self._open[name]
 
+    def idle_s(self) -> float:
+        """Return for how many seconds nobody asked; 0 while a build runs."""
+        if any(one.poll() is None for one in list(self._building.values())):
+            return 0.0
+        return self._clock() - self._asked_at
+
     def close(self) -> None:
         self._closing.set()
         if self._thread.is_alive():
