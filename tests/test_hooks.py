@@ -1,0 +1,188 @@
+"""Hook events between the hosts' dialects and the answers: who may tell them, in time, in place."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_app import NOW, OURS, TOKEN, post
+
+from serve.access import hook_key
+from serve.app import create_app
+from serve.hooks import answer
+from serve.hooks.answer import Hooks
+from serve.hooks.call import Call
+from serve.hooks.event import HookEvent, Reply
+from serve.hooks.hosts.host import Host
+from serve.journal import Journals
+from serve.tenants import OpenTenants
+from store import tenant
+from store.agent_events import Acted, Prompted, Surfaced
+from store.config import Settings
+from store.errors import LogBusy
+from store.events import Event
+from store.log import EventLog
+
+PROMPT = {
+    "hook_event_name": "UserPromptSubmit",
+    "session_id": "s1",
+    "cwd": "/nowhere",
+    "prompt": "why does the login test fail?",
+}
+PLAIN = Host(
+    "plain",
+    lambda payload: HookEvent("plain", "prompt", "s1", **payload),
+    lambda event, reply: {"says": reply.context},
+)
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
+    EventLog(tenant.tenant(tmp_path).log, create=True).close()
+    opened = OpenTenants(Settings(tmp_path))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def hooks(tenants: OpenTenants) -> Iterator[Hooks]:
+    made = Hooks(tenants, lambda: NOW, deadline_s=5.0)
+    yield made
+    made.close()
+
+
+def saying(monkeypatch: pytest.MonkeyPatch, say: Any) -> None:
+    """Let a prompt be answered by a function of the test."""
+    monkeypatch.setattr(answer, "_ANSWERS", {"prompt": say})
+
+
+def event(kind: object, session: str = "s1", id_: str = "e1") -> Event:
+    return Event(id_, NOW, kind, id_, session=session)
+
+
+# Who may tell
+
+
+def test_a_hook_key_opens_the_hook_route_of_its_host_and_nothing_else(tenants: OpenTenants):
+    client = create_app(tenants, TOKEN, lambda: NOW).test_client()
+    with_key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
+    assert post(client, "/v1/hooks/claude-code", PROMPT, **with_key).status_code == 204
+    for path in ("/v1/hooks/codex", "/v1/recall", "/v1/memories", "/v1/hooks/x/claude-code"):
+        assert post(client, path, PROMPT, **with_key).status_code == 401, path
+    assert client.get("/v1/overview?topic=x", headers=OURS | with_key).status_code == 401
+
+
+def test_a_new_token_ends_the_hook_keys_of_the_old(tenants: OpenTenants):
+    client = create_app(tenants, "another", lambda: NOW).test_client()
+    with_key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
+    assert post(client, "/v1/hooks/claude-code", PROMPT, **with_key).status_code == 401
+
+
+def test_an_unknown_host_is_told_which_there_are(tenants: OpenTenants):
+    client = create_app(tenants, TOKEN, lambda: NOW).test_client()
+    refused = post(client, "/v1/hooks/emacs", PROMPT)
+    assert refused.status_code == 404
+    assert "claude-code" in refused.json["error"]["message"]
+
+
+# In time
+
+
+def test_what_comes_too_late_is_silence(tenants: OpenTenants, monkeypatch, caplog):
+    saying(monkeypatch, lambda call: time.sleep(0.3) or Reply("late"))
+    hooks = Hooks(tenants, lambda: NOW, deadline_s=0.05)
+    assert hooks.answer(PLAIN, {"prompt": "a"}) is None
+    assert "not answered within" in caplog.text
+    hooks.close()
+
+
+@pytest.mark.parametrize("failure", [LogBusy("the log is locked"), ZeroDivisionError("ours")])
+def test_what_fails_is_silence_and_logged(hooks: Hooks, monkeypatch, caplog, failure: Exception):
+    def fail(call: Call) -> Reply:
+        raise failure
+
+    saying(monkeypatch, fail)
+    assert hooks.answer(PLAIN, {"prompt": "a"}) is None
+    assert str(failure) in caplog.text
+
+
+def test_the_same_prompt_told_twice_is_answered_once(hooks: Hooks, monkeypatch):
+    saying(monkeypatch, lambda call: Reply("once"))
+    assert hooks.answer(PLAIN, {"prompt": "a"}) == {"says": "once"}
+    assert hooks.answer(PLAIN, {"prompt": "a"}) is None
+    assert hooks.answer(PLAIN, {"prompt": "b"}) == {"says": "once"}
+
+
+# In place
+
+
+def test_the_project_comes_from_the_working_directory(hooks: Hooks, monkeypatch, tmp_path: Path):
+    repository = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    remote = "git@github.com:acme/shop.git"
+    subprocess.run(["git", "-C", repository, "remote", "add", "origin", remote], check=True)
+    saying(monkeypatch, lambda call: Reply(call.project or "none"))
+    inside = hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)})
+    assert inside == {"says": "github.com/acme/shop"}
+    assert hooks.answer(PLAIN, {"prompt": "b", "cwd": str(tmp_path)}) == {"says": "none"}
+    assert hooks.answer(PLAIN, {"prompt": "c"}) == {"says": "none"}
+
+
+def test_outside_a_repository_no_projects_memory_comes_back(tenants: OpenTenants):
+    from serve.filters import Filter
+    from store import commands
+    from store.commands import Draft
+
+    opened = tenants.get("default")
+    for id_, project in (("mine", "acme/shop"), ("anybodys", None)):
+        commands.record(opened.log, Draft(id=id_, content="a note", project=project), NOW)
+    with opened.reader.view() as view:
+        asked = Filter(NOW, "")
+        slots = view.masks.of(asked).nonzero()[0].tolist()
+        assert [one.id for one in view.tail.take(slots)] == ["anybodys"]
+        assert [one.id for one in view.tail.current() if asked.accepts(one)] == ["anybodys"]
+
+
+def test_a_projects_own_settings_hold_for_its_hooks(hooks: Hooks, monkeypatch, tmp_path: Path):
+    repository = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    (repository / ".mnemolog.toml").write_text('project = "acme/mono"\ntop_k = 3\n')
+    saying(monkeypatch, lambda call: Reply(f"{call.project} {call.choices.top_k}"))
+    assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "acme/mono 3"}
+
+
+def test_a_project_file_that_cannot_be_used_costs_no_answer(hooks: Hooks, monkeypatch, tmp_path):
+    repository = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    (repository / ".mnemolog.toml").write_text('tenant = "boss"\n')
+    saying(monkeypatch, lambda call: Reply(str(call.choices.top_k)))
+    assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "8"}
+
+
+# What a session did
+
+
+def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants):
+    log = tenants.get("default").log
+    journals = Journals(log)
+    log.append([event(Prompted(prompt="a"), id_="p1"), event(Acted(tool="Bash"), "s2", "x")])
+    assert [one.id for one in journals.of("s1").events] == ["p1"]
+    log.append([event(Acted(tool="Edit"), id_="a1"), event(Prompted(prompt="b"), id_="p2")])
+    shown = replace(event(Surfaced(place="tool"), id_="l1"), subject="lesson")
+    log.append([shown])
+    journal = journals.of("s1")
+    assert [one.id for one in journal.events] == ["p1", "a1", "p2", "l1"]
+    assert [one.id for one in journal.turn] == ["p2", "l1"]
+    assert journal.surfaced == {"lesson"}
+
+
+def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
+    opened = tenants.get("default")
+    told = HookEvent("plain", "prompt", "s1")
+    call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
+    call.write_later(call.told(Prompted(prompt="a")))
+    assert [type(one.body) for one in call.journal.events] == [Prompted]
+    assert opened.receipts == []
