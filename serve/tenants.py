@@ -3,7 +3,7 @@ The tenants a server holds open, and what happens to them between requests.
 
 A tenant is opened when first asked for. A background thread opens newly published manifests, writes
 the receipts of past answers in one transaction, and starts a build, as a process of its own, when
-nobody asks and the tail has grown long.
+nobody asks and one is due.
 """
 
 import logging
@@ -19,12 +19,14 @@ from serve.journal import Journals
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
+from store import upkeep
 from store.config import Settings
 from store.embedding import embedder
 from store.errors import LogError
 from store.events import Event
 from store.log import EventLog
 from store.tenant import Tenant
+from store.upkeep import Waiting
 
 log = logging.getLogger("mnemolog")
 
@@ -78,7 +80,6 @@ class OpenTenants:
         self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
-        self._tried: dict[str, int] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 
@@ -98,6 +99,12 @@ class OpenTenants:
                 events = EventLog(tenant.log)
                 self._open[name] = OpenTenant(tenant, events, Reader(tenant, events, self.embedder))
             return self._open[name]
+
+    def idle_s(self) -> float:
+        """Return for how many seconds nobody asked; 0 while a build runs."""
+        if any(one.poll() is None for one in list(self._building.values())):
+            return 0.0
+        return self._clock() - self._asked_at
 
     def close(self) -> None:
         self._closing.set()
@@ -125,12 +132,18 @@ class OpenTenants:
             return
         if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
             return
-        with one.reader.view() as view:
-            waiting, mark = view.tail.changes, view.tail.watermark
-        if waiting >= wanted and self._tried.get(name) != mark:  # a refused build is not repeated
-            self._tried[name] = mark
+        waiting, now = _waiting(one), time.time_ns() // 1000
+        if upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted):
+            upkeep.begin(one.tenant, waiting, now)
             self._building[name] = self._build(one.tenant)
-            log.info("building tenant %s: %d changes since the last build", name, waiting)
+            log.info("building tenant %s: %d changes wait", name, waiting.changes)
+
+
+def _waiting(one: OpenTenant) -> Waiting:
+    with one.reader.view() as view:
+        built, head, changes = view.snapshots.watermark, view.tail.watermark, view.tail.changes
+    first = next(one.log.read(built, built + 1), None)
+    return Waiting(built, head, changes, first.at if first else 0)
 
 
 def spawn_build(settings: Settings) -> Builder:

@@ -41,6 +41,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     layers: tuple[Layer, ...] = ()
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
+    # a server that was started in the background ends after so long unasked; 0: never
+    idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,14 @@ class Settings:
     @property
     def server_file(self) -> Path:
         return self.home / "server.json"
+
+    @property
+    def server_lock(self) -> Path:
+        return self.home / "server.lock"
+
+    @property
+    def server_log(self) -> Path:
+        return self.home / "server.log"
 
     @property
     def dagster_home(self) -> Path:

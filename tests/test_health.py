@@ -6,6 +6,7 @@ import time
 from collections import namedtuple
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from store import build, commands, health, manifest
@@ -16,6 +17,7 @@ from store.files import replace_file
 from store.health import Finding, checkup
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
+from store.registry import Server
 from store.tenant import tenant
 
 Usage = namedtuple("Usage", "total used free")
@@ -33,6 +35,10 @@ def settings(tmp_path: Path):
         build.rebuild(chosen, log, LexicalEmbedder(), now())
     yield Settings(home)
     os.umask(mask)
+
+
+def registry(port: int) -> bytes:
+    return msgspec.json.encode(Server(pid=1, port=port, started_at=now(), instance="a"))
 
 
 def now() -> int:
@@ -140,7 +146,7 @@ def test_the_registry_of_a_dead_server_is_a_warning(settings):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    replace_file(settings.server_file, b'{"pid": 1, "port": %d}' % port)
+    replace_file(settings.server_file, registry(port))
     assert "server.json" in the_ill(settings).what
 
 
@@ -148,8 +154,7 @@ def test_a_server_that_answers_is_well(settings):
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        data = b'{"pid": 1, "port": %d}' % listening.getsockname()[1]
-        replace_file(settings.server_file, data)
+        replace_file(settings.server_file, registry(listening.getsockname()[1]))
         assert ills(settings) == []
 
 
