@@ -8,8 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from serve.hooks import after_tool, before_tool, prompt, session, stop
@@ -17,17 +15,14 @@ from serve.hooks.call import Call
 from serve.hooks.deliveries import Deliveries
 from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
+from serve.place import Places
 from serve.tenants import OpenTenants
-from store import config
-from store.config import Choices
-from store.errors import ConfigError, MnemologError
-from store.tenant import project_of
+from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")
 
 DEADLINE_S = 0.2
 _THREADS = 8
-_PLACE_S = 10  # a project's settings and remote are looked up this often
 
 _ANSWERS: Mapping[Moment, Callable[[Call], Reply]] = {
     "session_start": session.answered,
@@ -53,7 +48,7 @@ class Hooks:
         self._tenants, self._clock, self._deadline_s = tenants, clock, deadline_s
         self._deliveries = Deliveries(time.monotonic)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
-        self._place = lru_cache(maxsize=64)(self._looked_up)
+        self._places = Places(tenants.settings)
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
@@ -77,31 +72,9 @@ class Hooks:
         return host.write(event, reply) if _fits(reply) else None
 
     def _call(self, event: HookEvent, tenant: str) -> Call:
-        project, choices = self._place(event.cwd, int(time.monotonic() / _PLACE_S))
-        opened = self._tenants.get(tenant)
-        return Call(event, opened, self._tenants.embedder, choices, project, self._clock())
-
-    def _looked_up(self, cwd: str | None, period: int) -> tuple[str, Choices]:
-        """Return the project of a working directory and the settings as seen from there."""
-        settings = self._tenants.settings
-        if cwd is None:
-            return "", settings.choices
-        try:
-            return self._seen_from(Path(cwd))
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # no path, or not ours to read
-            log.warning("%s", error)
-            return "", settings.choices
-
-    def _seen_from(self, folder: Path) -> tuple[str, Choices]:
-        choices = self._tenants.settings.choices
-        try:
-            choices = config.seen_from(self._tenants.settings, folder)
-        except ConfigError as error:
-            log.warning("%s", error)
-        return choices.project or project_of(folder) or "", choices
+        place, opened = self._places.of(event.cwd), self._tenants.get(tenant)
+        embedder = self._tenants.embedder
+        return Call(event, opened, embedder, place.choices, place.project, self._clock())
 
     def _in_time(self, call: Call) -> Reply:
         waiting = self._threads.submit(_answered, call)
