@@ -94,7 +94,8 @@ def _left(done: Work) -> Iterator[Note]:
 
 
 def _asked(done: Work) -> Iterator[Note]:
-    for prompt in reversed(done.asked[-_ASKED:]):
+    answered = done.asked if done.is_answered else done.asked[:-1]  # the last one is left open
+    for prompt in reversed(answered[-_ASKED:]):
         yield {"asked": one_line(prompt, _PROMPT)}
 
 
