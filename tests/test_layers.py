@@ -136,7 +136,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "serve/hooks/routes.py",
                 "serve/control.py",
                 "serve/dashboard.py",
-                "serve/mcp_endpoint.py",
+                "serve/mcp_server/endpoint.py",
             },
         ),
         ("waitress", {"serve/server.py"}),

@@ -36,6 +36,7 @@ _COMMANDS = {
     "start": "daemon.start",
     "stop": "daemon.stop",
     "hook": "hook.hook",
+    "mcp": "mcp.mcp",
     "ui": "processes.ui",
     "status": "status.status",
     "verify": "upkeep.verify",
