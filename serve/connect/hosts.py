@@ -97,7 +97,8 @@ def claude_plugin_events() -> tuple[str, ...]:
 
 
 # Codex. Hooks: https://developers.openai.com/codex/hooks; only commands, as one http hook makes it
-# refuse the whole file. Servers: https://developers.openai.com/codex/mcp.
+# refuse the whole file. At each start it warns of a SessionEnd that may take over 3 s.
+# Servers: https://developers.openai.com/codex/mcp.
 _CODEX_EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
     *("Stop", "PreCompact", "PostCompact", "SessionEnd"),
@@ -110,10 +111,11 @@ def codex_folder(machine: Machine) -> Path:
 
 def _codex(machine: Machine, install: Install) -> tuple[Document, ...]:
     handler: Handler = {"type": "command", "command": install.line("codex"), "timeout": TIMEOUT_S}
+    wanted = dict.fromkeys(_CODEX_EVENTS, handler) | {"SessionEnd": handler | {"timeout": 3}}
     folder = codex_folder(machine)
     python, *args = install.bridge()
     return (
-        json_file(folder / "hooks.json", Hooks("codex", dict.fromkeys(_CODEX_EVENTS, handler))),
+        json_file(folder / "hooks.json", Hooks("codex", wanted)),
         toml_file(folder / "config.toml", "mcp_servers", {"command": python, "args": args}),
     )
 
@@ -280,7 +282,8 @@ HOSTS: Mapping[str, Host] = {
             lambda machine: (codex_folder(machine),),
             _codex,
             _in_memory(lambda machine: codex_folder(machine) / "AGENTS.md"),
-            "Codex skips hooks without a word until you trust them: start `codex`, type /hooks",
+            "Codex skips hooks without a word until you trust them: start `codex`, where it asks "
+            "(or type /hooks)",
         ),
         Host(
             "gemini",
