@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 SIZES ?= 1000,10000,100000
 PMB := .venv-pmb
+HOSTS := .hosts
+CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
+CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test hosts lint bench clean
 
 setup: $(READY)
 
@@ -27,6 +30,14 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest
 
+# the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
+hosts: setup $(HOSTS)/.ready
+	$(BIN)/python -m pytest tests/hosts
+
+$(HOSTS)/.ready: Makefile
+	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX)
+	touch $(HOSTS)/.ready
+
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
 	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
@@ -39,4 +50,4 @@ $(PMB)/.ready:
 	touch $(PMB)/.ready
 
 clean:
-	rm -rf $(VENV) $(PMB) .demo
+	rm -rf $(VENV) $(PMB) $(HOSTS) .demo
