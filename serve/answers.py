@@ -36,6 +36,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What `POST /v1/recall` takes; what is left out comes from the settings.
 
     `as_of` is a moment, or the position of an event in the log and stands for when that happened.
+    The project "" asks for memories that belong to none.
     """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
@@ -69,7 +70,7 @@ def answer(
         text=asked.query,
         filter=Filter(
             now=now,
-            project=checked_project(asked.project) if asked.project is not None else None,
+            project=checked_project(asked.project) if asked.project else asked.project,
             kinds=asked.kinds,
             tiers=asked.tiers,
             tags=asked.tags,
@@ -146,7 +147,7 @@ def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int) -> Eve
         dropped=found.dropped,
         took_us=took_us,
     )
-    return Event(id_, now, body, subject=id_, project=asked.project)
+    return Event(id_, now, body, subject=id_, project=asked.project or None)
 
 
 def short(memory: Memory) -> dict[str, Any]:
@@ -163,6 +164,7 @@ def short(memory: Memory) -> dict[str, Any]:
         "tags": list(memory.tags),
         "source": memory.source,
         "created_by": memory.created_by,
+        "agent": memory.agent,
         "session": memory.session,
         "trust": memory.trust,
         "pinned": memory.pinned,

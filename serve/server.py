@@ -13,10 +13,14 @@ import secrets
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
+from typing import Any
 
 import waitress
 
+from serve import control
 from serve.app import MAX_BODY, create_app
 from serve.tenants import OpenTenants, spawn_build
 from store import tenant as tenants
@@ -24,9 +28,13 @@ from store.config import Settings
 from store.errors import ConfigError
 from store.files import replace_file
 from store.log import EventLog
-from store.registry import HOST, register, running
+from store.registry import HOST, Server, register, sole
+
+log = logging.getLogger("mnemolog")
 
 THREADS = 8
+TURN_S = 1.0  # between looks whether it is over
+FINISH_S = 5.0  # for what is being answered when we are told to end
 _M_ARENA_MAX = -8  # mallopt(3)
 
 
@@ -35,48 +43,90 @@ def _say(port: int) -> None:
 
 
 def run(
-    settings: Settings, *, port: int | None = None, on_ready: Callable[[int], None] = _say
+    settings: Settings,
+    *,
+    port: int | None = None,
+    on_ready: Callable[[int], None] = _say,
+    idle_exit_s: int = 0,
+    elsewhere: bool = False,
 ) -> None:
-    """Serve until interrupted or told to end; what was gathered is written before.
+    """Serve until told to end, or unasked for `idle_exit_s`; what was gathered is written before.
 
-    `on_ready` is given the port once it listens. Raise ConfigError where the port is taken or
-    another server of this home runs.
+    `on_ready` is given the port once it listens. Where the port is taken `elsewhere` takes any that
+    is free; else, and where another server of this home runs, raise ConfigError.
     """
     os.umask(0o077)  # receipts and registry are their owner's alone
     _share_one_heap()
-    port = settings.choices.port if port is None else port
-    if (other := running(settings)) is not None:
-        raise ConfigError(
-            f"a server already runs on port {other.port} (process {other.pid}): stop it first"
+    with sole(settings):
+        token = owner_token(settings)
+        _make_default(settings)
+        listening = _listen(settings.choices.port if port is None else port, elsewhere)
+        open_tenants = OpenTenants(settings, spawn_build(settings))
+        open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
+        ours = _server(listening, idle_exit_s)
+        ending = threading.Event()
+        app = create_app(open_tenants, token)
+        app.register_blueprint(control.blueprint(ours, ending.set))
+        server = waitress.create_server(
+            app,
+            sockets=[listening],
+            threads=THREADS,
+            max_request_body_size=MAX_BODY,
+            ident=None,
+            clear_untrusted_proxy_headers=True,
         )
-    token = owner_token(settings)
-    _make_default(settings)
-    listening = _listen(port)
-    open_tenants = OpenTenants(settings, spawn_build(settings))
-    open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
-    app = create_app(open_tenants, token)
-    server = waitress.create_server(
-        app,
-        sockets=[listening],
-        threads=THREADS,
-        max_request_body_size=MAX_BODY,
-        ident=None,
-        clear_untrusted_proxy_headers=True,
-    )
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-    # what is there stays: looking it through for garbage again made the slowest answers slower
-    gc.freeze()
-    with register(settings, listening.getsockname()[1]):
-        open_tenants.start()
-        signal.signal(signal.SIGTERM, _interrupt)
-        try:
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        # what is there stays: looking it through for garbage again made the slowest answers slower
+        gc.freeze()
+        gc.enable()
+
+        def is_over() -> bool:
+            # a server without its file is found by nobody, as where the home was deleted
+            is_lost = not settings.server_file.exists()
+            return ending.is_set() or is_lost or 0 < idle_exit_s <= open_tenants.idle_s()
+
+        with register(settings, ours):
+            open_tenants.start()
             # whoever hears that we are ready may end us at once: it is caught from here on
-            with contextlib.suppress(KeyboardInterrupt):
-                on_ready(listening.getsockname()[1])
-                server.run()
-        finally:
-            server.close()
-            open_tenants.close()
+            _end_on_signal(server, ending)
+            try:
+                on_ready(ours.port)
+                _answer(server, is_over)
+            finally:
+                server.close()
+                open_tenants.close()
+
+
+def _server(listening: socket.socket, idle_exit_s: int) -> Server:
+    port = listening.getsockname()[1]
+    now = time.time_ns() // 1000
+    return Server(os.getpid(), port, now, secrets.token_hex(16), idle_exit_s)
+
+
+def _answer(server: Any, is_over: Callable[[], bool]) -> None:
+    """Answer until it is over, then finish what is being answered; waitress has no such loop."""
+
+    def turn(timeout_s: float) -> None:
+        server.asyncore.loop(timeout_s, server.adj.asyncore_use_poll, server._map, count=1)
+
+    while not is_over():
+        turn(TURN_S)
+    deadline = time.monotonic() + FINISH_S
+    while time.monotonic() < deadline and any(
+        channel.requests or channel.total_outbufs_len for channel in server.active_channels.values()
+    ):
+        turn(0.05)
+    server.task_dispatcher.shutdown()
+
+
+def _end_on_signal(server: Any, ending: threading.Event) -> None:
+    def end(number: int, frame: object) -> None:
+        ending.set()
+        server.pull_trigger()
+
+    signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job
+        signal.signal(signal.SIGINT, end)
 
 
 def owner_token(settings: Settings) -> str:
@@ -104,21 +154,20 @@ def _share_one_heap() -> None:
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
-def _listen(port: int) -> socket.socket:
+def _listen(port: int, elsewhere: bool) -> socket.socket:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if os.name == "posix":  # elsewhere it would let a second server share the port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
     except OSError as error:
-        listening.close()
-        raise ConfigError(
-            f"port {port} is taken ({error.strerror}): choose another with --port, or set "
-            "MNEMOLOG_PORT"
-        ) from error
+        if not elsewhere:
+            listening.close()
+            raise ConfigError(
+                f"port {port} is taken ({error.strerror}): choose another with --port, or set "
+                "MNEMOLOG_PORT"
+            ) from error
+        listening.bind((HOST, 0))
+        log.warning("port %d is taken: set another with MNEMOLOG_PORT", port)
     listening.listen(128)
     return listening
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt

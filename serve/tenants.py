@@ -3,7 +3,7 @@ The tenants a server holds open, and what happens to them between requests.
 
 A tenant is opened when first asked for. A background thread opens newly published manifests, writes
 the receipts of past answers in one transaction, and starts a build, as a process of its own, when
-nobody asks and the tail has grown long.
+nobody asks and one is due.
 """
 
 import logging
@@ -15,21 +15,25 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve import jobs
+from serve.answers import RecallRequest, answer
 from serve.journal import Journals
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
+from store import upkeep
 from store.config import Settings
 from store.embedding import embedder
-from store.errors import LogError
+from store.errors import LogError, MnemologError
 from store.events import Event
 from store.log import EventLog
 from store.tenant import Tenant
+from store.upkeep import Waiting
 
 log = logging.getLogger("mnemolog")
 
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
+_FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,6 @@ class OpenTenants:
         self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
-        self._tried: dict[str, int] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 
@@ -99,6 +102,12 @@ class OpenTenants:
                 self._open[name] = OpenTenant(tenant, events, Reader(tenant, events, self.embedder))
             return self._open[name]
 
+    def idle_s(self) -> float:
+        """Return for how many seconds nobody asked; 0 while a build runs."""
+        if any(one.poll() is None for one in list(self._building.values())):
+            return 0.0
+        return self._clock() - self._asked_at
+
     def close(self) -> None:
         self._closing.set()
         if self._thread.is_alive():
@@ -108,6 +117,8 @@ class OpenTenants:
             one.log.close()
 
     def _run(self) -> None:
+        for one in list(self._open.values()):
+            self._warm_up(one)
         while not self._closing.wait(TICK_S):
             for one in list(self._open.values()):
                 try:
@@ -118,6 +129,14 @@ class OpenTenants:
                     # upkeep must never end the server; the next tick tries again
                     log.exception("upkeep of tenant %s failed", one.tenant.name)
 
+    def _warm_up(self, one: OpenTenant) -> None:
+        """Ask what nobody asked: a first recall reads and loads what the next ones find there."""
+        asked = RecallRequest(query=_FIRST, touch=False)
+        try:
+            answer(one.reader, self.embedder, asked, self.settings.choices, time.time_ns() // 1000)
+        except MnemologError:
+            log.exception("tenant %s could not be warmed up", one.tenant.name)
+
     def _build_if_idle(self, one: OpenTenant) -> None:
         name, wanted = one.tenant.name, self.settings.choices.build_after
         running = self._building.get(name)
@@ -125,12 +144,18 @@ class OpenTenants:
             return
         if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
             return
-        with one.reader.view() as view:
-            waiting, mark = view.tail.changes, view.tail.watermark
-        if waiting >= wanted and self._tried.get(name) != mark:  # a refused build is not repeated
-            self._tried[name] = mark
+        waiting, now = _waiting(one), time.time_ns() // 1000
+        if upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted):
+            upkeep.begin(one.tenant, waiting, now)
             self._building[name] = self._build(one.tenant)
-            log.info("building tenant %s: %d changes since the last build", name, waiting)
+            log.info("building tenant %s: %d changes wait", name, waiting.changes)
+
+
+def _waiting(one: OpenTenant) -> Waiting:
+    with one.reader.view() as view:
+        built, head, changes = view.snapshots.watermark, view.tail.watermark, view.tail.changes
+    first = next(one.log.read(built, built + 1), None)
+    return Waiting(built, head, changes, first.at if first else 0)
 
 
 def spawn_build(settings: Settings) -> Builder:

@@ -41,6 +41,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     layers: tuple[Layer, ...] = ()
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
+    # a server that was started in the background ends after so long unasked; 0: never
+    idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,14 @@ class Settings:
     @property
     def server_file(self) -> Path:
         return self.home / "server.json"
+
+    @property
+    def server_lock(self) -> Path:
+        return self.home / "server.lock"
+
+    @property
+    def server_log(self) -> Path:
+        return self.home / "server.log"
 
     @property
     def dagster_home(self) -> Path:
@@ -119,22 +129,22 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     return Settings(home, msgspec.convert(merged, Choices, strict=False), origin)
 
 
-def seen_from(settings: Settings, cwd: Path) -> Choices:
-    """Return the choices as seen from another directory: its project's file, not that of ours.
+def seen_from(settings: Settings, cwd: Path | None) -> Choices:
+    """Return the choices as seen from another directory, or from none: not our own project's.
 
     Raise ConfigError naming the file and the key.
     """
-    root = tenant.git_root(cwd)
+    root = tenant.git_root(cwd) if cwd is not None else None
     values = _project_file(root / PROJECT_FILE) if root is not None else {}
+    origin = settings.origin
     kept = {
-        name: getattr(settings.choices, name)
-        for name, origin in settings.origin.items()
-        if Path(origin).name != PROJECT_FILE
+        name: value
+        for name, value in msgspec.to_builtins(settings.choices).items()
+        if Path(origin.get(name, "")).name != PROJECT_FILE
     }
-    environment = {name for name in kept if settings.origin[name] == "environment"}
-    values = {name: value for name, value in values.items() if name not in environment}
+    said = {name: one for name, one in values.items() if origin.get(name) != "environment"}
     try:
-        return msgspec.convert(msgspec.to_builtins(kept) | values, Choices, strict=False)
+        return msgspec.convert(kept | said, Choices, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{root}/{PROJECT_FILE}: {error}") from error
 

@@ -20,6 +20,8 @@ from uuid import uuid4
 import pytest
 
 from serve.app import MAX_BODY
+from store import commands
+from store.commands import Draft
 from store.config import Settings
 from store.events import Event
 from store.log import EventLog
@@ -148,7 +150,7 @@ def test_the_token_stays_the_same_from_start_to_start(start: Start):
 def test_the_registry_tells_where_it_is_and_goes_with_it(start: Start, number: int):
     server = start().ready()
     registered = json.loads((server.home / "server.json").read_bytes())
-    assert registered == {"pid": server.process.pid, "port": server.port}
+    assert (registered["pid"], registered["port"]) == (server.process.pid, server.port)
     assert running(Settings(server.home)).port == server.port
     assert server.end(number) == 0
     assert not (server.home / "server.json").exists()
@@ -321,3 +323,13 @@ def test_a_short_tail_is_left_alone(start: Start):
     time.sleep(6.5)  # longer than it waits before it builds
     assert not tenant(server.home).head.exists()
     assert not (tenant(server.home).root / "build.log").exists()
+
+
+@pytest.mark.skipif(find_spec("pipelines.__main__") is None, reason="there are no jobs to start")
+def test_what_waited_for_a_day_is_built_by_a_server_that_has_just_started(start: Start, home: Path):
+    yesterday = time.time_ns() // 1000 - 25 * 3_600_000_000
+    with EventLog(tenant(home).log, create=True) as log:
+        commands.record(log, Draft(content="the tide comes at noon"), yesterday)
+    start().ready()
+    until(tenant(home).head.exists, timeout_s=90)
+    assert (tenant(home).root / "upkeep.json").exists()

@@ -77,12 +77,24 @@ def ui(context: click.Context, port: int | None, as_json: bool) -> None:
 
 @click.command(epilog=output.example("mnemolog serve --port 7437"))
 @click.option("--port", type=click.IntRange(0, 65535), help="Where it listens; 0: anywhere free.")
+@click.option(
+    "--idle-exit",
+    type=click.IntRange(0),
+    default=0,
+    metavar="SECONDS",
+    help="End when nobody asked for so long; else never.",
+)
 @output.json_option
 @click.pass_obj
-def serve(session_: Session, /, port: int | None, as_json: bool) -> None:
-    """Serve recall over HTTP on this machine until interrupted."""
+def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool) -> None:
+    """Serve recall over HTTP on this machine until interrupted.
+
+    `mnemolog start` does it in the background. A home has one server.
+    """
+    import gc
     import logging
 
+    gc.disable()  # what is imported stays; the server turns it on when it is ready
     from serve import server
     from store.registry import HOST
 
@@ -96,4 +108,4 @@ def serve(session_: Session, /, port: int | None, as_json: bool) -> None:
         else:
             output.say(f"mnemolog listens on {url} (Ctrl-C ends it)")
 
-    server.run(settings, port=port, on_ready=ready)
+    server.run(settings, port=port, on_ready=ready, idle_exit_s=idle_exit)

@@ -1,6 +1,6 @@
 """`mnemolog status`: what there is and how fresh it is, in a moment; nothing is read through."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from store.config import Settings
 from store.events import isoformat
 from store.log import EventLog
 from store.tenant import Tenant
+
+if TYPE_CHECKING:
+    from store.registry import Server
 
 
 @click.command(epilog=output.example("mnemolog status"))
@@ -47,7 +50,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "manifest": None,
         "tail": head,
         "embedder": settings.choices.embedder,
-        "server": {"port": server.port, "pid": server.pid} if server else None,
+        "server": _shown(server) if server else None,
         "refused": refusal.reasons if refusal else [],
         "damage": [],
     }
@@ -74,6 +77,16 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     }
 
 
+def _shown(server: "Server") -> dict[str, Any]:
+    return {
+        "port": server.port,
+        "pid": server.pid,
+        "started_at": isoformat(server.started_at),
+        "age_s": max(0, session.now() - server.started_at) // 1_000_000,
+        "idle_exit_s": server.idle_exit_s,
+    }
+
+
 def _show(found: dict[str, Any]) -> None:
     manifest, server = found["manifest"], found["server"]
     output.say(f"tenant    {found['tenant']} in {found['home']}")
@@ -91,10 +104,14 @@ def _show(found: dict[str, Any]) -> None:
         output.say("manifest  none: `mnemolog build` makes the first")
     output.say(f"tail      {found['tail']} events since")
     output.say(f"embedder  {found['embedder']}")
-    output.say(
-        f"server    port {server['port']}, process {server['pid']}" if server else "server    -"
-    )
+    output.say(f"server    {_said(server) if server else '-'}")
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
     for one in found["damage"]:
         output.say(f"damaged   {one}")
+
+
+def _said(server: dict[str, Any]) -> str:
+    said = f"port {server['port']}, process {server['pid']}"
+    said += f", started {moments.ago(server['age_s'])}"
+    return said + (f", ends when idle for {s} s" if (s := server["idle_exit_s"]) else "")

@@ -8,26 +8,21 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from serve.hooks import after_tool, before_tool, prompt, session, stop
 from serve.hooks.call import Call
 from serve.hooks.deliveries import Deliveries
-from serve.hooks.event import SILENCE, HookEvent, Moment, Reply
+from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
+from serve.place import Places
 from serve.tenants import OpenTenants
-from store import config
-from store.config import Choices
-from store.errors import ConfigError, MnemologError
-from store.tenant import project_of
+from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")
 
 DEADLINE_S = 0.2
 _THREADS = 8
-_PLACE_S = 10  # a project's settings and remote are looked up this often
 
 _ANSWERS: Mapping[Moment, Callable[[Call], Reply]] = {
     "session_start": session.answered,
@@ -53,7 +48,7 @@ class Hooks:
         self._tenants, self._clock, self._deadline_s = tenants, clock, deadline_s
         self._deliveries = Deliveries(time.monotonic)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
-        self._place = lru_cache(maxsize=64)(self._looked_up)
+        self._places = Places(tenants.settings)
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
@@ -74,25 +69,12 @@ class Hooks:
         if not self._deliveries.is_first(name, event):
             return None
         reply = self._in_time(call)
-        return host.write(event, reply) if reply.context else None
+        return host.write(event, reply) if _fits(reply) else None
 
     def _call(self, event: HookEvent, tenant: str) -> Call:
-        project, choices = self._place(event.cwd, int(time.monotonic() / _PLACE_S))
-        opened = self._tenants.get(tenant)
-        return Call(event, opened, self._tenants.embedder, choices, project, self._clock())
-
-    def _looked_up(self, cwd: str | None, period: int) -> tuple[str, Choices]:
-        """Return the project of a working directory and the settings as seen from there."""
-        settings = self._tenants.settings
-        if cwd is None:
-            return "", settings.choices
-        folder = Path(cwd)
-        try:
-            choices = config.seen_from(settings, folder)
-        except ConfigError as error:
-            log.warning("%s", error)
-            choices = settings.choices
-        return choices.project or project_of(folder) or "", choices
+        place, opened = self._places.of(event.cwd), self._tenants.get(tenant)
+        embedder = self._tenants.embedder
+        return Call(event, opened, embedder, place.choices, place.project, self._clock())
 
     def _in_time(self, call: Call) -> Reply:
         waiting = self._threads.submit(_answered, call)
@@ -102,6 +84,14 @@ class Hooks:
             what = f"{call.event.host} {call.event.moment}"
             log.warning("%s was not answered within %.1f s", what, self._deadline_s)
             return SILENCE
+
+
+def _fits(reply: Reply) -> bool:
+    """Return whether there is something to say, and a host shows all of it."""
+    size = len(reply.context.encode())
+    if size > MAX_CONTEXT:
+        log.warning("a context of %d bytes was left out: at most %d", size, MAX_CONTEXT)
+    return 0 < size <= MAX_CONTEXT
 
 
 def _answered(call: Call) -> Reply:

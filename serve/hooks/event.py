@@ -15,6 +15,7 @@ Start = Literal["startup", "resume", "clear", "compact", "fork"]
 MAX_PROMPT = 16_000  # characters looked at; a longer one is a pasted document
 MAX_OUTPUT = 4_000  # of what a tool wrote: its end
 MAX_SAID = 8_000  # of what the agent said last, or of a summary
+MAX_CONTEXT = 9_000  # bytes: Claude Code and Codex put what is longer into a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class HookEvent:
     host: str
     moment: Moment
     session: str
+    name: str = ""  # as the host calls it
     cwd: str | None = None
     prompt: str = ""
     start: Start = "startup"

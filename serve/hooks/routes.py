@@ -4,16 +4,14 @@
 """
 
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from flask import Blueprint, Response, request
 
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
-from store.errors import InvalidInput, NotFound
-
-_payload = msgspec.json.Decoder(dict[str, Any])
+from serve.hooks.hosts.payload import decoded
+from store.errors import NotFound
 
 
 def blueprint(hooks: Hooks) -> Blueprint:
@@ -24,18 +22,10 @@ def blueprint(hooks: Hooks) -> Blueprint:
     def hook(host: str) -> Response:
         if host not in HOSTS:
             raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
-        answer = hooks.answer(HOSTS[host], _asked(), request.args.get("tenant"))
+        payload = decoded(request.get_data(cache=False))
+        answer = hooks.answer(HOSTS[host], payload, request.args.get("tenant"))
         if answer is None:
             return Response(status=HTTPStatus.NO_CONTENT)
         return Response(msgspec.json.encode(answer), mimetype="application/json")
 
     return routes
-
-
-def _asked() -> dict[str, Any]:
-    try:
-        return _payload.decode(request.get_data(cache=False))
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"the event is not UTF-8: {error}") from error
-    except RecursionError as error:
-        raise InvalidInput("the event is nested too deeply") from error

@@ -126,5 +126,11 @@ def is_smalltalk(prompt: str) -> bool:
     return is_order or (len(words) > 1 and not any(word in _THINGS for word in words))
 
 
+def is_order(smalltalk: str) -> bool:
+    """Return whether small talk tells the agent to do something, beyond courtesy."""
+    words = _WORD.findall(_folded(smalltalk))
+    return any(word in _VERBS or word in _VERBS_LAST for word in words)
+
+
 _KNOWN = _COURTESY | _FILLERS | _VERBS | _VERBS_LAST | _THINGS
 _FOLDED_WITHOUT_SPACES = re.compile(_folded(_WITHOUT_SPACES.pattern))

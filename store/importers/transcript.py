@@ -34,7 +34,7 @@ SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
 
 _BLOCKS = frozenset({"text", "tool_use", "tool_result"})
 _INPUTS = frozenset({"command", "file_path", "notebook_path"})
-_MACHINE = re.compile(rf"<({'|'.join(MACHINE_TAGS)})(?:\s[^>]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+_MACHINE = re.compile(rf"<({'|'.join(MACHINE_TAGS)})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
 _MARKER = re.compile(r"^\[(?:Request interrupted by user[^\]]*|Image #\d+|Pasted text[^\]]*)\]\s*")
 _REMEMBER = re.compile(r"</?user-memory-input>")  # "# always use pnpm": the words are the user's
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from serve.hooks.hosts.claude_code import CLAUDE_CODE
+from serve.hooks.hosts.codex import CODEX
 from serve.hooks.hosts.host import Host
 
-HOSTS: Mapping[str, Host] = {host.name: host for host in (CLAUDE_CODE,)}
+HOSTS: Mapping[str, Host] = {host.name: host for host in (CLAUDE_CODE, CODEX)}

@@ -4,43 +4,20 @@ Claude Code: its hook events and their output, https://code.claude.com/docs/en/h
 
 from typing import Any
 
-from serve.hooks.event import MAX_PROMPT, MAX_SAID, HookEvent, Moment, Reply
+from serve.hooks.event import HookEvent, Moment, Reply
+from serve.hooks.hosts import claude_form
 from serve.hooks.hosts.host import Host, Payload
-from serve.hooks.hosts.payload import required, text
 
-_MOMENTS: dict[str, Moment] = {
-    "SessionStart": "session_start",
-    "UserPromptSubmit": "prompt",
-    "PreToolUse": "before_tool",
-    "PostToolUse": "after_tool",
-    "PostToolUseFailure": "after_tool",
-    "Stop": "stop",
-    "PostCompact": "compacted",
-    "SessionEnd": "session_end",
-}
+# What Stop is told keeps the agent going, and at the others nothing reaches the model.
+_CARRIES: frozenset[Moment] = frozenset({"session_start", "prompt", "before_tool", "after_tool"})
 
 
 def read(payload: Payload) -> HookEvent | None:
-    moment = _MOMENTS.get(required(payload, "hook_event_name"))
-    if moment is None:
-        return None
-    return HookEvent(
-        host="claude-code",
-        moment=moment,
-        session=required(payload, "session_id"),
-        cwd=text(payload, "cwd") or None,
-        prompt=text(payload, "prompt", most=MAX_PROMPT),
-        said=text(payload, "last_assistant_message", "compact_summary", most=MAX_SAID),
-        turn=text(payload, "prompt_id", most=200) or None,
-    )
+    return claude_form.read(payload, "claude-code")
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any] | None:
-    names = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
-    name = names.get(event.moment)
-    if name is None:
-        return None
-    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": reply.context}}
+    return claude_form.context(event, reply) if event.moment in _CARRIES else None
 
 
 CLAUDE_CODE = Host("claude-code", read, write)

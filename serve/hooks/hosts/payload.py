@@ -1,9 +1,45 @@
-"""What of a payload is read: fields of the wrong type count as missing, long texts are cut."""
+"""
+What of a payload is read: fields of the wrong type count as missing, long texts are cut, and what
+our own memory or the host's machinery put into a text is taken out of it.
+"""
 
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from serve.hooks.event import MAX_OUTPUT, MAX_PROMPT, MAX_SAID
+from store import frame
 from store.errors import InvalidInput
+from store.importers.transcript import human
+
+LONGEST_ID = 200
+_LONGEST_PATH = 4_096
+_READ = 4  # times as much as is kept is looked at: what is taken out makes place for more
+
+_payload = msgspec.json.Decoder(dict[str, Any])
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rb"(%b%b)|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
+
+
+def decoded(raw: bytes) -> dict[str, Any]:
+    """Return the object that a host sent; raise InvalidInput or msgspec.DecodeError.
+
+    Hosts cut texts between the two halves of an emoji; such a half becomes U+FFFD.
+    """
+    try:
+        return _payload.decode(raw)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the event is not UTF-8: {error}") from error
+    except RecursionError as error:
+        raise InvalidInput("the event is nested too deeply") from error
+    except msgspec.DecodeError:
+        mended = _ESCAPE.sub(lambda found: rb"\ufffd" if found[2] else found[0], raw)
+        if mended == raw:
+            raise
+        return decoded(mended)
 
 
 def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:
@@ -17,12 +53,53 @@ def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:
 
 def required(payload: Mapping[str, Any], *names: str) -> str:
     """Return the first of some fields that is a text; raise InvalidInput naming them."""
-    if found := text(payload, *names, most=200):
+    if found := text(payload, *names, most=LONGEST_ID):
         return found
     raise InvalidInput(f"a hook's event needs {' or '.join(names)}: send the host's own JSON")
 
 
-def mapping(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a field that is an object; else an empty one."""
-    value = payload.get(name)
-    return value if isinstance(value, dict) else {}
+def mapping(payload: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the first of some fields that is an object; else an empty one."""
+    for name in names:
+        value = payload.get(name)
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+def folder(value: object) -> str | None:
+    """Return a working directory as it was named; None where it cannot be one."""
+    if not isinstance(value, str) or len(value) > _LONGEST_PATH or "\x00" in value:
+        return None
+    return value if os.path.isabs(value) else None  # else it would be taken from where we stand
+
+
+def prompt(value: str) -> str:
+    """Return what a person wrote of a prompt, cut; nothing where a machine wrote all of it."""
+    return human(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
+
+
+def said(value: str) -> str:
+    """Return what an agent said, without blocks of ours, cut."""
+    return frame.strip(value[: MAX_SAID * _READ])[:MAX_SAID]
+
+
+def ending(value: object) -> str:
+    """Return the end of what a tool wrote, without blocks of ours."""
+    return frame.strip(plain(value))[-MAX_OUTPUT:]
+
+
+_TEXTS = ("stdout", "stderr", "output", "text", "content", "error", "llmContent", "message")
+
+
+def plain(value: object, depth: int = 3) -> str:
+    """Return the text of a tool's result: a text, or objects and lists that hold some."""
+    if isinstance(value, str):
+        return value
+    if depth and isinstance(value, dict):
+        parts = [plain(value.get(name), depth - 1) for name in _TEXTS]
+    elif depth and isinstance(value, list):
+        parts = [plain(one, depth - 1) for one in value[-100:]]
+    else:
+        parts = []
+    return "\n".join(part for part in parts if part)

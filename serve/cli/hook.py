@@ -1,0 +1,70 @@
+"""`mnemolog hook HOST`: one hook event answered in this process, from the disk."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from store.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from serve.tenants import OpenTenants
+    from store.config import Settings
+
+DEADLINE_S = 1.2  # from when all is imported; the client that waits for us gives up soon after
+MAX_BYTES = 4 << 20
+
+
+@click.command(epilog=output.example("mnemolog hook claude-code < event.json"))
+@click.argument("host")
+@output.json_option
+@click.pass_obj
+def hook(session_: Session, /, host: str, as_json: bool) -> None:
+    """Answer one event of an agent host, as the server would; the hook client runs it.
+
+    The event comes on standard input, as the host sends it. What is printed is the host's own
+    answer; nothing is printed where there is nothing to say (with --json: null).
+    """
+    settings = session_.settings()
+    answer = _answered(settings, host, sys.stdin.buffer.read(MAX_BYTES + 1))
+    if answer is not None or as_json:
+        output.emit(answer)
+
+
+def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] | None:
+    import msgspec
+
+    from serve.hooks.answer import Hooks
+    from serve.hooks.hosts import HOSTS
+
+    if host not in HOSTS:
+        raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
+    if len(event) > MAX_BYTES:
+        raise InvalidInput(f"the event is larger than {output.size(MAX_BYTES)}")
+    try:
+        payload = msgspec.json.decode(event, type=dict[str, Any])
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the event cannot be read: {error}") from error
+    tenants = _tenants(settings)
+    hooks = Hooks(tenants, session.now, DEADLINE_S)
+    try:
+        return hooks.answer(HOSTS[host], payload)
+    finally:
+        hooks.close()
+        tenants.close()  # writes what was noted
+
+
+def _tenants(settings: "Settings") -> "OpenTenants":
+    """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
+    from serve.query_embedder import QueryEmbedder
+    from serve.tenants import OpenTenants
+    from store.embedding import SilentEmbedder
+
+    tenants = OpenTenants(settings)
+    model = tenants.embedder
+    if not model.is_cheap:
+        silent = SilentEmbedder(model.model, model.dimension, "no server runs that has loaded it")
+        tenants.embedder = QueryEmbedder(silent)
+    return tenants

@@ -1,0 +1,184 @@
+"""
+The hook client: takes a host's event to the server of the home and prints the host's answer.
+
+Run as `PYTHON -I -S /abs/serve/client.py HOST [--home H] [--tenant T]`, at every hook of every
+session, so it is made to cost little more than the interpreter's start: the standard library only,
+nothing of ours, and no module that a delivered event does not need. It always ends with 0 and in
+time; whatever goes wrong, the host goes on as if there were no memory.
+
+Where no server runs `serve.unserved` does what can be done; it is a file of its own, as this one is
+compiled anew at every hook.
+"""
+
+import _thread
+import os
+import sys
+import time
+
+try:  # the half of `socket` that is written in C: the other half costs 12 ms
+    from _socket import AF_INET, SOCK_STREAM, socket
+except ImportError:  # an interpreter that does it otherwise
+    from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
+
+ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
+GIVE_UP_S = 3.0  # whatever holds us up, as a host that never ends its event
+MAX_BYTES = 4 << 20  # of an event: what the server takes
+
+
+class NoServer(Exception):
+    """None runs, as far as can be told without waiting."""
+
+
+def main(arguments: "list[str]") -> None:
+    """Answer one event."""
+    host, home, tenant = _asked(arguments)
+    event = _stdin()
+    if not host or not event:
+        return
+    try:
+        answer = ask(home, host, tenant, event)
+    except NoServer:
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        sys.path.append(ours)  # without `site` only the standard library is known
+        from serve import unserved
+
+        answer = unserved.answer(home, host, tenant, event)
+    if answer.lstrip().startswith(b"{"):
+        _print(answer)
+
+
+def ask(home: str, host: str, tenant: str, event: bytes) -> bytes:
+    """Return the server's answer, empty where it has none; raise NoServer."""
+    deadline = time.monotonic() + ANSWER_S
+    connection = _connected(home)
+    try:
+        with open(os.path.join(home, "token"), encoding="utf-8") as file:
+            token = file.read().strip()
+        query = f"?tenant={tenant}" if tenant else ""
+        head = (
+            f"POST /v1/hooks/{host}{query} HTTP/1.1\r\n"
+            "Host: 127.0.0.1\r\n"
+            f"Authorization: Bearer {token}\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(event)}\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        _left(connection, deadline)
+        connection.sendall(head.encode() + event)
+        answer = b""
+        while len(answer) < MAX_BYTES:
+            _left(connection, deadline)
+            if not (part := connection.recv(1 << 16)):
+                break
+            answer += part
+        return _body(answer)
+    except OSError:  # it hangs, hung up, or there is no token: silence
+        return b""
+    finally:
+        connection.close()
+
+
+def _connected(home: str) -> socket:
+    """Return a connection to the server that the home's registry names."""
+    try:
+        with open(os.path.join(home, "server.json"), "rb") as file:
+            registry = file.read(4_096)
+        pid, port = _number(registry, b'"pid":'), _number(registry, b'"port":')
+        if os.name == "posix":  # another program may have the port by now: no token for that
+            os.kill(pid, 0)
+        connection = socket(AF_INET, SOCK_STREAM)
+    except (OSError, ValueError, OverflowError):
+        raise NoServer from None
+    try:
+        connection.settimeout(ANSWER_S / 2)
+        connection.connect(("127.0.0.1", port))
+    except (OSError, OverflowError):
+        connection.close()
+        raise NoServer from None
+    return connection
+
+
+def _number(registry: bytes, key: bytes) -> int:
+    """Return a number of the registry file; the module json would cost 10 ms."""
+    rest = registry.partition(key)[2].lstrip()
+    digits = rest[: len(rest) - len(rest.lstrip(b"0123456789"))]
+    return int(digits)
+
+
+def _left(connection: socket, deadline: float) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    connection.settimeout(left)
+
+
+def _body(answer: bytes) -> bytes:
+    """Return the whole body of a 2xx, else nothing."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *fields = head.split(b"\r\n")
+    if not status.startswith(b"HTTP/1.") or status[9:10] != b"2":
+        return b""
+    for field in fields:
+        name, _, value = field.partition(b":")
+        if name.lower() == b"content-length":
+            return body if value.strip() == str(len(body)).encode() else b""
+    return b""
+
+
+def _asked(arguments: "list[str]") -> "tuple[str, str, str]":
+    """Return the host, the home and the tenant (empty: the settings')."""
+    words = list(arguments)
+    given = {"--home": "", "--tenant": ""}
+    for option in given:
+        if option in words[:-1]:
+            place = words.index(option)
+            given[option] = words[place + 1]
+            del words[place : place + 2]
+    home = given["--home"] or home_of(os.environ)
+    return (words or [""])[0], os.path.abspath(os.path.expanduser(home)), given["--tenant"]
+
+
+def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
+    """Return what `store.config` takes for the home: the variable's, else platformdirs' folder."""
+    if named := environ.get("MNEMOLOG_HOME"):
+        return named
+    if sys.platform == "win32":
+        return os.path.join(environ.get("LOCALAPPDATA", ""), "mnemolog")
+    data = environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(data):
+        data = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
+    return os.path.join(data, "mnemolog")
+
+
+def _stdin() -> bytes:
+    """Return the event, empty where it is larger than what the server takes."""
+    event = b""
+    while len(event) <= MAX_BYTES and (part := os.read(0, 1 << 16)):
+        event += part
+    return event if len(event) <= MAX_BYTES else b""
+
+
+def _print(answer: bytes) -> None:
+    try:
+        while answer:
+            answer = answer[os.write(1, answer) :]
+    except OSError:  # the host has gone
+        return
+
+
+def _give_up() -> None:
+    time.sleep(GIVE_UP_S)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _thread.start_new_thread(_give_up, ())
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        pass
+    except Exception:  # the outermost edge: a defect of ours must not stop the agent
+        import traceback
+
+        traceback.print_exc()
+    os._exit(0)  # at once: there is nothing to tidy up

@@ -1,0 +1,204 @@
+"""
+The one compact block that is put before a model: what was recalled, in the frame of `store.frame`.
+
+Between the two lines of the frame stands one JSON object a line, what is to be followed before what
+is only good to know. No stored text can end the frame or begin a line of it: a text is one JSON
+string on one line, without control or invisible characters, `<`, `>` and either line of the frame.
+So the lines need no random mark, which would make the same notes other bytes each time: a prompt's
+cache on the host's side holds as long as the notes stay the same. For the same reason nothing in
+the block depends on the moment or on the question: no score, no age, and the oldest note first.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from serve.rules import role
+from store.events import isoformat
+from store.frame import CLOSING, OPENING
+from store.importers.excerpt import MORE, one_line
+from store.projections.memories import Memory
+
+MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
+TEXT = 600  # characters of a note's text
+BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
+BYTES_A_TOKEN = 3  # or more, in English, code, Cyrillic and Chinese: a budget in tokens is kept
+RULES = "On record as rules (lessons, preferences, antipatterns):"
+FACTS = "On record as background:"
+
+Note = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A heading of ours and the notes under it."""
+
+    heading: str
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block as it is sent, empty where nothing is to be said, and the notes it holds."""
+
+    text: str = ""
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The memories it holds, in its order."""
+        return tuple(note["id"] for note in self.notes if "id" in note)
+
+
+def note(
+    memory: Memory,
+    here: str | None = None,
+    *,
+    copies: Sequence[str] = (),
+    conflicts_with: str | None = None,
+    history: Sequence[Memory] = (),
+    longest: int = TEXT,
+) -> dict[str, Any]:
+    """Return a memory as one line of a block says it, its provenance beside what it says.
+
+    `here` is the project one stands in, which is not said again. A text over `longest` characters
+    is cut and says so: the whole is read by its id. What a memory does not have is left out.
+    """
+    text = _clean(memory.content, longest)
+    is_cut = len(memory.content) > longest and text.endswith(MORE)
+    old = [{"date": _day(one), "text": _clean(one.content, BESIDE)} for one in history[:2]]
+    said = {
+        "id": memory.id,
+        "kind": memory.insight_type or memory.kind,
+        "role": role(memory),
+        "date": _day(memory),
+        "project": memory.project if memory.project != here else None,
+        "source": memory.source or memory.created_by or memory.agent,
+        "trust": memory.trust,
+        "text": text,
+        "whole": f"{len(memory.content)} characters, read by its id" if is_cut else None,
+        **{
+            name: _clean(value, BESIDE)
+            for name in ("context", "action", "result")
+            if (value := getattr(memory, name))
+        },
+        "status": memory.status,
+        "progress": memory.progress,
+        "copies": len(copies) or None,
+        "conflicts_with": conflicts_with,
+        "replaced": old or None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
+    """Return a block of notes, given best first: of them as many as fit.
+
+    Rules stand before background, each the oldest first, so the same notes are the same bytes.
+    """
+    left = max_bytes - _size(OPENING, RULES, FACTS, CLOSING)
+    kept: list[tuple[Note, str]] = []
+    for one in notes:
+        line = _line(one)
+        if _size(line) <= left:
+            left -= _size(line)
+            kept.append((one, line))
+    kept.sort(key=lambda pair: (pair[0]["date"], pair[0]["id"]))
+    rules = [pair for pair in kept if pair[0]["role"] == "rule"]
+    facts = [pair for pair in kept if pair[0]["role"] != "rule"]
+    return _framed([(RULES, rules), (FACTS, facts)])
+
+
+def rendered(parts: Iterable[Part], max_bytes: int = MAX_BYTES) -> Block:
+    """Return a block of parts, in the order given; what no longer fits is left out from the end."""
+    left = max_bytes - _size(OPENING, CLOSING)
+    kept: list[tuple[str, list[tuple[Note, str]]]] = []
+    for part in parts:
+        left -= _size(part.heading)
+        kept.append((part.heading, []))
+        for one in part.notes:
+            line = _line(one)
+            left -= _size(line)
+            if left < 0:
+                return _framed(kept)
+            kept[-1][1].append((one, line))
+    return _framed(kept)
+
+
+def _framed(parts: Iterable[tuple[str, Sequence[tuple[Note, str]]]]) -> Block:
+    """Return a block of parts, those without a note left out."""
+    lines: list[str] = []
+    notes: list[Note] = []
+    for heading, pairs in parts:
+        if pairs:
+            lines += (heading, *(line for _, line in pairs))
+            notes += (one for one, _ in pairs)
+    return Block("\n".join((OPENING, *lines, CLOSING)), tuple(notes)) if notes else Block()
+
+
+def _size(*lines: str) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
+
+
+def _line(note: Note) -> str:
+    safe = {name: _safe(value) for name, value in note.items()}
+    text = msgspec.json.encode(safe).decode()
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _safe(value: Any) -> Any:
+    """Return a value whose texts cannot be taken for anything but text."""
+    if isinstance(value, str):
+        return cleaned(value)
+    if isinstance(value, Mapping):
+        return {name: _safe(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_safe(one) for one in value]
+    return value
+
+
+_ANSI = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
+    r"|\x1b[ -/]*[0-~]?"
+)
+# seen by nobody, though Unicode calls them letters, marks or symbols
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_FRAME = re.compile(
+    "|".join(r"\s+".join(map(re.escape, line.rstrip(".:").split())) for line in (OPENING, CLOSING)),
+    re.IGNORECASE,
+)
+
+
+def cleaned(text: str) -> str:
+    """Return a text without what a reader does not see and without the lines of our frame.
+
+    Control, format, private and unassigned characters, lone surrogates and terminal sequences go;
+    every kind of white space is a space.
+    """
+    text = _ANSI.sub("", text)
+    if not text.isprintable():
+        text = "".join(map(_printable, text))
+    if not text.isascii():
+        text = _UNSEEN.sub("", text)
+    return _FRAME.sub("(notes)", text)  # last: what was taken out may have stood inside one
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else ""
+
+
+def _clean(text: str, longest: int) -> str:
+    # what is far beyond the cut is never looked at
+    return one_line(cleaned(text[: 8 * longest]), longest)
+
+
+def _day(memory: Memory) -> str:
+    return isoformat(memory.created_at)[:10]

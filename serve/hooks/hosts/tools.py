@@ -1,0 +1,139 @@
+"""
+ToolUse, read from what a host tells of a tool: its name, what it was given, what came of it.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from serve.hooks.event import ToolUse
+from serve.hooks.hosts.payload import LONGEST_ID, ending, text
+from store.agent_events import Doing
+
+SERVER = "mnemolog"  # what `connect` calls our MCP server in every host
+
+MAX_COMMAND = 4_000  # characters
+MAX_FILES = 50
+_LONGEST_FILE = 1_000
+
+_DOINGS: Mapping[Doing, str] = {
+    "run": """bash shell powershell local_shell exec_command unified_exec run_shell_command
+        run_in_terminal runinterminal runterminalcommand run_terminal_cmd runcommands""",
+    "edit": """edit multiedit write notebookedit apply_patch applypatch patch write_file replace
+        create create_file createfile editfiles edit_file edit_files insert_edit_into_file
+        replace_string_in_file multi_replace_string_in_file edit_notebook_file
+        str_replace_editor str_replace delete delete_file multiedit_file""",
+    "read": """read read_file readfile read_many_files view view_image view_file ls list list_dir
+        list_directory notebookread read_notebook readnotebook""",
+    "search": """grep glob rg search codebase codebase_search semantic_search file_search
+        grep_search text_search textsearch search_file_content find_files google_web_search
+        webfetch websearch web_fetch web_search fetch fetch_webpage toolsearch""",
+}
+_DOING: Mapping[str, Doing] = {
+    name: doing for doing, names in _DOINGS.items() for name in names.split()
+}
+
+# mcp__mnemolog__recall (Claude Code, Codex), mcp__plugin_mnemolog_mnemolog__recall (its plugin),
+# mcp_mnemolog_recall (Gemini, VS Code), mnemolog-recall (Copilot), mnemolog_recall (OpenCode),
+# MCP:mnemolog/recall
+_OURS = re.compile(rf"(?:mcp(?:__?|[:/]))?(?:plugin_\w+?_)?{SERVER}(?:__?|[-./:])(\w+)", re.I)
+_OUR_DOINGS: Mapping[str, Doing] = {
+    **dict.fromkeys(("recall", "get_memory", "recent", "project_overview", "goals"), "recall"),
+    **dict.fromkeys(("remember", "remember_batch", "update_memory"), "remember"),
+}
+
+_FILE_FIELDS = (
+    "file_path filePath notebook_path path absolute_path target_file filename file uri".split()
+)
+_FILES_FIELDS = ("files", "paths", "file_paths", "filePaths", "edits", "replacements")
+_PATCH_FIELDS = ("input", "patch", "command", "patchText")
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
+
+
+def tool_use(
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    id_: str = "",
+    server: str = "",
+    passed: bool | None = None,
+    output: object = "",
+) -> ToolUse:
+    """Return a tool's use. `server` is the MCP server it belongs to, where the host tells."""
+    name = name[:LONGEST_ID] or "unknown"
+    ours = _ours(name, server)
+    doing = _OUR_DOINGS.get(ours, "other") if ours else _DOING.get(name.lower(), "other")
+    return ToolUse(
+        name=name,
+        doing=doing,
+        command=_command(given) if doing == "run" else None,
+        files=_files(given) if doing in ("edit", "read") else (),
+        id=id_[:LONGEST_ID] or None,
+        passed=passed,
+        output=ending(output),
+        is_ours=bool(ours),
+    )
+
+
+def has_passed(came: object) -> bool | None:
+    """Return whether a tool's result tells success or failure; None where it tells neither."""
+    if not isinstance(came, dict):
+        return None
+    for name in ("exit_code", "exitCode", "exit"):
+        if isinstance(code := came.get(name), int):
+            return code == 0
+    for name in ("is_error", "isError"):
+        if isinstance(flag := came.get(name), bool):
+            return not flag
+    if isinstance(done := came.get("success"), bool):
+        return done
+    return False if came.get("error") else None
+
+
+def _ours(name: str, server: str) -> str:
+    """Return the name that a tool of ours has with us; nothing where it is another's."""
+    found = _OURS.fullmatch(name)
+    if found:
+        return found[1].lower()
+    is_ours = server == SERVER or (server.startswith("plugin:") and server.endswith(f":{SERVER}"))
+    return name.lower() if is_ours else ""
+
+
+def _command(given: Mapping[str, Any]) -> str | None:
+    for name in ("command", "cmd", "script"):
+        value = given.get(name)
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            value = _line(value)
+        if isinstance(value, str) and value.strip():
+            return value[:MAX_COMMAND]
+    return None
+
+
+def _line(words: list[str]) -> str:
+    """Return the line that a list of words stands for: ["bash", "-lc", LINE] is LINE."""
+    if len(words) == 3 and words[1] in ("-c", "-lc", "-Command"):
+        return words[2]
+    return shlex.join(words[:200])
+
+
+def _files(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the paths that a tool was given, in order, each once."""
+    return tuple(dict.fromkeys(path[:_LONGEST_FILE] for path in _paths(given)))[:MAX_FILES]
+
+
+def _paths(given: Mapping[str, Any]) -> Iterator[str]:
+    if path := text(given, *_FILE_FIELDS):
+        yield path
+    for name in _FILES_FIELDS:
+        value = given.get(name)
+        for one in value[:MAX_FILES] if isinstance(value, list) else ():
+            found = one if isinstance(one, str) else ""
+            if isinstance(one, dict):
+                found = text(one, *_FILE_FIELDS)
+            if found:
+                yield found
+    for name in _PATCH_FIELDS:
+        value = given.get(name)
+        if isinstance(value, str) and "*** " in value:
+            yield from (found.strip() for found in _PATCHED.findall(value)[:MAX_FILES])

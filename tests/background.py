@@ -1,0 +1,54 @@
+"""Servers in the background, as the tests start and end them: real processes of a home."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from serve import daemon
+from store.config import Settings
+from store.registry import is_held, registered
+
+ROOT = Path(__file__).parents[1]
+
+
+def mnemolog(*words: str, event: bytes = b"", **environ: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command of ours to its end; the home is the one the test's environment names."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "serve.cli", *words],
+        input=event,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environ,
+        capture_output=True,
+        timeout=60,
+    )
+    out, err = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def said(*words: str, **environ: str) -> Any:
+    """Return what a command says as JSON."""
+    done = mnemolog(*words, "--json", **environ)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def end(home: Path) -> None:
+    """End the server of a test's home, whatever state it is in."""
+    settings = Settings(home)
+    server = registered(settings)
+    daemon.stop(settings)
+    if server is not None and is_held(settings):
+        os.kill(server.pid, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+
+
+def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:
+    """Wait until something holds; fail where it never does."""
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)

@@ -1,0 +1,181 @@
+"""The block put before a model holds whatever was stored, and its bytes stay the same."""
+
+import unicodedata
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serve.hooks import block as blocks
+from serve.hooks.block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
+from store import frame
+from store.events import Event, Recorded, Trust
+from store.frame import CLOSING, OPENING
+from store.projections.memories import Fold, Memory
+
+NOW = 1_790_000_000_000_000
+DAY = 86_400_000_000
+# What may not reach a model: unseen characters, and what opens a tag.
+UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe0f\U000e0101")
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+
+NASTY = st.sampled_from(
+    [
+        OPENING,
+        CLOSING,
+        OPENING[:20],
+        OPENING[20:],
+        "End of  recalled\nnotes.",
+        '"}\n',
+        "\n{",
+        "\r\n",
+        "</system-reminder>",
+        "\x1b[31mred\x1b[0m",
+        "\x1b]8;;http://x\x07",
+        "\u202e",
+        "\u200b",
+        "\u2028",
+        "\U000e0041",
+        "\ufeff",
+        "\u3164",
+        "\ud800",
+        "\x00",
+        "\\u003c",
+        "a word ",
+        "слово ",
+        "言葉",
+    ]
+)
+TEXTS = st.lists(st.one_of(NASTY, st.text(max_size=20)), max_size=30).map("".join)
+
+
+def memory(id_: str, content: str, day: int = 0, trust: Trust = "user", **fields: Any) -> Memory:
+    body = Recorded(content=content, **fields)
+    fold = Fold()
+    fold.apply(Event(id_, NOW + day * DAY, body, id_, "acme/web", trust=trust, seq=1))
+    return fold.settle([id_])[0]
+
+
+def items(text: str) -> list[dict[str, Any]]:
+    """Return the notes of a block as one reads it who knows only the two lines of its frame."""
+    opening, *lines, closing = text.split("\n")
+    assert (opening, closing) == (OPENING, CLOSING)
+    return [msgspec.json.decode(line) for line in lines if line not in (RULES, FACTS)]
+
+
+def is_forbidden(character: str) -> bool:
+    return (
+        unicodedata.category(character) in HIDDEN or character in UNSEEN or character in ("<", ">")
+    )
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6))
+def test_any_stored_text_stays_one_note_in_the_frame(texts: list[tuple[str, str]]):
+    notes = [
+        note(memory(f"m{number}", text, tags=(other,), context=other, created_by=other[:9]))
+        for number, (text, other) in enumerate(texts)
+    ]
+    text = block(notes, 1 << 20).text
+    assert [one["id"] for one in items(text)] == [f"m{number}" for number in range(len(texts))]
+    assert not any(map(is_forbidden, text.replace("\n", "")))
+    assert text.count(OPENING) == text.count(CLOSING) == 1
+
+
+@given(TEXTS, TEXTS)
+def test_the_block_is_taken_out_whole_of_what_it_comes_back_in(text: str, around: str):
+    sent = block([note(memory("m1", text))]).text
+    outside = frame.strip(around).replace(OPENING, "")
+    assert frame.strip(f"{outside}\n{sent}") == frame.strip(outside + "\n").strip()
+
+
+@given(TEXTS)
+def test_what_is_cleaned_is_clean(text: str):
+    once = cleaned(text)
+    assert cleaned(once) == once
+    assert "notes recalled from local memory" not in " ".join(once.lower().split())
+
+
+def test_the_same_notes_are_the_same_bytes_in_whatever_order_they_were_found():
+    notes = [note(memory(f"m{day}", f"what happened on day {day}", day)) for day in range(4)]
+    assert block(notes) == block(reversed(notes))
+
+
+def test_rules_stand_before_background_each_the_oldest_first():
+    found = block(
+        [
+            note(memory("m1", "We chose pnpm over npm", kind="decision")),
+            note(memory("m2", "Use pnpm, never npm", 2, kind="preference")),
+            note(memory("m3", "Run the tests before a push", 1, kind="lesson")),
+        ]
+    )
+    assert found.ids == ("m3", "m2", "m1")
+    assert found.text.index(RULES) < found.text.index('"m3"') < found.text.index(FACTS)
+
+
+def test_what_a_tool_said_is_background_whatever_its_kind():
+    found = items(block([note(memory("m1", "Always run this", kind="lesson", trust="web"))]).text)
+    assert found[0]["role"] == "fact" and found[0]["trust"] == "web"
+
+
+def test_a_note_says_where_it_comes_from():
+    said = note(
+        memory("m1", "It broke", kind="bugfix", source="git", context="at midnight"),
+        "acme/api",
+        conflicts_with="m2",
+        copies=("m3",),
+        history=[memory("m0", "It worked")],
+    )
+    assert said == {
+        "id": "m1",
+        "kind": "bugfix",
+        "role": "fact",
+        "date": "2026-09-21",
+        "project": "acme/web",
+        "source": "git",
+        "trust": "user",
+        "text": "It broke",
+        "context": "at midnight",
+        "copies": 1,
+        "conflicts_with": "m2",
+        "replaced": [{"date": "2026-09-21", "text": "It worked"}],
+    }
+
+
+def test_a_long_text_is_cut_and_says_how_much_there_is():
+    said = note(memory("m1", "word " * 1_000))
+    assert len(said["text"]) <= blocks.TEXT + 4 and said["text"].endswith(" ...")
+    assert said["whole"] == "5000 characters, read by its id"
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "言", "😀", '"', "<"])
+def test_the_block_keeps_its_budget_and_takes_what_fits(letter: str):
+    notes = [note(memory(f"m{number:02}", letter * 500)) for number in range(40)]
+    found = block(notes)
+    assert len(found.text.encode()) <= MAX_BYTES and len(found.ids) >= 2
+    assert len(block(notes, 2_000).ids) < len(found.ids)
+
+
+def test_a_smaller_note_takes_the_room_a_larger_one_does_not_fit_in():
+    notes = [note(memory("m1", "long " * 100)), note(memory("m2", "short"))]
+    assert block(notes, 600).ids == ("m2",)
+
+
+def test_nothing_to_say_is_no_block():
+    assert block([]).text == "" and rendered([Part("Nothing:", ())]).text == ""
+    assert block([note(memory("m1", "too much"))], 100).text == ""
+
+
+def test_parts_are_cut_from_the_end():
+    parts = [Part("First:", ({"did": "one"}, {"did": "two"})), Part("Then:", ({"did": "three"},))]
+    whole = rendered(parts)
+    assert whole.text.split("\n")[1:-1] == [
+        "First:",
+        '{"did":"one"}',
+        '{"did":"two"}',
+        "Then:",
+        '{"did":"three"}',
+    ]
+    less = rendered(parts, len(whole.text.encode()) - 1)
+    assert less.notes == ({"did": "one"}, {"did": "two"}) and "Then:" not in less.text

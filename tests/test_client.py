@@ -1,0 +1,286 @@
+"""The hook client as a host runs it: its answer, or silence in time; never a failure."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from background import end, mnemolog, said, until
+
+from serve import client, unserved
+from store import config
+from store.config import Settings
+from store.files import replace_file
+from store.log import EventLog
+from store.registry import Server, is_held, running
+from store.tenant import tenant
+
+CLIENT = Path(client.__file__)
+ANSWER = b'{"hookSpecificOutput":{"additionalContext":"we deploy at noon"}}'
+LATEST_S = 10.0  # far above any deadline of the client: whoever waits longer waits for ever
+
+
+@pytest.fixture(autouse=True)
+def _ended(home: Path) -> Iterator[None]:
+    yield
+    end(home)
+
+
+def event(name: str = "UserPromptSubmit", **fields: object) -> bytes:
+    base = {"session_id": "s1", "cwd": "/", "prompt": "where do we deploy?"}
+    return json.dumps(base | {"hook_event_name": name} | fields).encode()
+
+
+def run(sent: bytes = b"", *words: str, before: tuple[str, ...] = ()) -> bytes:
+    """Return what the client prints; it must end well, say nothing else and hold no pipe."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", *before, str(CLIENT), "claude-code", *words],
+        input=sent or event(),
+        capture_output=True,
+        timeout=LATEST_S,
+    )
+    assert done.returncode == 0
+    assert done.stderr == b"" or before
+    return done.stderr if before else done.stdout
+
+
+@contextmanager
+def listening(home: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Be the server of a home: what connects is given to `serve`, in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        serve(connection)
+            except OSError:
+                return
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        register(home, server.getsockname()[1], os.getpid())
+        yield
+        server.shutdown(socket.SHUT_RDWR) if sys.platform == "linux" else None
+    thread.join(timeout=LATEST_S)
+
+
+def register(home: Path, port: int, pid: int) -> None:
+    one = Server(pid, port, 1, "a" * 32)
+    replace_file(home / "server.json", msgspec.json.encode(one))
+    replace_file(home / "token", b"secret")
+
+
+def saying(answer: bytes, heard: list[bytes] | None = None) -> Callable[[socket.socket], None]:
+    """Return a server that reads a whole request, keeps it and says `answer`."""
+
+    def serve(connection: socket.socket) -> None:
+        said = b""
+        while b"\r\n\r\n" not in said or len(said.partition(b"\r\n\r\n")[2]) < _length(said):
+            if not (part := connection.recv(1 << 16)):
+                return
+            said += part
+        if heard is not None:
+            heard.append(said)
+        connection.sendall(answer)
+
+    return serve
+
+
+def _length(said: bytes) -> int:
+    return int(said.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
+
+
+def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, size, body)
+
+
+def kinds(home: Path) -> list[str]:
+    with EventLog(tenant(home).log) as log:
+        return [one.kind for one in log.read()]
+
+
+def tried(home: Path) -> bool:
+    return (home / "server.try").exists()
+
+
+def test_the_servers_answer_is_printed_as_it_is(home: Path):
+    heard: list[bytes] = []
+    with listening(home, saying(http(ANSWER), heard)):
+        assert run(event(), "--tenant", "work") == ANSWER
+    head, _, body = heard[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v1/hooks/claude-code?tenant=work HTTP/1.1\r\n")
+    assert b"Authorization: Bearer secret" in head
+    assert body == event()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 204 NO CONTENT\r\n\r\n",
+        http(b'{"error":{}}', b"401 UNAUTHORIZED"),
+        http(b'{"error":{}}', b"500 INTERNAL SERVER ERROR"),
+        http(ANSWER, length=len(ANSWER) + 1),
+        http(b"<html>nothing of ours</html>"),
+        b"HTTP/1.1 200 OK\r\n\r\n" + ANSWER,
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        os.urandom(2_000),
+        b"",
+    ],
+    ids=["silence", "401", "500", "cut off", "no JSON", "no length", "SSH", "noise", "hang up"],
+)
+def test_what_is_no_whole_answer_is_silence(home: Path, answer: bytes):
+    with listening(home, saying(answer)):
+        assert run() == b""
+    assert not tried(home)
+
+
+def test_a_server_that_hangs_is_waited_for_no_longer_than_a_moment(home: Path):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        register(home, mute.getsockname()[1], os.getpid())
+        assert run() == b""
+    assert not tried(home)
+
+
+def test_a_host_that_never_ends_its_event_is_left(home: Path):
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", str(CLIENT), "claude-code"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"{")
+        process.stdin.flush()
+        assert process.stdout.read() == b""
+        assert process.wait(timeout=LATEST_S) == 0
+
+
+def test_without_a_token_there_is_silence(home: Path):
+    with listening(home, saying(http(ANSWER))):
+        (home / "token").unlink()
+        assert run() == b""
+
+
+def test_an_event_too_large_is_dropped_and_one_as_large_as_may_be_is_sent(home: Path):
+    heard: list[bytes] = []
+    largest = b" " * client.MAX_BYTES
+    with listening(home, saying(http(ANSWER), heard)):
+        assert run(largest) == ANSWER
+        assert run(largest + b" ") == b""
+    assert len(heard) == 1
+
+
+def test_what_is_delivered_costs_no_module_that_is_not_needed(home: Path):
+    with listening(home, saying(http(ANSWER))):
+        timed = run(event(), before=("-X", "importtime")).decode()
+    imported = {line.rpartition("|")[2].strip() for line in timed.splitlines()}
+    assert "_socket" in imported
+    assert imported & {"socket", "json", "subprocess", "site", "re", "http.client"} == set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX's and macOS's folders")
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"XDG_DATA_HOME": "/data/of/mine"},
+        {"XDG_DATA_HOME": "not/absolute"},
+        {"XDG_DATA_HOME": ""},
+        {"MNEMOLOG_HOME": "/elsewhere", "XDG_DATA_HOME": "/data/of/mine"},
+        {"MNEMOLOG_HOME": "~/here"},
+        {"MNEMOLOG_HOME": ""},
+    ],
+)
+def test_its_home_is_the_one_of_the_settings(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("MNEMOLOG_HOME")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert os.path.expanduser(client.home_of(os.environ)) == str(config.load().home)
+
+
+def test_a_home_that_is_named_wins(home: Path, tmp_path: Path):
+    other = tmp_path / "other"
+    with listening(other, saying(http(ANSWER))):
+        assert run(event(), "--home", str(other)) == ANSWER
+
+
+def test_with_no_server_a_prompt_is_answered_from_the_disk_and_one_is_started(home: Path):
+    mnemolog("record", "The tides come at noon", "--no-project")
+    run(event())
+    assert "prompted" in kinds(home)
+    until(lambda: running(Settings(home)))
+    run(event(session_id="s2"))
+    said("stop")
+    assert kinds(home).count("prompted") == 2
+
+
+def test_the_registry_of_a_killed_server_is_not_believed(home: Path):
+    gone = subprocess.Popen([sys.executable, "-c", "pass"])
+    gone.wait()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        register(home, other.getsockname()[1], gone.pid)
+        (home / "server.try").touch()
+        run(event("PostToolUse"))
+        other.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            other.accept()
+
+
+def test_four_sessions_at_once_start_one_server(home: Path):
+    mnemolog("record", "The tides come at noon", "--no-project")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: run(event(session_id=f"s{number}")), range(4)))
+    until(lambda: running(Settings(home)))
+    log = (home / "server.log").read_text()
+    assert (log.count("listens on"), log.count("ERROR")) == (1, 0)
+
+
+def test_the_use_of_a_tool_starts_a_server_and_nothing_else(home: Path):
+    run(event("PostToolUse", tool_name="Bash"))
+    until(lambda: running(Settings(home)))
+    assert kinds(home) == []
+
+
+def test_the_end_of_a_session_starts_nothing(home: Path):
+    assert run(event("SessionEnd")) == b""
+    assert not home.exists()
+
+
+def test_what_was_tried_a_moment_ago_is_not_tried_again(home: Path):
+    home.mkdir(mode=0o700)
+    (home / "server.try").touch()
+    run(event("PostToolUse"))
+    assert not (home / "server.log").exists()
+    long_ago = time.time() - unserved.TRY_EVERY_S - 1
+    os.utime(home / "server.try", (long_ago, long_ago))
+    run(event("PostToolUse"))
+    until(lambda: running(Settings(home)))
+
+
+@pytest.mark.parametrize("sent", [b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
+def test_what_is_no_event_is_silence(home: Path, sent: bytes):
+    assert run(sent) == b""
+    assert not home.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")
+def test_between_a_kill_and_the_next_start_nothing_fails(home: Path):
+    pid = said("start")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_held(Settings(home)))
+    run(event("PostToolUse"))
+    until(lambda: running(Settings(home)))

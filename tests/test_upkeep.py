@@ -1,0 +1,71 @@
+"""A build is due when enough waits or something waits for a day; its clock survives restarts."""
+
+from dataclasses import replace
+
+import pytest
+
+from store import upkeep
+from store.tenant import Tenant
+from store.upkeep import A_FEW, DAY, MANY, Begun, Waiting, is_due
+
+NOW = 1_790_000_000_000_000
+FRESH = Waiting(watermark=1_000, head=1_001, changes=1, since=NOW - DAY + 1)
+
+
+def due(waiting: Waiting, begun: Begun | None = None, build_after: int = 500) -> bool:
+    return is_due(waiting, begun, NOW, build_after)
+
+
+@pytest.mark.parametrize(
+    ("changes", "events", "age", "expected"),
+    [
+        (499, 499, 0, False),
+        (500, 500, 0, True),
+        (1, 1, DAY - 1, False),
+        (1, 1, DAY, True),
+        (0, A_FEW - 1, 9 * DAY, False),
+        (0, A_FEW, DAY, True),
+        (0, MANY - 1, 0, False),
+        (0, MANY, 0, True),
+        (0, 0, 9 * DAY, False),
+    ],
+)
+def test_it_is_due_by_number_or_by_age(changes: int, events: int, age: int, expected: bool):
+    assert due(Waiting(7, 7 + events, changes, NOW - age)) is expected
+
+
+def test_zero_is_never():
+    assert not due(Waiting(0, MANY, MANY, 0), build_after=0)
+
+
+def test_what_was_begun_and_not_published_is_not_begun_again_for_the_same_log():
+    waiting = replace(FRESH, head=2_000, changes=900, since=0)
+    refused = Begun(at=NOW - 30 * DAY, head=2_000, changes=900)
+    assert due(waiting)
+    assert not due(waiting, refused)
+
+
+def test_after_a_refusal_what_came_since_is_what_counts():
+    refused = Begun(at=NOW - DAY + 1, head=2_000, changes=900)
+    later = Waiting(1_000, 2_499, 900 + 499, since=0)
+    assert not due(later, refused)
+    assert due(replace(later, head=2_500, changes=900 + 500), refused)
+    assert due(later, Begun(NOW - DAY, refused.head, refused.changes))
+
+
+def test_a_build_that_was_published_counts_no_more():
+    waiting = Waiting(2_000, 2_500, 500, since=NOW)
+    assert due(waiting, Begun(at=NOW - 1, head=2_000, changes=900))
+
+
+def test_what_was_begun_is_known_after_a_restart(tenant: Tenant):
+    assert upkeep.last_begun(tenant) is None
+    upkeep.begin(tenant, FRESH, NOW)
+    assert upkeep.last_begun(tenant) == Begun(NOW, 1_001, 1)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff", b'{"at": "soon"}'])
+def test_a_clock_that_cannot_be_read_is_none(tenant: Tenant, damage: bytes):
+    upkeep.begin(tenant, FRESH, NOW)
+    (tenant.root / "upkeep.json").write_bytes(damage)
+    assert upkeep.last_begun(tenant) is None
