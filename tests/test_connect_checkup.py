@@ -63,7 +63,7 @@ def test_hooks_that_never_arrive_are_told_of(user: Path, log: EventLog, look: Lo
     connect("gemini", user)
     hear(log, "claude-code", NOW + 1)  # another's
     hear(log, "gemini", NOW - 1)  # from before
-    never = "Gemini CLI is connected, but none of its hooks has ever arrived"
+    never = "Gemini CLI is connected, but none of its hooks has arrived since"
     assert said(look(), "warn") == [never]
     assert said(look(now=NOW + 1), "warn") == []  # connected a moment ago
 

@@ -66,7 +66,7 @@ def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
         return Finding("ok", f"{host.title} is connected, and its hooks arrive")
     if now - since < SOON_US:
         return Finding("ok", f"{host.title} is connected; none of its hooks has arrived yet")
-    what = f"{host.title} is connected, but none of its hooks has ever arrived"
+    what = f"{host.title} is connected, but none of its hooks has arrived since"
     return Finding("warn", what, host.note or "start a new session in it, then look again")
 
 
