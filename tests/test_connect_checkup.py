@@ -127,3 +127,31 @@ def test_without_a_log_the_settings_are_looked_at_all_the_same(user: Path):
     connect("claude-code", user)
     found = checkup(machine(user), replace(install(user), port=1), None, LATER)
     assert len(said(found, "error")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text", "switch"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}', "disableAllHooks"),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", "features.hooks"),
+        ("gemini", ".gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "hooksConfig"),
+        (
+            *("claude-code", ".claude/settings.json"),
+            *('{"allowedHttpHookUrls": ["https://*"]}', "allowedHttpHookUrls"),
+        ),
+    ],
+)
+def test_hooks_that_the_user_switched_off_are_told_of(
+    name: str, path: str, text: str, switch: str, user: Path, look: Look
+):
+    (user / path).write_text(text)
+    connect(name, user)
+    assert [one for one in said(look(), "warn") if f"`{switch}" in one]
+
+
+def test_a_list_of_addresses_that_names_ours_is_enough(user: Path, log: EventLog, look: Look):
+    text = '{"disableAllHooks": false, "allowedHttpHookUrls": ["http://127.0.0.1:*"]}'
+    (user / ".claude/settings.json").write_text(text)
+    connect("claude-code", user)
+    hear(log, "claude-code", NOW + 1)
+    assert said(look(), "warn") == []

@@ -15,6 +15,7 @@ from serve.connect import link, record
 from serve.connect.edits import toml_edit
 from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
+from serve.connect.switches import switched_off
 from store.errors import MnemologError
 from store.health import Finding
 from store.log import EventLog
@@ -57,6 +58,7 @@ def _settings(
         yield Finding("error", f"{host.title} {problem}", again)
     if not problems and not link.is_current(host, machine, install):
         yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
+    yield from switched_off(host, machine, install)
     if host.name == "codex":
         yield from _codex_trust(machine)
 
