@@ -73,6 +73,16 @@ def test_open_goals_come_when_they_are_asked_for(knows: Session):
     assert {"far", "near"} <= set(ids(knows.ask("what are the next steps?")))
 
 
+def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(session: Session):
+    session.remember("Use pnpm, never npm", kind="preference", id="rule")
+    session.remember("We met on Tuesday to talk about the roadmap", id="meeting")
+    assert ids(session.ask("add lodash with npm so that the dashboard can group by week")) == [
+        "rule"
+    ]
+    assert session.ask("add moment with npm, too, for the calendar of the dashboard") == ""
+    assert session.events(Surfaced)[0].subject == "rule"
+
+
 # Once
 
 
