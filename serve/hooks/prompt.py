@@ -27,7 +27,7 @@ from store.events import Hit as Told
 from store.projections.memories import Memory
 
 KEPT = 2_000  # characters of a prompt in the log
-BAR = 0.58  # of the best memory's confidence; docs/recall.md has what it keeps and lets through
+BAR = 0.6  # of the best memory's confidence; docs/recall.md has what it keeps and lets through
 GOALS, RULES = 8, 3  # that were asked for; that the prompt names
 
 
@@ -45,13 +45,17 @@ def answered(call: Call) -> Reply:
     prompt = call.event.prompt
     wanted = intent(prompt)
     prompted = call.told(Prompted(prompt=prompt[:KEPT], intent=wanted, turn=call.event.turn))
-    if wanted in ("small_talk", "command") and not asks_for_open(prompt):
+    is_silent = wanted in ("small_talk", "command") and not asks_for_open(prompt)
+    if is_silent or not call.is_heard:
         call.write_later(prompted)
         return SILENCE
     began = time.perf_counter()
     found = call.tenant.reader.answered(lambda view: _found(view, call))
     said = _block(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
+    if not call.is_heard:
+        call.write_later(prompted)
+        return SILENCE
     receipt = _receipt(call, found.answer, said, took_us)
     call.write_later(prompted, receipt, *_surfaced(call, said))
     return Reply(said.text)
