@@ -65,16 +65,24 @@ class Hooks:
         if event is None:
             return None
         name = tenant or self._tenants.settings.choices.tenant
-        call = self._call(event, name)
+        call = self._call(host, event, name)
         if not self._deliveries.is_first(name, event):
             return None
         reply = self._in_time(call)
         return host.write(event, reply) if _fits(reply) else None
 
-    def _call(self, event: HookEvent, tenant: str) -> Call:
+    def _call(self, host: Host, event: HookEvent, tenant: str) -> Call:
         place, opened = self._places.of(event.cwd), self._tenants.get(tenant)
-        embedder = self._tenants.embedder
-        return Call(event, opened, embedder, place.choices, place.project, self._clock())
+        return Call(
+            event,
+            opened,
+            self._tenants.embedder,
+            place.choices,
+            place.project,
+            self._clock(),
+            carries=host.write(event, Reply("anything")) is not None,
+            answer_by=time.monotonic() + self._deadline_s,
+        )
 
     def _in_time(self, call: Call) -> Reply:
         waiting = self._threads.submit(_answered, call)

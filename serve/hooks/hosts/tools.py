@@ -9,6 +9,7 @@ from typing import Any
 
 from serve.hooks.event import ToolUse
 from serve.hooks.hosts.payload import LONGEST_ID, ending, text
+from store import frame
 from store.agent_events import Doing
 
 SERVER = "mnemolog"  # what `connect` calls our MCP server in every host
@@ -106,7 +107,7 @@ def _command(given: Mapping[str, Any]) -> str | None:
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             value = _line(value)
         if isinstance(value, str) and value.strip():
-            return value[:MAX_COMMAND]
+            return frame.strip(value)[:MAX_COMMAND] or None  # it may write down what we said
     return None
 
 
