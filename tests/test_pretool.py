@@ -63,6 +63,12 @@ def test_a_lesson_is_said_once_in_a_session(agent: Agent):
     assert agent.again("s2").runs("npm install a")
 
 
+def test_a_lesson_the_sessions_brief_told_is_said_where_it_is_about_to_be_broken(agent: Agent):
+    learn(agent, pinned=True)
+    assert RULE in agent.tell("SessionStart", source="startup")
+    assert RULE in agent.runs("npm install a")
+
+
 def test_a_lesson_about_a_file_is_said_when_it_is_edited(agent: Agent):
     learn(agent, "Don't edit generated/*.py")
     assert agent.uses("Read", {"file_path": str(agent.cwd / "generated/a.py")}) == ""

@@ -1,8 +1,9 @@
 """
 The lessons that name the command or file a tool is about to touch.
 
-Advice and never a permission: each is said once in a session, at most two at a time, and only what
-names this very command or file. A lesson that nobody ever followed is at rest (`serve.lessons`).
+Advice and never a permission: each is said here once in a session, whatever a brief or a prompt
+said of it before, at most two at a time, and only what names this very command or file. A lesson
+that nobody ever followed is at rest (`serve.lessons`).
 """
 
 import threading
@@ -30,7 +31,7 @@ def answered(call: Call) -> Reply:
     if not found:
         return SILENCE
     with _choosing:
-        said = call.tenant.journals.of(call.event.session).surfaced
+        said = call.tenant.journals.of(call.event.session).surfaced_at("tool")
         new = [one for one in found if one.memory.id not in said][:MOST]
         if not new:
             return SILENCE
