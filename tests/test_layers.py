@@ -22,6 +22,7 @@ FILES = {
 HAND_THE_ENVIRONMENT_ON = {
     "store/embedders/remote.py",
     "serve/jobs.py",
+    "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
     "serve/cli/session.py",
     "store/importers/git.py",
