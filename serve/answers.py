@@ -164,6 +164,7 @@ def short(memory: Memory) -> dict[str, Any]:
         "tags": list(memory.tags),
         "source": memory.source,
         "created_by": memory.created_by,
+        "agent": memory.agent,
         "session": memory.session,
         "trust": memory.trust,
         "pinned": memory.pinned,

@@ -53,7 +53,7 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
 
     @routes.get("/health")
     def health() -> Response:
-        return _json({"status": "ok", "version": _version()})
+        return _json({"status": "ok", "version": version()})
 
     @routes.post("/v1/recall")
     def recall() -> Response:
@@ -129,12 +129,12 @@ def _asked(decoder: "msgspec.json.Decoder[Asked]") -> Asked:
 
 
 @cache
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # 20 ms of a start
+def version() -> str:
+    from importlib import metadata  # 20 ms of a start
 
     try:
-        return version("mnemolog")
-    except PackageNotFoundError:  # run from a checkout that was not installed
+        return metadata.version("mnemolog")
+    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
         return "unknown"
 
 

@@ -20,6 +20,8 @@ from serve import api
 from serve.access import may_enter
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import Hooks
+from serve.mcp_server import endpoint as mcp_endpoint
+from serve.mcp_server.product import product
 from serve.tenants import OpenTenants
 from store.errors import (
     IdConflict,
@@ -61,6 +63,7 @@ def create_app(
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
     app.register_blueprint(api.blueprint(tenants, clock))
+    app.register_blueprint(mcp_endpoint.blueprint(product(tenants, clock, api.version)))
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
     return app
 

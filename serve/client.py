@@ -6,10 +6,8 @@ session, so it is made to cost little more than the interpreter's start: the sta
 nothing of ours, and no module that a delivered event does not need. It always ends with 0 and in
 time; whatever goes wrong, the host goes on as if there were no memory.
 
-Where no server runs, what a prompt waits for is answered by a process that reads the memory from
-the disk, and a server is started for the next time. What only notes something (a tool was used, the
-session ended) is dropped then: the prompt before it has already started a server, so little is
-missed, and half a second after each use of a tool would be felt.
+Where no server runs `serve.unserved` does what can be done; it is a file of its own, as this one is
+compiled anew at every hook.
 """
 
 import _thread
@@ -23,15 +21,8 @@ except ImportError:  # an interpreter that does it otherwise
     from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
 
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
-COLD_S = 1.5  # for a process that answers from the disk
-GIVE_UP_S = ANSWER_S + COLD_S + 0.5  # whatever holds us up, as a host that never ends its event
+GIVE_UP_S = 3.0  # whatever holds us up, as a host that never ends its event
 MAX_BYTES = 4 << 20  # of an event: what the server takes
-TRY_EVERY_S = 30.0  # a server that does not come up is not started again at every prompt
-# what a person or a model waits for with an empty page, in the words of all hosts
-ANSWERED_COLD = frozenset(
-    {"sessionstart", "userpromptsubmit", "userpromptsubmitted", "beforesubmitprompt", "beforeagent"}
-)
-ENDS = frozenset({"sessionend"})
 
 
 class NoServer(Exception):
@@ -47,7 +38,11 @@ def main(arguments: "list[str]") -> None:
     try:
         answer = ask(home, host, tenant, event)
     except NoServer:
-        answer = cold(home, host, tenant, event)
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        sys.path.append(ours)  # without `site` only the standard library is known
+        from serve import unserved
+
+        answer = unserved.answer(home, host, tenant, event)
     if answer.lstrip().startswith(b"{"):
         _print(answer)
 
@@ -128,89 +123,6 @@ def _body(answer: bytes) -> bytes:
         if name.lower() == b"content-length":
             return body if value.strip() == str(len(body)).encode() else b""
     return b""
-
-
-def cold(home: str, host: str, tenant: str, event: bytes) -> bytes:
-    """Return the answer from the disk where one is waited for, and start a server meanwhile."""
-    import json
-
-    try:
-        name = str(json.loads(event).get("hook_event_name", "")).replace("_", "").lower()
-    except (ValueError, AttributeError, RecursionError):
-        return b""
-    if name in ENDS:
-        return b""
-    answer = b""
-    if not name or name in ANSWERED_COLD:
-        answer = _answered_cold(home, host, tenant, event)
-    if _is_our_turn(home):
-        _start_server(home, tenant)
-    return answer
-
-
-def _answered_cold(home: str, host: str, tenant: str, event: bytes) -> bytes:
-    import subprocess
-
-    words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "serve.cli", *words],
-            input=event,
-            cwd=home,  # no folder of the user's lends it a module or a setting
-            env=_environment(home),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=COLD_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return b""
-    return done.stdout if done.returncode == 0 else b""
-
-
-def _is_our_turn(home: str) -> bool:
-    """Whether no hook tried to start the server in the last seconds; the next are then told no."""
-    path = os.path.join(home, "server.try")
-    try:
-        os.makedirs(home, 0o700, exist_ok=True)
-        if os.path.exists(path) and not 0 <= time.time() - os.stat(path).st_mtime < TRY_EVERY_S:
-            os.unlink(path)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError:  # another took the turn, or we may not write there
-        return False
-    return True
-
-
-def _start_server(home: str, tenant: str) -> None:
-    """Start a server that outlives us and holds nothing of ours: a host waits for its pipes."""
-    import subprocess
-
-    detached = getattr(subprocess, "DETACHED_PROCESS", 0)
-    detached |= getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-    try:
-        log = os.open(
-            os.path.join(home, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-        )
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "serve.daemon"],
-            cwd=home,
-            env=_environment(home) | ({"MNEMOLOG_TENANT": tenant} if tenant else {}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            creationflags=detached,
-        )
-    except OSError:
-        return
-
-
-def _environment(home: str) -> "dict[str, str]":
-    """Return the environment of a process of ours: it imports what lies beside this file."""
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if os.path.basename(ours) not in ("site-packages", "dist-packages"):  # a checkout
-        kept["PYTHONPATH"] = ours
-    return kept | {"MNEMOLOG_HOME": home}
 
 
 def _asked(arguments: "list[str]") -> "tuple[str, str, str]":

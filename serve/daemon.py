@@ -5,6 +5,7 @@ It ends by itself when nobody asked for `idle_exit_s`; the next hook starts it a
 is taken it listens on a free one: whoever asks finds the port in the registry.
 """
 
+import gc
 import http.client
 import logging
 import os
@@ -129,6 +130,7 @@ class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
 
 def main() -> None:
     """Serve the home that the environment names; what is said goes to its `server.log`."""
+    gc.disable()  # what is imported stays; the server turns it on when it is ready
     from serve import server
 
     log = logging.getLogger("mnemolog")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from store.agent_events import Prompted, Surfaced
+from store.agent_events import Place, Prompted, Surfaced
 from store.events import Event
 from store.log import EventLog
 
@@ -36,6 +36,14 @@ class Journal:
     def surfaced(self) -> frozenset[str]:
         """The ids of the lessons that this session was shown."""
         return frozenset(one.subject for one in self.events if isinstance(one.body, Surfaced))
+
+    def surfaced_at(self, place: Place) -> frozenset[str]:
+        """Return the ids of the lessons that this session was shown at one place."""
+        return frozenset(
+            one.subject
+            for one in self.events
+            if isinstance(one.body, Surfaced) and one.body.place == place
+        )
 
 
 class Journals:

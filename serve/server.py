@@ -78,6 +78,7 @@ def run(
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         # what is there stays: looking it through for garbage again made the slowest answers slower
         gc.freeze()
+        gc.enable()
 
         def is_over() -> bool:
             # a server without its file is found by nobody, as where the home was deleted

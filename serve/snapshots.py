@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from serve.lessons.row_rules import RowRules
 from serve.masks import RowMasks
 from serve.opened_files import OpenedFiles
 from store import manifest as manifests
@@ -58,6 +59,10 @@ class Snapshots:
     @cached_property
     def masks(self) -> RowMasks:
         return RowMasks(self.rows)
+
+    @cached_property
+    def rules(self) -> RowRules:
+        return RowRules(self.rows)
 
 
 def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Snapshots:

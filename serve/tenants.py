@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve import jobs
+from serve.answers import RecallRequest, answer
 from serve.journal import Journals
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
@@ -22,7 +23,7 @@ from store import tenant as tenants
 from store import upkeep
 from store.config import Settings
 from store.embedding import embedder
-from store.errors import LogError
+from store.errors import LogError, MnemologError
 from store.events import Event
 from store.log import EventLog
 from store.tenant import Tenant
@@ -32,6 +33,7 @@ log = logging.getLogger("mnemolog")
 
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
+_FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class OpenTenants:
             one.log.close()
 
     def _run(self) -> None:
+        for one in list(self._open.values()):
+            self._warm_up(one)
         while not self._closing.wait(TICK_S):
             for one in list(self._open.values()):
                 try:
@@ -124,6 +128,14 @@ class OpenTenants:
                 except (LogError, OSError):
                     # upkeep must never end the server; the next tick tries again
                     log.exception("upkeep of tenant %s failed", one.tenant.name)
+
+    def _warm_up(self, one: OpenTenant) -> None:
+        """Ask what nobody asked: a first recall reads and loads what the next ones find there."""
+        asked = RecallRequest(query=_FIRST, touch=False)
+        try:
+            answer(one.reader, self.embedder, asked, self.settings.choices, time.time_ns() // 1000)
+        except MnemologError:
+            log.exception("tenant %s could not be warmed up", one.tenant.name)
 
     def _build_if_idle(self, one: OpenTenant) -> None:
         name, wanted = one.tenant.name, self.settings.choices.build_after

@@ -22,7 +22,7 @@ from store.events import RECEIPTS, isoformat
 from store.log import EventLog
 from store.log_file import LEAST_SQLITE, sqlite_version
 from store.manifest import Manifest
-from store.registry import running
+from store.registry import is_held, listens, running
 from store.tenant import Tenant, existing
 
 Severity = Literal["ok", "warn", "error"]
@@ -30,6 +30,7 @@ Severity = Literal["ok", "warn", "error"]
 LITTLE_SPACE, NO_SPACE = 1 << 30, 100 << 20  # bytes
 LONG_TAIL = 4  # times `build_after`
 _BUILD = "run `mnemolog build`"
+_ANOTHER_PORT = "free the port or set another `port`, then `mnemolog stop`, `start` and `connect`"
 _SHOWN = 3  # paths named in one finding
 
 
@@ -122,12 +123,22 @@ def _sqlite() -> Finding:
 
 
 def _server(settings: Settings) -> Finding:
-    server = running(settings)
+    server, port = running(settings), settings.choices.port
+    if server is not None and server.port == port:
+        return Finding("ok", f"the server listens on port {port} (process {server.pid})")
     if server is not None:
-        return Finding("ok", f"the server listens on port {server.port} (process {server.pid})")
+        what = f"the server listens on port {server.port}, the settings say {port}"
+        cure = f"hosts that were given {port} do not reach it: {_ANOTHER_PORT}"
+        return Finding("warn", what, cure)
+    if is_held(settings):
+        what = "a server of this home lives and does not answer"
+        return Finding("warn", what, "run `mnemolog stop`, then `mnemolog start`")
     if settings.server_file.exists():
-        what = f"{settings.server_file} is left of a server that no longer answers"
-        return Finding("warn", what, "run `mnemolog serve`, or delete the file")
+        what = f"{settings.server_file} is left of a server that was killed"
+        return Finding("warn", what, "run `mnemolog start`, or delete the file")
+    if listens(port):
+        what = f"no server runs, and another program listens on port {port}"
+        return Finding("warn", what, _ANOTHER_PORT)
     return Finding("ok", "no server runs")
 
 

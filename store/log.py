@@ -154,6 +154,16 @@ class EventLog:
         )
         return [_event(row) for row in rows]
 
+    def told(self, kinds: Sequence[str], since: int, until: int) -> list[Event]:
+        """Return the events of some kinds with `since` <= at < `until`, in the order of the log."""
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {_COLUMNS} FROM events WHERE at >= ? AND at < ? AND kind IN ({marks}) "
+            "ORDER BY seq",
+            (since, until, *kinds),
+        )
+        return [_event(row) for row in rows]
+
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
         found = self._fetch(

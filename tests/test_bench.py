@@ -130,10 +130,21 @@ def test_growth_over_two_decades_is_that_of_one() -> None:
     assert found is not None and found[0] == pytest.approx(3.0)
 
 
-def test_what_is_not_built_yet_stands_among_the_goals() -> None:
+def test_hooks_are_timed_over_http_and_by_the_client(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import goals
+    import hooks
+    from process import serve
 
-    assert any("not built yet" in line for line in goals.markdown([]).splitlines())
+    monkeypatch.setattr(hooks, "RUNS", 2)
+    monkeypatch.setattr(hooks, "CALLS", 25)
+    home.mkdir()
+    with serve(home) as server:
+        asked = [f"where is the deploy number {number}?" for number in range(25)]
+        found = list(hooks.figures(10_000, home, server, asked))
+    assert all(one.value > 0 for one in found if one.what.startswith((hooks.PROMPT, hooks.CLIENT)))
+    assert goals.markdown(found).count("| 10,000 |") == 3
 
 
 def test_memory_counts_what_a_process_started(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from background import end, mnemolog, said, until
 
-from serve import client
+from serve import client, unserved
 from store import config
 from store.config import Settings
 from store.files import replace_file
@@ -246,8 +246,7 @@ def test_four_sessions_at_once_start_one_server(home: Path):
         list(pool.map(lambda number: run(event(session_id=f"s{number}")), range(4)))
     until(lambda: running(Settings(home)))
     log = (home / "server.log").read_text()
-    assert log.count("listens on") == 1
-    assert kinds(home).count("prompted") == 4
+    assert (log.count("listens on"), log.count("ERROR")) == (1, 0)
 
 
 def test_the_use_of_a_tool_starts_a_server_and_nothing_else(home: Path):
@@ -266,7 +265,7 @@ def test_what_was_tried_a_moment_ago_is_not_tried_again(home: Path):
     (home / "server.try").touch()
     run(event("PostToolUse"))
     assert not (home / "server.log").exists()
-    long_ago = time.time() - client.TRY_EVERY_S - 1
+    long_ago = time.time() - unserved.TRY_EVERY_S - 1
     os.utime(home / "server.try", (long_ago, long_ago))
     run(event("PostToolUse"))
     until(lambda: running(Settings(home)))

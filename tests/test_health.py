@@ -17,7 +17,7 @@ from store.files import replace_file
 from store.health import Finding, checkup
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
-from store.registry import Server
+from store.registry import Server, sole
 from store.tenant import tenant
 
 Usage = namedtuple("Usage", "total used free")
@@ -33,8 +33,13 @@ def settings(tmp_path: Path):
     with EventLog(chosen.log, create=True) as log:
         commands.record(log, Draft(content="Deploys need two approvals"), now())
         build.rebuild(chosen, log, LexicalEmbedder(), now())
-    yield Settings(home)
+    yield Settings(home, Choices(port=free_port()))
     os.umask(mask)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
 
 
 def registry(port: int) -> bytes:
@@ -124,7 +129,7 @@ def test_a_memory_never_built_is_a_warning(tmp_path):
     mask = os.umask(0o077)
     EventLog(tenant(tmp_path / "home").log, create=True).close()
     os.umask(mask)
-    assert the_ill(Settings(tmp_path / "home")).severity == "warn"
+    assert the_ill(Settings(tmp_path / "home", Choices(port=free_port()))).severity == "warn"
 
 
 def test_a_refused_build_says_why(settings):
@@ -138,24 +143,42 @@ def test_a_long_tail_is_a_warning(settings):
     with EventLog(tenant(settings.home).log) as log:
         for number in range(5):
             commands.record(log, Draft(content=f"Memory number {number}"), now())
-    short = Settings(settings.home, Choices(build_after=1))
+    short = Settings(settings.home, Choices(build_after=1, port=settings.choices.port))
     assert (the_ill(short).severity, ills(settings)) == ("warn", [])
 
 
 def test_the_registry_of_a_dead_server_is_a_warning(settings):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    replace_file(settings.server_file, registry(port))
+    replace_file(settings.server_file, registry(free_port()))
     assert "server.json" in the_ill(settings).what
 
 
-def test_a_server_that_answers_is_well(settings):
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        replace_file(settings.server_file, registry(listening.getsockname()[1]))
-        assert ills(settings) == []
+@pytest.fixture
+def listening():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_server_that_answers_is_well(settings, listening):
+    replace_file(settings.server_file, registry(listening))
+    assert ills(Settings(settings.home, Choices(port=listening))) == []
+
+
+def test_a_server_on_another_port_than_the_set_one_is_a_warning(settings, listening):
+    replace_file(settings.server_file, registry(listening))
+    found = the_ill(settings)
+    assert f"port {listening}, the settings say {settings.choices.port}" in found.what
+    assert found.severity == "warn"
+
+
+def test_a_port_that_another_program_has_is_a_warning(settings, listening):
+    found = the_ill(Settings(settings.home, Choices(port=listening)))
+    assert (found.severity, f"port {listening}" in found.what) == ("warn", True)
+
+
+def test_a_server_that_lives_and_does_not_answer_is_a_warning(settings):
+    with sole(settings):
+        replace_file(settings.server_file, registry(free_port()))
+        assert "mnemolog stop" in the_ill(settings).cure
 
 
 def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch):
@@ -167,7 +190,7 @@ def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch)
 
 
 def test_an_embedder_there_is_not_is_an_error(settings):
-    found = the_ill(Settings(settings.home, Choices(embedder="nonsense")))
+    found = the_ill(Settings(settings.home, Choices(embedder="nonsense", port=free_port())))
     assert found.severity == "error"
 
 

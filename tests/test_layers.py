@@ -22,6 +22,7 @@ FILES = {
 HAND_THE_ENVIRONMENT_ON = {
     "store/embedders/remote.py",
     "serve/jobs.py",
+    "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
     "serve/cli/session.py",
     "store/importers/git.py",
@@ -135,7 +136,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "serve/hooks/routes.py",
                 "serve/control.py",
                 "serve/dashboard.py",
-                "serve/mcp_endpoint.py",
+                "serve/mcp_server/endpoint.py",
             },
         ),
         ("waitress", {"serve/server.py"}),

@@ -91,8 +91,10 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
 
     `mnemolog start` does it in the background. A home has one server.
     """
+    import gc
     import logging
 
+    gc.disable()  # what is imported stays; the server turns it on when it is ready
     from serve import server
     from store.registry import HOST
 

@@ -3,9 +3,11 @@ Session: what the group's options say, and what every command opens with it.
 """
 
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store import config
 from store import tenant as tenants
@@ -14,6 +16,9 @@ from store.errors import InvalidInput, LogReadOnly
 from store.files import make_folder
 from store.log import EventLog
 from store.tenant import Tenant, checked_project, project_of
+
+if TYPE_CHECKING:
+    from serve.connect.machine import Install, Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,31 @@ class Session:
         given = {"MNEMOLOG_HOME": self.home, "MNEMOLOG_TENANT": self.tenant}
         said = {name: value for name, value in given.items() if value}
         return config.load(Path.cwd(), os.environ | said)
+
+
+def machine() -> "Machine":
+    """Return where the user's files lie."""
+    from serve.connect.machine import Machine
+
+    return Machine(Path.home(), os.environ, sys.platform)
+
+
+def install(settings: Settings, *, makes_token: bool = False) -> "Install":
+    """Return how a host reaches this mnemolog; without a token its keys open nothing."""
+    from serve.connect.machine import Install
+    from serve.server import owner_token
+
+    has_token = makes_token or settings.token_file.exists()
+    is_said = settings.origin.get("tenant") == "environment"  # else the server knows it too
+    return Install(
+        python=os.path.abspath(sys.executable),  # not resolved: a link into an environment is it
+        code=Path(__file__).absolute().parents[1],
+        home=settings.home.absolute(),
+        tenant=settings.choices.tenant if is_said else None,
+        port=settings.choices.port,
+        token=owner_token(settings) if has_token else "",
+        platform=sys.platform,
+    )
 
 
 def now() -> int:

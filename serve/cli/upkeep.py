@@ -7,7 +7,8 @@ import click
 from serve.cli import output, session
 from serve.cli.group import FAILED
 from serve.cli.session import Session
-from store.errors import ConfigError
+from store.config import Settings
+from store.errors import ConfigError, MnemologError
 
 if TYPE_CHECKING:
     from store.health import Finding
@@ -103,4 +104,22 @@ def _findings(session_: Session) -> "list[Finding]":
         settings = session_.settings()
     except ConfigError as error:
         return [Finding("error", str(error), "mend the setting it names")]
-    return checkup(settings)
+    found = [*checkup(settings), *_host_findings(settings)]
+    return sorted(found, key=lambda one: ("error", "warn", "ok").index(one.severity))
+
+
+def _host_findings(settings: Settings) -> "list[Finding]":
+    from dataclasses import replace
+
+    from serve.connect.checkup import checkup
+    from store.registry import running
+
+    machine, install = session.machine(), session.install(settings)
+    if (server := running(settings)) is not None:
+        install = replace(install, port=server.port)
+    try:
+        log = session.open_log(settings)
+    except MnemologError:  # said by the finding about the log
+        return checkup(machine, install, None, session.now())
+    with log:
+        return checkup(machine, install, log, session.now())

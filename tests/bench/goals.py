@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import builds
 import dense
+import hooks
 import lexical
 import numpy as np
 import pmb
@@ -25,7 +26,6 @@ class Goal:
     found: Callable[[Figures, int], tuple[float, str] | None]
     bound: float
     is_least: bool = False  # else it is the most
-    instead: str = ""  # shown where nothing was measured
 
 
 def ratio(what: str, who: str) -> Callable[[Figures, int], tuple[float, str] | None]:
@@ -47,10 +47,6 @@ def value(what: str) -> Callable[[Figures, int], tuple[float, str] | None]:
         return None if one is None else (one.value, shown(one.value, one.unit))
 
     return found
-
-
-def unmeasured(figures: Figures, size: int) -> None:
-    """Nothing yet."""
 
 
 def growth(what: str, since: int) -> Callable[[Figures, int], tuple[float, str] | None]:
@@ -184,13 +180,10 @@ RATIOS = (
 BUDGETS = (
     Goal("recall over HTTP, lexical, server's CPU ms", 100_000, value(_LEXICAL_CPU), 2),
     Goal("recall over HTTP, hybrid, server's CPU ms", 100_000, value(_AUTO_CPU), 5),
-    Goal(
-        "hook client, CPU ms beyond a bare `python -I -S`",
-        100_000,
-        unmeasured,
-        4,
-        instead="not built yet",
-    ),
+    Goal(f"{hooks.BEYOND}, CPU ms", 100_000, value(f"{hooks.BEYOND}, CPU"), 4),
+    Goal(f"{hooks.BEYOND}, p50 ms", 10_000, value(f"{hooks.BEYOND}, p50"), 40),
+    Goal(f"{hooks.PROMPT}, p50 ms", 10_000, value(f"{hooks.PROMPT}, p50"), 10),
+    Goal(f"{hooks.ACTION}, p50 ms", 10_000, value(f"{hooks.ACTION}, p50"), 5),
     Goal("build of 50,000 new memories, CPU s", _MILLION, value(f"{builds.MANY}, CPU"), 4),
     Goal("server's anonymous memory, MiB", 100_000, value(_ANONYMOUS), 80),
     *(
@@ -232,9 +225,6 @@ def markdown(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> str:
     for goal in goals:
         found = goal.found(known, goal.size)
         bound = f"{'at least' if goal.is_least else 'at most'} {goal.bound:,g}"
-        if found is None and goal.instead:
-            lines.append(f"| {goal.text} | {goal.size:,} | {bound} | {goal.instead} | |")
-            continue
         if found is None:
             unknown.setdefault(goal.text, []).append(f"{goal.size:,}")
             continue

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import builds
+import hooks
 import soak
 from builds import figure
 from corpus import questions, texts
@@ -48,6 +49,7 @@ def answered(size: int, home: Path) -> Iterator[Figure]:
         yield from recalled(size, AUTO, server, asked, "auto")
         if (anonymous := server.anonymous_mib()) is not None:
             yield figure(size, ANONYMOUS, anonymous, "after recalls", "MiB")
+        yield from hooks.figures(size, home, server, asked)
         yield from written(size, WRITE, server)
         yield from fresh(size, FRESH, server)
 

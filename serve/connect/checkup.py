@@ -1,0 +1,138 @@
+"""
+checkup(): what is wrong between a host and this mnemolog, and what to do about it.
+
+It looks and changes nothing. A host says nowhere that it skips a hook, so that its events reach the
+log is the only proof that it does not.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from serve.connect import link, record
+from serve.connect.edits import toml_edit
+from serve.connect.hosts import HOSTS, Host, codex_folder
+from serve.connect.machine import Install, Machine
+from store.errors import MnemologError
+from store.health import Finding
+from store.log import EventLog
+
+LOOKED_AT = 20_000  # events at the log's end
+SOON_US = 3_600_000_000  # a host that was connected within this hour may not have been used
+_HOOK_KINDS = frozenset({"session", "prompted", "action"})
+_STARTED = ("python", "client.py", "mcp_bridge.py")
+_PORT = re.compile(r"^http://[^/:]+:(\d+)/v1/hooks/")
+
+
+def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) -> list[Finding]:
+    """Return findings for every host that is connected, or whose files cannot be read.
+
+    `log` is None where no memory was made yet.
+    """
+    seen = _seen(log) if log is not None else {}
+    since = {name: one.at for name, one in record.read(install.home).hosts.items()}
+    found: list[Finding] = []
+    for host in HOSTS.values():
+        try:
+            if entries := link.entries(host, machine, install):
+                found += _settings(host, machine, install, entries)
+                found.append(_arrival(host, seen.get(host.name), since.get(host.name, 0), now))
+        except MnemologError as error:
+            found.append(Finding("warn", f"{host.title}: {error}", "mend that file"))
+    return found
+
+
+def _settings(
+    host: Host, machine: Machine, install: Install, entries: list[Any]
+) -> Iterator[Finding]:
+    again = f"run `mnemolog connect {host.name}`"
+    problems = [
+        *_gone(entries),
+        *_wrong_port(entries, install),
+        *_stale_key(entries, install.key(host.name)),
+    ]
+    for problem in problems:
+        yield Finding("error", f"{host.title} {problem}", again)
+    if not problems and not link.is_current(host, machine, install):
+        yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
+    if host.name == "codex":
+        yield from _codex_trust(machine)
+
+
+def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
+    if seen is not None and seen >= since:
+        return Finding("ok", f"{host.title} is connected, and its hooks arrive")
+    if now - since < SOON_US:
+        return Finding("ok", f"{host.title} is connected; none of its hooks has arrived yet")
+    what = f"{host.title} is connected, but none of its hooks has ever arrived"
+    return Finding("warn", what, host.note or "start a new session in it, then look again")
+
+
+def _seen(log: EventLog) -> dict[str, int]:
+    """Return when each host's hooks were last heard, in microseconds UTC."""
+    seen = {}
+    for event in log.read(max(0, log.head() - LOOKED_AT)):
+        if event.kind in _HOOK_KINDS and event.agent:
+            seen[event.agent] = event.at
+    return seen
+
+
+def _gone(entries: list[Any]) -> Iterator[str]:
+    """Tell which of our files a host starts that are no more, as after an environment moved."""
+    files = {word for entry in entries for word in _words(entry) if _is_file(word)}
+    for file in sorted(files):
+        if not Path(file).exists():
+            yield f"starts {file}, which is not there any more"
+
+
+def _is_file(word: str) -> bool:
+    path = Path(word)
+    return path.is_absolute() and path.name.startswith(_STARTED)
+
+
+def _words(entry: Any) -> Iterator[str]:
+    """Yield what the commands of an entry are made of."""
+    if isinstance(entry, str):  # the text of a plugin
+        yield from re.findall(r'"([^"\n]+)"', entry)
+        return
+    for value in (entry.get("command"), entry.get("args")):
+        if isinstance(value, list):
+            yield from (one for one in value if isinstance(one, str))
+        elif isinstance(value, str):
+            yield from _split(value)
+
+
+def _split(line: str) -> list[str]:
+    """Return the words of a command; a path of Windows keeps its backslashes."""
+    try:
+        return [word.strip("\"'") for word in shlex.split(line, posix=False)]
+    except ValueError:  # a quote that somebody left open
+        return line.split()
+
+
+def _wrong_port(entries: list[Any], install: Install) -> Iterator[str]:
+    urls = {entry["url"] for entry in entries if isinstance(entry, dict) and "url" in entry}
+    ports = {int(match.group(1)) for url in urls if (match := _PORT.match(str(url)))}
+    for port in sorted(ports - {install.port}):
+        yield f"posts its events to port {port}, but the server's is {install.port}"
+
+
+def _stale_key(entries: list[Any], key: str) -> Iterator[str]:
+    headers = [entry.get("headers") for entry in entries if isinstance(entry, dict)]
+    sent = {one.get("Authorization") for one in headers if isinstance(one, dict)}
+    if sent - {f"Bearer {key}"}:
+        yield "sends a key that no longer opens the server: the token was changed"
+
+
+def _codex_trust(machine: Machine) -> Iterator[Finding]:
+    """Codex keeps which hooks a person trusted in `[hooks.state."FILE:EVENT:GROUP:HOOK"]`."""
+    folder = codex_folder(machine)
+    file = folder / "config.toml"
+    if not file.is_file():
+        return
+    settings = toml_edit.parse(file.read_text(encoding="utf-8"))
+    state = settings.get("hooks", {}).get("state", {})
+    if not any(str(key).startswith(str(folder / "hooks.json")) for key in state):
+        yield Finding("warn", "Codex has been told to trust none of our hooks", HOSTS["codex"].note)

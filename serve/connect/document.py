@@ -1,0 +1,201 @@
+"""
+Document: one file of a host's settings, and how what is ours gets into it and out again.
+
+Every kind of document is made of two pure functions over its text, so that a change can be shown
+before it is made, and made again where the file was changed meanwhile.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from serve.connect.edits import json_edit, marked, toml_edit
+from serve.connect.edits.json_edit import Blanks
+from serve.connect.edits.jsonc import Path as Place
+from serve.connect.edits.jsonc import find, parse
+from serve.connect.ours import SERVER, is_hook
+from store.errors import ConfigError
+
+Handler = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file. `start` is the text of one that we make; `places` are the containers we fill.
+
+    `entries` gives what is ours in a text, as plain values.
+    """
+
+    path: Path
+    put: Callable[[str], str]
+    take: Callable[[str, Blanks], str]
+    entries: Callable[[str], list[Any]]
+    start: str = ""
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Hooks of a JSON file by their event, in groups with matchers where a host has such."""
+
+    host: str
+    wanted: Mapping[str, Handler]
+    is_grouped: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Our MCP server, as a member of the object at `place`, or at `newer` where a file has that."""
+
+    place: Place
+    value: Handler
+    newer: Place = ()
+
+
+Part = Hooks | Server
+
+
+def json_file(path: Path, *parts: Part, start: str = "{}\n") -> Document:
+    """Return a JSON document, comments allowed, with hooks, a server or both."""
+
+    def put(text: str) -> str:
+        for part in parts:
+            text = _put_hooks(text, part) if isinstance(part, Hooks) else _put_server(text, part)
+        return text
+
+    def take(text: str, blanks: Blanks) -> str:
+        for part in parts:
+            for place in _places(text, part):
+                text = json_edit.take(text, place, blanks)
+        return text
+
+    def entries(text: str) -> list[Any]:
+        root = parse(text)
+        places = [place for part in parts for place in _entries(text, part)]
+        return [node.value for place in places if (node := find(root, place)) is not None]
+
+    return Document(path, put, take, entries, start, tuple(_filled(parts)))
+
+
+def toml_file(path: Path, table: str, values: toml_edit.Values) -> Document:
+    """Return a TOML document with our server's table."""
+    return Document(
+        path,
+        put=lambda text: toml_edit.put(text, table, SERVER, values),
+        take=lambda text, blanks: toml_edit.take(text, table, SERVER),
+        entries=lambda text: toml_edit.values(text, table, SERVER),
+    )
+
+
+def rules_file(path: Path, rules: str) -> Document:
+    """Return a Markdown document with a marked block."""
+    return Document(
+        path,
+        put=lambda text: marked.put(text, rules),
+        take=lambda text, blanks: marked.take(text),
+        entries=lambda text: [rules] if marked.is_in(text) else [],
+    )
+
+
+def own_file(path: Path, content: str, mark: str) -> Document:
+    """Return a file that is ours as a whole, known by a mark in it."""
+
+    def put(text: str) -> str:
+        if text.strip() and mark not in text:
+            raise ConfigError(f"this file is not mnemolog's: it has no {mark!r}; move it away")
+        return content
+
+    return Document(
+        path,
+        put=put,
+        take=lambda text, blanks: "" if mark in text else text,
+        entries=lambda text: [text] if mark in text else [],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A hook of ours in a file: its event, where it stands, and what to take out with it."""
+
+    event: str
+    place: Place
+    whole: Place
+
+
+def _hooks(text: str, part: Hooks) -> list[_Found]:
+    """Return our hooks in the order of the file."""
+    events = find(parse(text), ("hooks",))
+    found = []
+    for event in events.children if events is not None else ():
+        for group in event.node.children if isinstance(event.node.value, list) else ():
+            place = ("hooks", event.key, group.key)
+            if is_hook(group.node.value, part.host):
+                found.append(_Found(str(event.key), place, place))
+            else:
+                found += _in_group(str(event.key), place, group.node.value, part.host)
+    return found
+
+
+def _in_group(event: str, place: Place, group: Any, host: str) -> list[_Found]:
+    handlers = group.get("hooks") if isinstance(group, dict) else None
+    if not isinstance(handlers, list):
+        return []
+    ours = [number for number, handler in enumerate(handlers) if is_hook(handler, host)]
+    places: list[Place] = [(*place, "hooks", number) for number in ours]
+    is_whole = len(ours) == len(handlers)
+    return [_Found(event, one, place if is_whole else one) for one in places]
+
+
+def _put_hooks(text: str, part: Hooks) -> str:
+    """Bring our hooks up to date where they stand, add what is missing, drop the rest."""
+    found = _hooks(text, part)
+    first = {one.event: one for one in reversed(found) if one.event in part.wanted}
+    for one in reversed([one for one in found if one not in first.values()]):
+        text = json_edit.take(text, one.place, {})
+    there = {one.event: one.place for one in _hooks(text, part)}
+    for event, handler in part.wanted.items():
+        if event in there:
+            text = json_edit.put(text, there[event], handler)
+        else:
+            entry = {"hooks": [handler]} if part.is_grouped else handler
+            text = json_edit.add(text, ("hooks", event), entry)
+    return text
+
+
+def _put_server(text: str, part: Server) -> str:
+    place = (*_server_holder(text, part), SERVER)
+    there = find(parse(text), place)
+    if there is None or not isinstance(there.value, dict) or "command" not in there.value:
+        return json_edit.put(text, place, part.value)
+    for key, value in part.value.items():  # what the user set beside ours stays
+        text = json_edit.put(text, (*place, key), value)
+    return text
+
+
+def _server_holder(text: str, part: Server) -> Place:
+    newer = find(parse(text), part.newer) if part.newer else None
+    is_server = newer is not None and isinstance(newer.value, dict) and "type" in newer.value
+    return part.newer if newer is not None and not is_server else part.place
+
+
+def _places(text: str, part: Part) -> list[Place]:
+    """Return what is to be taken out, the last first, so that the numbers of the others hold."""
+    if isinstance(part, Hooks):
+        return list(dict.fromkeys(one.whole for one in reversed(_hooks(text, part))))
+    return _entries(text, part)
+
+
+def _entries(text: str, part: Part) -> list[Place]:
+    if isinstance(part, Hooks):
+        return [one.place for one in _hooks(text, part)]
+    place = (*_server_holder(text, part), SERVER)
+    return [place] if find(parse(text), place) is not None else []
+
+
+def _filled(parts: tuple[Part, ...]) -> Iterator[Place]:
+    for part in parts:
+        if isinstance(part, Hooks):
+            yield from (("hooks", event) for event in part.wanted)
+        else:
+            yield part.newer or part.place

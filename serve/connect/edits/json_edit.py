@@ -1,0 +1,212 @@
+"""
+Edits of JSON texts that leave every character they do not mean where it was.
+
+`put`, `add` and `take` return the whole new text. What must stay true: the new text parses to what
+the same edit makes of the plain value; `take` after `put` or `add` gives the first text back, byte
+for byte, where `blanks` was read from the first; and nothing else of the text changes.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from serve.connect.edits.jsonc import BOM, Child, Node, Path, after_gap, find, parse
+from store.errors import ConfigError
+
+Blanks = Mapping[Path, str]
+_INDENT = re.compile(r"[ \t]*")
+_LINE_END = re.compile(r"[\r\n]")
+_LINE_STOP = re.compile(r"[ \t]*[\r\n]")
+_NOTE = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def put(text: str, path: Path, value: Any) -> str:
+    """Return the text with `value` at `path`, objects above it made where missing.
+
+    A value that is there already stays as it is written. Raise ConfigError where something on the
+    way is no object.
+    """
+    root = parse(text)
+    there = find(root, path)
+    if there is not None:
+        if there.value == value:
+            return text
+        return text[: there.start] + _written(text, there.start, value) + text[there.end :]
+    holder, rest = _deepest(root, path)
+    if not isinstance(holder.value, dict):
+        raise ConfigError(f"{_named(path[: len(path) - len(rest)])} is no object")
+    for key in reversed(rest[1:]):
+        value = {key: value}
+    return _insert(text, holder, f"{json.dumps(rest[0], ensure_ascii=False)}: ", value)
+
+
+def add(text: str, path: Path, value: Any) -> str:
+    """Return the text with `value` at the end of the array at `path`, made where missing."""
+    holder = find(parse(text), path)
+    if holder is None:
+        return put(text, path, [value])
+    if not isinstance(holder.value, list):
+        raise ConfigError(f"{_named(path)} is no array")
+    return _insert(text, holder, "", value)
+
+
+def take(text: str, path: Path, blanks: Blanks) -> str:
+    """Return the text without what is at `path`, and without containers that it leaves empty.
+
+    A container in `blanks` was there before us: it stays, with that white space inside.
+    """
+    root = parse(text)
+    while path:
+        holder = find(root, path[:-1])
+        child = holder.child(path[-1]) if holder is not None else None
+        if holder is None or child is None:
+            return text
+        text = _without(text, holder, child, blanks.get(path[:-1], ""))
+        path = path[:-1]
+        if path in blanks or not _is_blank(text, path):
+            break
+        root = parse(text)
+    return text
+
+
+def blanks_of(text: str, paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the white space inside each container on these paths that holds nothing."""
+    root = parse(text)
+    found = {}
+    for path in {whole[:length] for whole in paths for length in range(len(whole) + 1)}:
+        node = find(root, path)
+        if node is not None and _is_empty(text, node):
+            found[path] = text[node.start + 1 : node.end - 1]
+    return found
+
+
+def line_end(text: str) -> str:
+    """Return how the text ends its first line."""
+    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+
+
+def _deepest(root: Node, path: Path) -> tuple[Node, Path]:
+    """Return the last value there is on a path, and the keys that lead on from it."""
+    node = root
+    for number, key in enumerate(path):
+        child = node.child(key)
+        if child is None:
+            return node, path[number:]
+        node = child.node
+    return node, ()
+
+
+def _insert(text: str, holder: Node, label: str, value: Any) -> str:
+    end = line_end(text)
+    inside = holder.start + 1, holder.end - 1
+    if not holder.children:
+        own = _line_indent(text, holder.start)
+        indent = own + _unit(text)
+        new = f"{end}{indent}{label}{_rendered(value, indent, _unit(text), end)}"
+        if text[slice(*inside)].strip():  # a comment stands in it
+            at = inside[0] + len(text[slice(*inside)].rstrip())
+            return text[:at] + new + text[at:]
+        return f"{text[: inside[0]]}{new}{end}{own}{text[inside[1] :]}"
+    last = holder.children[-1]
+    gap = after_gap(text, last.end)
+    has_comma = text[gap] == ","
+    at = _after_notes(text, gap + 1 if has_comma else last.end)
+    comma = "" if has_comma else ","
+    if _LINE_END.search(text, *inside):
+        indent = _child_indent(text, holder)
+        new = f"{end}{indent}{label}{_rendered(value, indent, _unit(text), end)}"
+    else:
+        new = f" {label}{json.dumps(value, ensure_ascii=False)}"
+    after = "," if has_comma else ""
+    return text[: last.end] + comma + text[last.end : at] + new + after + text[at:]
+
+
+def _without(text: str, holder: Node, child: Child, blank: str) -> str:
+    number = holder.children.index(child)
+    is_last = number == len(holder.children) - 1
+    gap = after_gap(text, child.end)
+    end = gap + 1 if text[gap] == "," else child.end
+    if number:
+        comma = after_gap(text, holder.children[number - 1].end)
+        kept = _kept(text, comma + 1, child.start, end)
+        if is_last and end == child.end:  # the comma before it was put there for its sake
+            return text[:comma] + kept + text[end:]
+        return text[: comma + 1] + kept + text[end:]
+    if not is_last:
+        return text[: child.start] + text[_after_space(text, end) :]
+    inside = holder.start + 1
+    if text[inside : child.start].strip() or text[end : holder.end - 1].strip():
+        return text[:inside] + _kept(text, inside, child.start, end) + text[end:]
+    return text[:inside] + blank + text[holder.end - 1 :]
+
+
+def _after_notes(text: str, start: int, stop: int | None = None) -> int:
+    """Return where the last comment after `start` ends; `start` where there is none."""
+    until = after_gap(text, start) if stop is None else stop
+    return start + len(text[start:until].rstrip())
+
+
+def _kept(text: str, start: int, stop: int, end: int) -> str:
+    """Return the comments before what is taken out, `stop` to `end`.
+
+    A comment that its line ends gets that line end, where none follows.
+    """
+    notes = text[start : _after_notes(text, start, stop)]
+    found = _NOTE.findall(notes)
+    needs_end = found and found[-1].startswith("//") and not _LINE_STOP.match(text, end)
+    return notes + line_end(text) if needs_end else notes
+
+
+def _after_space(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _is_empty(text: str, node: Node) -> bool:
+    is_hollow = node.is_container and not node.children
+    return is_hollow and not text[node.start + 1 : node.end - 1].strip()
+
+
+def _is_blank(text: str, path: Path) -> bool:
+    node = find(parse(text), path)
+    return node is not None and _is_empty(text, node)
+
+
+def _line_indent(text: str, at: int) -> str:
+    """Return the white space that the line of a place begins with."""
+    begins = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+    match = _INDENT.match(text, begins + text.startswith(BOM, begins))
+    return match.group() if match else ""
+
+
+def _child_indent(text: str, holder: Node) -> str:
+    """Return the indent of the children of a container that fills several lines."""
+    last = holder.children[-1]
+    begins = max(text.rfind("\n", 0, last.start), text.rfind("\r", 0, last.start)) + 1
+    if not text[begins : last.start].strip():
+        return text[begins : last.start]
+    return _line_indent(text, holder.start) + _unit(text)
+
+
+def _unit(text: str) -> str:
+    """Return one step of indent: that of the first indented line, else two spaces."""
+    match = re.search(r"[\r\n]([ \t]+)[^\s/*]", text)
+    return match.group(1) if match else "  "
+
+
+def _written(text: str, at: int, value: Any) -> str:
+    """Return a value as it is written in the place of another."""
+    if not _LINE_END.search(text):
+        return json.dumps(value, ensure_ascii=False)
+    return _rendered(value, _line_indent(text, at), _unit(text), line_end(text))
+
+
+def _rendered(value: Any, indent: str, unit: str, end: str) -> str:
+    lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
+    return f"{end}{indent}".join(lines)
+
+
+def _named(path: Path) -> str:
+    return ".".join(map(str, path)) or "the document"

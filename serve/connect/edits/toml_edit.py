@@ -1,0 +1,123 @@
+"""
+One table of ours in a TOML file, put at its end and taken out again, with all else left as it is.
+
+The lines are ours to find, because we write one key a line; tomlkit does what is written otherwise.
+What must stay true: the new text parses to what the same edit makes of the plain value, else the
+edit is refused. TOML 1.0: https://toml.io/en/v1.0.0.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from serve.connect.edits.json_edit import line_end
+from serve.connect.edits.jsonc import BOM
+from store.errors import ConfigError
+
+Values = Mapping[str, str | list[str]]
+_KEY_LINE = re.compile(r"[A-Za-z0-9_-]+[ \t]*=[^\n]*(?:\n|$)")
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the plain values; raise ConfigError with the line and column of the first mistake."""
+    try:
+        plain: dict[str, Any] = tomlkit.parse(text.removeprefix(BOM)).unwrap()
+    except TOMLKitError as error:
+        raise ConfigError(str(error)) from error
+    return plain
+
+
+def put(text: str, table: str, name: str, values: Values) -> str:
+    """Return the text with these keys in `[table.name]`; others that stand there stay."""
+    plain = parse(text)
+    there = plain.get(table, {})
+    if not isinstance(there, dict) or not isinstance(there.get(name, {}), dict):
+        raise ConfigError(f"{table}.{name} is no table")
+    whole = there.get(name, {}) | values
+    if there.get(name) == whole:
+        return text
+    wanted = plain | {table: there | {name: whole}}
+    return _first_right(_with(text, table, name, values, name in there), wanted)
+
+
+def take(text: str, table: str, name: str) -> str:
+    """Return the text without `[table.name]` and what lies in it."""
+    plain = parse(text)
+    there = plain.get(table)
+    if not isinstance(there, dict) or name not in there:
+        return text
+    left = {key: value for key, value in there.items() if key != name}
+    return _first_right(_without(text, table, name), plain | {table: left}, table)
+
+
+def values(text: str, table: str, name: str) -> list[dict[str, Any]]:
+    """Return the values of `[table.name]`, alone in a list; an empty one where it is not there."""
+    there = parse(text).get(table)
+    return [there[name]] if isinstance(there, dict) and isinstance(there.get(name), dict) else []
+
+
+def _with(text: str, table: str, name: str, values: Values, is_there: bool) -> Iterator[str]:
+    if not is_there:
+        lines = [f"[{table}.{name}]", *(f"{key} = {_toml(values[key])}" for key in values)]
+        yield appended(text, line_end(text).join(lines))
+    document: Any = tomlkit.parse(text.removeprefix(BOM))
+    tables = document.setdefault(table, tomlkit.table())
+    ours = tables.setdefault(name, tomlkit.inline_table())
+    for key, value in values.items():
+        if ours.get(key) != value:
+            ours[key] = value
+    yield text[: text.startswith(BOM)] + tomlkit.dumps(document)
+
+
+def _without(text: str, table: str, name: str) -> Iterator[str]:
+    header = rf"^\[{re.escape(table)}\.{re.escape(name)}(?:\.[^\n]*)?\][ \t\r]*(?:\n|$)"
+    new = text
+    while match := re.search(header, new, re.MULTILINE):
+        stop = match.end()
+        while line := _KEY_LINE.match(new, stop):
+            stop = line.end()
+        new = cut(new, match.start(), stop)
+    yield new
+    document: Any = tomlkit.parse(text.removeprefix(BOM))
+    del document[table][name]
+    yield text[: text.startswith(BOM)] + tomlkit.dumps(document)
+
+
+def _first_right(texts: Iterator[str], wanted: dict[str, Any], table: str = "") -> str:
+    """Return the first text that says what is wanted; `table` may be missing where it is empty."""
+    other = {key: value for key, value in wanted.items() if key != table or value}
+    for text in texts:
+        try:
+            if parse(text) in (wanted, other):
+                return text
+        except ConfigError:
+            continue
+    raise ConfigError("its tables are written in a way that cannot be edited safely: do it by hand")
+
+
+def appended(text: str, block: str) -> str:
+    """Return a text with a block at its end, a blank line before it.
+
+    The block ends as the text did, with a line end or without: so `cut` knows what was there.
+    """
+    end = line_end(text)
+    if not text.removeprefix(BOM):
+        return text + block + end
+    return text + (end + block + end if text.endswith("\n") else end + end + block)
+
+
+def cut(text: str, start: int, stop: int) -> str:
+    """Return a text without a block that `appended` put there; `stop` may include its line end."""
+    end = line_end(text)
+    before, after = text[:start], text[stop:]
+    if text[start:stop].endswith("\n"):
+        shorter = before.removesuffix(end)
+        return (shorter if shorter.endswith("\n") else before) + after
+    return before.removesuffix(end).removesuffix(end) + after
+
+
+def _toml(value: str | list[str]) -> str:
+    return tomlkit.item(value).as_string()

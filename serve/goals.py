@@ -1,0 +1,68 @@
+"""
+What is wanted and not yet reached: open goals, the next due first, and chains of milestones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from serve.filters import Filter
+from serve.newest import newest
+from serve.overview import along_time
+from serve.reader import View
+from store.projections.memories import Memory
+
+LOOKED_AT = 200  # of the newest: who has more open goals has none
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Milestones that follow one another, oldest first."""
+
+    name: str
+    milestones: tuple[Memory, ...]
+
+
+def open_goals(view: View, asked: Filter) -> list[Memory]:
+    """Return the goals that are open or blocked: the next due first, then the last changed."""
+    found = newest(view, replace(asked, kinds=("goal",)), LOOKED_AT)
+    wanted = (one for one in found if one.status in ("open", "blocked"))
+    return sorted(wanted, key=lambda one: (due(one) or "~", -one.updated_at, -one.seq))
+
+
+def chains(view: View, asked: Filter) -> list[Chain]:
+    """Return the chains of milestones, by name."""
+    found = newest(view, replace(asked, kinds=("milestone",)), LOOKED_AT)
+    names = sorted({one.chain for one in found if one.chain is not None})
+    return [Chain(name, along_time(one for one in found if one.chain == name)) for name in names]
+
+
+def due(memory: Memory) -> str | None:
+    """Return the day a goal is due, as ISO 8601 writes it; `due` of its metadata."""
+    metadata: dict[str, Any] = msgspec.json.decode(memory.metadata)
+    try:
+        return date.fromisoformat(metadata["due"]).isoformat()
+    except (KeyError, TypeError, ValueError):  # metadata is the caller's own: anything may be there
+        return None
+
+
+def shown(goals: Sequence[Memory], today: date) -> list[dict[str, Any]]:
+    """Return goals as they are sent; what one does not have is left out."""
+    return [_shown(one, today) for one in goals]
+
+
+def _shown(goal: Memory, today: date) -> dict[str, Any]:
+    day = due(goal)
+    said = {
+        "id": goal.id,
+        "text": goal.content,
+        "status": goal.status,
+        "progress": goal.progress,
+        "due": day,
+        "overdue": True if day is not None and day < today.isoformat() else None,
+        "project": goal.project,
+    }
+    return {name: value for name, value in said.items() if value is not None}

@@ -1,0 +1,77 @@
+"""
+The rules that may be shown here and now, found without looking at the other memories.
+
+Those of a snapshot are read once for as long as it is served, those of the tail when it changed;
+who may see them is asked anew each time.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from serve.filters import Filter
+from serve.lessons import asking
+from serve.lessons.matching import Named, Rules
+from serve.lessons.row_rules import KINDS
+from serve.reader import View
+from serve.rules import role
+from store.projections.memories import Memory
+
+
+def fresh(view: View) -> list[Memory]:
+    """Return the rules that were made or changed since the snapshot."""
+    tail = view.tail
+    mask = tail.live & tail.columns.equal("kind", KINDS)
+    slots = np.flatnonzero(mask)
+    return [one for one in tail.take(slots.tolist()) if role(one) == "rule"] if len(slots) else []
+
+
+def rules(view: View, asked: Filter) -> list[Memory]:
+    """Return all rules that may come back, those of the snapshot first."""
+    passing = [one for one in view.snapshots.rules.memories if _is_current(view, one)]
+    return [one for one in [*passing, *fresh(view)] if asked.accepts(one)]
+
+
+def named_by_tool(
+    view: View,
+    asked: Filter,
+    command: str | None = None,
+    files: Sequence[str] = (),
+    before: Sequence[str] = (),
+) -> list[Named]:
+    """Return the rules that name a command line about to run or a file about to be edited.
+
+    What they speak against comes first, then the newest. `before` are the command lines that ran
+    before in the same turn; files have forward slashes and are relative to the project where they
+    lie in it.
+    """
+
+    def look(among: Rules) -> list[Named]:
+        of_files = [one for path in files for one in among.of_file(path)]
+        return [*(among.of_command(command, before) if command else ()), *of_files]
+
+    return _named(view, asked, look)
+
+
+def named_by_text(view: View, asked: Filter, prompt: str) -> list[Named]:
+    """Return the rules that name a program or file a prompt names, or what it asks to be done."""
+    words, wanted = asking.asked_for(prompt)
+    if not words and not wanted:
+        return []
+    return _named(view, asked, lambda among: among.of_words(words, wanted))
+
+
+def _named(view: View, asked: Filter, look: Callable[[Rules], list[Named]]) -> list[Named]:
+    found = {
+        one.memory.id: one
+        for one in look(view.snapshots.rules.named)
+        if _is_current(view, one.memory)
+    }
+    found |= {one.memory.id: one for one in look(Rules(fresh(view)))}
+    passing = [one for one in found.values() if asked.accepts(one.memory)]
+    return sorted(passing, key=lambda one: (not one.is_forbidden, -one.memory.created_at))
+
+
+def _is_current(view: View, memory: Memory) -> bool:
+    row = view.snapshots.rows.row(memory.id)
+    return row is not None and not view.tail.is_hidden(row)

@@ -1,0 +1,132 @@
+"""
+Matching: which rules name a command about to run, a file about to be edited, or what a prompt asks.
+
+A command that a rule forbids, or on whose occasion it wants something that was not done yet. What
+a rule wants is never held against it: `uv pip install` is no `pip` where uv is to be used.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from serve.lessons.efforts import efforts
+from serve.lessons.patterns import glob
+from serve.lessons.shell import Call, calls, program
+from serve.lessons.wording import Wording, wording
+from store.projections.memories import Memory
+
+MAX_ABOUT = 200  # characters of the command or file that a rule named
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A rule, and the command or file by which it was named. `is_forbidden`: it speaks against
+    it; else it says what belongs to it.
+    """
+
+    memory: Memory
+    about: str
+    is_forbidden: bool
+
+
+def forbids(rule: Wording, call: Call) -> bool:
+    """Return whether a rule speaks against a call."""
+    is_wanted = any(one.is_called_by(call) for one in rule.wanted)
+    return not is_wanted and any(one.is_called_by(call) for one in rule.forbidden)
+
+
+def wants(rule: Wording, call: Call) -> bool:
+    """Return whether a call is what a rule wants."""
+    if any(one.is_called_by(call) for one in rule.wanted):
+        return True
+    return not efforts(call).isdisjoint(rule.efforts)
+
+
+def is_occasion(rule: Wording, call: Call) -> bool:
+    """Return whether a call is when a rule matters; what it wants is never the occasion for it."""
+    if wants(rule, call) or any(one.without_flags.is_called_by(call) for one in rule.wanted):
+        return False
+    return any(one.is_met_by(call) for one in rule.occasions)
+
+
+def is_untouchable(rule: Wording, path: str) -> bool:
+    return any(glob(one).search(path) for one in rule.untouched)
+
+
+def is_about_file(rule: Wording, path: str) -> bool:
+    return any(glob(one).search(path) for one in rule.files)
+
+
+class Rules:
+    """Some rules, by what they name. Never changes once made: threads may share it."""
+
+    def __init__(self, memories: Iterable[Memory]) -> None:
+        self._programs: dict[str, list[tuple[Memory, Wording]]] = {}
+        self._efforts: dict[str, list[tuple[Memory, Wording]]] = {}
+        self._others: list[tuple[Memory, Wording]] = []  # any command may be theirs
+        self._files: list[tuple[Memory, Wording]] = []
+        for memory in memories:
+            self._add(memory, wording(memory.content))
+
+    def _add(self, memory: Memory, rule: Wording) -> None:
+        commands = [*rule.forbidden, *(one.command for one in rule.occasions if one.command)]
+        for name in dict.fromkeys(program(one.words[0]) if one.words else "" for one in commands):
+            by_name = self._programs.setdefault(name, []) if name else self._others
+            by_name.append((memory, rule))
+        for effort in dict.fromkeys(one.effort for one in rule.occasions if one.effort):
+            self._efforts.setdefault(effort, []).append((memory, rule))
+        if any(one.stem for one in rule.occasions):
+            self._others.append((memory, rule))
+        if rule.untouched or rule.files:
+            self._files.append((memory, rule))
+
+    def of_command(self, line: str, before: Sequence[str] = ()) -> list[Named]:
+        """Return the rules that a command line names; `before` are lines that ran already: of what
+        a rule wants on an occasion, what was done need not be said again.
+        """
+        found: dict[str, Named] = {}
+        done = [call for one in before for call in calls(one)]
+        for call in calls(line):
+            done.append(call)  # "ruff check && git commit": what is wanted stands before it
+            for memory, rule in self._with(call):
+                if memory.id in found:
+                    continue
+                if forbids(rule, call):
+                    found[memory.id] = Named(memory, _shown(call), True)
+                elif is_occasion(rule, call) and not any(wants(rule, one) for one in done):
+                    found[memory.id] = Named(memory, _shown(call), False)
+        return list(found.values())
+
+    def of_file(self, path: str) -> list[Named]:
+        """Return the rules about editing a file; its path has forward slashes."""
+        found = []
+        for memory, rule in self._files:
+            if is_untouchable(rule, path):
+                found.append(Named(memory, path[:MAX_ABOUT], True))
+            elif is_about_file(rule, path):
+                found.append(Named(memory, path[:MAX_ABOUT], False))
+        return found
+
+    def of_words(self, words: Sequence[str], asked: frozenset[str]) -> list[Named]:
+        """Return the rules about programs or files that words name, or about what is `asked`."""
+        found: dict[str, Named] = {}
+        for word in words:
+            for memory, rule in self._programs.get(word, ()):
+                is_forbidden = any(one.words[:1] == (word,) for one in rule.forbidden)
+                found.setdefault(memory.id, Named(memory, word, is_forbidden))
+            if "/" in word or "." in word:
+                found |= {one.memory.id: one for one in self.of_file(word)}
+        for effort in asked:
+            for memory, _ in self._efforts.get(effort, ()):
+                found.setdefault(memory.id, Named(memory, effort, False))
+        return list(found.values())
+
+    def _with(self, call: Call) -> Iterable[tuple[Memory, Wording]]:
+        for form in call.forms:
+            yield from self._programs.get(program(form[0]), ())
+        for effort in efforts(call):
+            yield from self._efforts.get(effort, ())
+        yield from self._others
+
+
+def _shown(call: Call) -> str:
+    return " ".join(call.forms[0])[:MAX_ABOUT]

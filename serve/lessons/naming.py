@@ -1,0 +1,182 @@
+"""
+Names in a rule's text: its tokens, and which of them are commands, options or files.
+"""
+
+import re
+from dataclasses import dataclass
+
+from serve.lessons import words
+from serve.lessons.patterns import Command, command
+from serve.lessons.shell import calls
+from store import mention_rules
+from store.mention_commands import LONE_TOOLS, STOP, SUBCOMMANDS
+
+_TOKEN = re.compile(
+    r"`([^`\n]{1,300})`|([,;:()!?\n]|\.(?=\s|\Z)|\s[-\u2013\u2014]+(?=\s))|([^\s`,;:()!?]+)"
+)
+_POSSESSIVE = re.compile(r"(?:'s|s')$")
+_PROGRAM = re.compile(r"(?:\./)?[a-z0-9][\w.+/-]{0,60}")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]{0,40}")
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=\S+)?")
+_FOLDER = re.compile(r"\.?[\w.-]+(?:/[\w.*-]+)*/")
+_GLOB = re.compile(r"[\w./-]*\*[\w.*/-]*\.[A-Za-z0-9]{1,8}|[\w.-]+/[\w./-]*\*+[\w./*-]*")
+_CUES = (
+    words.FORBIDS | words.WANTS | words.WITH | words.WITHOUT | words.EXCEPT | words.BEFORE
+    | words.WHEN | words.EXPLAINS | words.RATHER_ALONE | frozenset({"rather", "instead"})
+)  # fmt: skip
+_PLAIN_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | words.MORE_TOOLS) - words.WORD_TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word in folded case, code between backticks as it is, or a mark that ends a clause."""
+
+    text: str
+    is_code: bool = False
+    is_stop: bool = False
+    written: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name and how many tokens it takes; a file may be run as a command too."""
+
+    tokens: int
+    command: Command | None = None
+    file: str | None = None
+
+
+def tokens(text: str) -> list[Token]:
+    """Return the tokens of a text in order."""
+    found = []
+    for match in _TOKEN.finditer(text.replace("\u2019", "'")):
+        if match[1]:
+            found.append(Token(match[1].strip(), is_code=True, written=match[1].strip()))
+        elif match[2]:
+            mark = match[2].strip() or "."
+            found.append(Token(";" if mark[0] in "-\u2013\u2014" else mark, is_stop=True))
+        else:
+            found += _words(match[3])
+    return found
+
+
+def _words(written: str) -> list[Token]:
+    bare = written.strip("\"'*_\u201c\u201d\u201e") if not _GLOB.fullmatch(written) else written
+    ends = bare.endswith(".") and len(bare) > 1
+    bare = bare.rstrip(".") if ends else bare
+    found = [Token(bare.casefold(), written=bare)] if bare else []
+    return [*found, Token(".", is_stop=True)] if ends else found
+
+
+def phrase(of: list[Token], place: int) -> str:
+    """Return the next words of a clause, in folded case."""
+    said = []
+    for token in of[place : place + 4]:
+        if token.is_stop:
+            break
+        said.append(token.text)
+    return " ".join(said)
+
+
+def branch(of: list[Token], place: int) -> tuple[str | None, int]:
+    """Return the branch named at a place ("on main") and how many tokens that takes."""
+    said = [token.text for token in of[place : place + 3] if not token.is_stop]
+    if said[:1] and said[0] in words.ONTO:
+        length = 3 if said[1:2] == ["the"] else 2
+        if len(said) >= length and said[length - 1] in words.BRANCHES:
+            return said[length - 1], length
+    return None, 0
+
+
+def named(of: list[Token], place: int, *, is_run: bool) -> Named | None:
+    """Return what a token and those after it name; `is_run` says that something is to be run."""
+    token = of[place]
+    if token.is_code:
+        return _code(token.text)
+    if _POSSESSIVE.search(token.text):
+        return None
+    if _OPTION.fullmatch(token.written) and token.text.startswith("--"):
+        return Named(1, Command((), frozenset({token.written})))
+    if file := file_named(token.written):
+        return Named(1, _run(file), file)
+    return _prose(of, place, is_run=is_run)
+
+
+def _code(text: str) -> Named | None:
+    if _OPTION.fullmatch(text):
+        return Named(1, Command((), frozenset({text}))) if text.startswith("--") else None
+    if file := file_named(text):
+        return Named(1, _run(file), file)
+    called = calls(text)
+    if len(called) != 1 or not called[0].forms[0]:
+        return None
+    line = called[0].forms[0]
+    if not _PROGRAM.fullmatch(line[0]) or line[0].isdigit() or _is_placeholder(line):
+        return None
+    return Named(1, command(line))
+
+
+def _run(file: str) -> Command | None:
+    """Return the command that runs a file; a folder or several files are not run."""
+    return None if "*" in file or file.endswith("/") else command((file,))
+
+
+def _is_placeholder(line: tuple[str, ...]) -> bool:
+    return any(word in ("", "=", "==", "->") for word in line)
+
+
+def file_named(written: str) -> str | None:
+    """Return a path, a folder or a glob as it is matched."""
+    path = written.replace("\\", "/")
+    if _GLOB.fullmatch(path) or (_FOLDER.fullmatch(path) and "//" not in path):
+        return path
+    found = mention_rules.classified(written)
+    return found[1] if found is not None and found[0] == "file" and found[1] else None
+
+
+def _prose(of: list[Token], place: int, *, is_run: bool) -> Named | None:
+    tool = of[place].written
+    if tool not in _PLAIN_TOOLS and not (is_run and tool in words.WORD_TOOLS):
+        return None
+    line, taken = [tool], 1
+    known = SUBCOMMANDS.get(tool)
+    for token in of[place + 1 : place + 6]:
+        word = token.written
+        if token.is_stop or token.is_code:
+            break
+        is_option = _OPTION.fullmatch(word) is not None
+        if token.text in _CUES:
+            break
+        is_more = len(line) == 1 and _is_subcommand(tool, word, known)
+        if len(line) == 2 and line[1] in ("run", "exec", "compose", "tool", "pip"):
+            is_more = bool(_SUBCOMMAND.fullmatch(word)) and word not in STOP
+        if not is_option and not is_more:
+            break
+        line.append(word)
+        taken += 1
+    if tool in words.WORD_TOOLS and len(line) == 1 and not _ends(of, place + 1):
+        return None  # "make sure", "go on"
+    if len(line) == 1 and phrase(of, place + 1).partition(" ")[0] in words.THINGS_OF_A_TOOL:
+        return None
+    return Named(taken, command(tuple(line)))
+
+
+def _is_subcommand(tool: str, word: str, known: frozenset[str] | None) -> bool:
+    if tool == "go":
+        return word in words.GO_WORDS
+    if known is not None:
+        return word in known
+    is_word = _SUBCOMMAND.fullmatch(word) is not None and word not in STOP
+    return tool in ("make", "just", "task", "rake", "mix") and is_word and word not in _NOT_TARGETS
+
+
+_NOT_TARGETS = frozenset(
+    "sure it them changes commits use sense up in on to here there every each your our".split()
+)
+
+
+def _ends(of: list[Token], place: int) -> bool:
+    """Whether a name ends a clause, or is followed by what no object begins with."""
+    if place >= len(of) or of[place].is_stop:
+        return True
+    return of[place].text in ("for", "here", "instead", "not", "and", "or", "to", "in", "when")

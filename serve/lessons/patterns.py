@@ -1,0 +1,150 @@
+"""
+Patterns: the commands and files a rule may name, and whether a call or a path is one of them.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from serve.lessons.efforts import efforts
+from serve.lessons.shell import Call, Words, program
+from store.agent_events import Effort
+
+# options before the subcommand that take a value
+_WITH_VALUE = {
+    "git": frozenset({"-C", "-c", "--git-dir", "--work-tree"}),
+    "make": frozenset({"-C", "-f", "-j"}),
+    "npm": frozenset({"--prefix", "-C", "-w", "--workspace"}),
+    "pnpm": frozenset({"--dir", "-C", "--filter", "-F"}),
+    "yarn": frozenset({"--cwd"}),
+    "docker": frozenset({"-H", "--context", "-f", "--file", "-p"}),
+    "kubectl": frozenset({"-n", "--namespace", "--context"}),
+    "cargo": frozenset({"--manifest-path", "-p"}),
+    "terraform": frozenset({"-chdir"}),
+}
+_SAME_WORD = {"i": "install", "t": "test", "rm": "remove"}  # of a package manager
+_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+_SHORT = {  # what a short option is called in full
+    ("git", "push", "-f"): "--force",
+    ("git", "commit", "-n"): "--no-verify",
+    ("git", "branch", "-D"): "--force",
+    ("rm", "", "-R"): "-r",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as a rule names it: `words` are a program and its subcommands, `flags` must all be
+    there, `where` is the branch it speaks of. Without words any program with these flags is meant.
+    """
+
+    words: Words
+    flags: frozenset[str] = frozenset()
+    where: str | None = None
+
+    def is_called_by(self, call: Call) -> bool:
+        return any(self._is(form) for form in call.forms)
+
+    @property
+    def without_flags(self) -> "Command":
+        """The same command, with whatever options: `pytest -q` as well as `pytest`."""
+        return Command(self.words, frozenset(), self.where) if self.words else self
+
+    def _is(self, form: Words) -> bool:
+        named, flags, rest = _parts(form)
+        if not self.words:
+            return self.flags <= flags
+        if not _is_program(self.words[0], form[0]) or not self.flags <= flags:
+            return False
+        wanted = self.words[1:]
+        if named[: len(wanted)] != wanted:
+            return False
+        if self.where is None or self.where in rest:
+            return True
+        # where it goes is not said: a rule about force alone is worth a word then
+        return bool(self.flags) and len(rest) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """When a rule matters: a command that is called, an effort, or a subcommand that begins so."""
+
+    command: Command | None = None
+    effort: Effort | None = None
+    stem: str | None = None
+
+    def is_met_by(self, call: Call) -> bool:
+        if self.command is not None:
+            return self.command.is_called_by(call)
+        if self.effort is not None:
+            return self.effort in efforts(call)
+        return any(_begins(form, self.stem) for form in call.forms if self.stem)
+
+
+def _begins(form: Words, stem: str) -> bool:
+    return any(word.lower().startswith(stem) for word in _parts(form)[0][:2])
+
+
+@lru_cache(maxsize=512)
+def _parts(form: Words) -> tuple[Words, frozenset[str], Words]:
+    """Return a form's words that are no options, its options, and what follows its subcommand."""
+    name = program(form[0])
+    words: list[str] = []
+    flags: set[str] = set()
+    with_value = _WITH_VALUE.get(name, frozenset())
+    skipped = False
+    for word in form[1:]:
+        if skipped:
+            skipped = False
+        elif word in with_value:
+            skipped = not words  # after the subcommand an option may mean something else
+        elif word.startswith("-") and len(word) > 1:
+            flags |= _flags(name, words[0] if words else "", word)
+        else:
+            words.append(word)
+    named = tuple(words)
+    if name in _MANAGERS and named:
+        named = (_SAME_WORD.get(named[0], named[0]), *named[1:])
+    return named, frozenset(flags), named[1:]
+
+
+def _flags(name: str, subcommand: str, word: str) -> set[str]:
+    """Return the options that one word stands for: `-rf` are two, `--depth=1` is `--depth`."""
+    if word.startswith("--"):
+        return {word.partition("=")[0]}
+    single = {f"-{letter}" for letter in word[1:] if letter.isalpha()}
+    known = {
+        _SHORT.get((name, subcommand, one), _SHORT.get((name, "", one), one)) for one in single
+    }
+    return known | {word}
+
+
+def command(words: Words, where: str | None = None) -> Command:
+    """Return the pattern of a command line's words."""
+    named, flags, _ = _parts(words)
+    own = {flag for flag in flags if flag.startswith("--") or len(flag) == 2}
+    return Command((program(words[0]) if "/" not in words[0] else _path(words[0]), *named),
+                   frozenset(own), where)  # fmt: skip
+
+
+def _is_program(wanted: str, called: str) -> bool:
+    if "/" in wanted:
+        path = _path(called)
+        return path == wanted or path.endswith("/" + wanted)
+    return program(called) == wanted
+
+
+def _path(word: str) -> str:
+    return word.replace("\\", "/").removeprefix("./")
+
+
+@lru_cache(maxsize=4_096)
+def glob(written: str) -> re.Pattern[str]:
+    """Return what a file's path, with forward slashes, is searched for: `generated/*.py` lies
+    anywhere below, `migrations/` is all in such a folder, `**` is any number of folders.
+    """
+    path = _path(written).lstrip("/")
+    whole = path + "**" if path.endswith("/") else path
+    parts = re.split(r"(\*\*/?|\*|\?)", whole)
+    kinds = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("(?:^|/)" + "".join(kinds.get(one, re.escape(one)) for one in parts) + "$")

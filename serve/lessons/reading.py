@@ -1,0 +1,299 @@
+"""
+Reading a rule clause by clause: cues ("never", "instead of", "before") say what the names after
+them stand for, and what follows a reason ("because ...") stands for nothing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from serve.lessons import naming, words
+from serve.lessons.naming import Named, Token
+from serve.lessons.patterns import Command, Occasion, command
+from store.agent_events import Effort
+
+_MIN_STEM = 6
+
+Mode = Literal["forbid", "want", "occasion", "off"]
+
+
+def read(text: str) -> "Reading":
+    """Return all that a text's clauses say."""
+    reading = Reading(naming.tokens(text))
+    while reading.at < len(reading.tokens):
+        reading.step()
+    reading.settle()
+    return reading
+
+
+@dataclass
+class Reading:
+    """A text being read: where we are, and what was said so far.
+
+    `untouched` and `files` are globs.
+    """
+
+    tokens: list[Token]
+    at: int = 0
+    mode: Mode | None = None
+    verb: str | None = None  # what is said to be done: run or edit
+    is_start: bool = True  # of a clause
+    forbidden: list[Command] = field(default_factory=list)
+    wanted: list[Command] = field(default_factory=list)
+    occasions: list[Occasion] = field(default_factory=list)
+    untouched: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    since: int = 0  # how many were forbidden before this sentence
+    topics: list[Occasion] = field(default_factory=list)  # "run MIGRATIONS with ..."
+    efforts: list[Effort] = field(default_factory=list)
+    deed: Occasion | None = None  # "never COMMIT without ..."
+    gathered: int = 0  # how many occasions there were when the mode began
+
+    def step(self) -> None:
+        """Read the next token, and what belongs to it."""
+        token = self.tokens[self.at]
+        if token.is_stop:
+            self.at += 1
+            self._stop(token.text)
+            return
+        was_start, self.is_start = self.is_start, False
+        if self.mode != "off" and self._cue(token.text, was_start):
+            return
+        named = naming.named(self.tokens, self.at, is_run=self.verb == "run")
+        if named is None:
+            self._word(token.text)
+            self.at += 1
+        else:
+            self.at += named.tokens
+            self._take(named, was_start)
+
+    def _stop(self, mark: str) -> None:
+        self.is_start = True
+        if mark == ",":
+            if self.mode in ("occasion", "off") or self._is_for_itself():
+                self.mode = None
+            return
+        if mark == "(":
+            self._skip_to(")")
+            return
+        if mark == ":" and (self.forbidden[self.since :] or self.wanted):
+            self.mode = "off"  # the reason follows
+            return
+        self.mode, self.verb, self.deed = None, None, None
+        self.settle()
+        if mark in ".!?":
+            self.since = len(self.forbidden)
+
+    def settle(self) -> None:
+        """Take the topics of which nothing more was said as what is wanted."""
+        self.efforts += [one.effort for one in self.topics if one.effort is not None]
+        self.topics.clear()
+
+    def _is_for_itself(self) -> bool:
+        """Whether the name after a comma begins something of its own: "no npm, pnpm only"."""
+        named = self._is_name_of(self.at)
+        return named is not None and self._word_at(self.at + named.tokens) in words.FOR_ITSELF
+
+    def _skip_to(self, mark: str) -> None:
+        for place in range(self.at, len(self.tokens)):
+            if self.tokens[place].is_stop and self.tokens[place].text == mark:
+                self.at = place + 1
+                self.is_start = False
+                return
+
+    def _cue(self, word: str, is_start: bool) -> bool:
+        """Read a word that changes what is said of the names after it; return whether it is one."""
+        after = self._word_at(self.at + 1)
+        pair = (word, after)
+        if word in words.FORBIDS or pair in words.FORBIDS_IN_TWO:
+            return self._forbids(2 if pair in words.FORBIDS_IN_TWO else 1, word)
+        if pair in words.RATHER or word in words.RATHER_ALONE:
+            return self._names_next(2 if pair in words.RATHER else 1, "forbid")
+        if pair in words.ENSURES or word == "ensure":
+            self.mode, self.verb = "want", "run"
+            self.at += word != "ensure"
+        elif word == "from" and self._word_at(self.at - 1) in words.FROM:
+            self.mode, self.verb = "forbid", "run"
+        elif word == "to" and self.mode == "forbid" and self._is_name_of(self.at + 1):
+            self.mode = "want"
+        elif word in words.WITHOUT:
+            self._turn_into_occasions()
+        elif word in words.BEFORE:
+            if self.mode == "forbid" and (self.forbidden[self.since :] or self.deed):
+                self._turn_into_occasions()
+            else:
+                self.mode, self.gathered = "occasion", len(self.occasions)
+        elif word in words.WHEN:
+            is_bound = self.mode == "forbid" and bool(self.forbidden[self.since :])
+            self.mode, self.gathered = "off" if is_bound else "occasion", len(self.occasions)
+        elif word in words.EXCEPT:
+            if self.deed is not None:
+                self._turn_into_occasions()
+            self.mode, self.verb = "want", "run"
+        elif word in words.EXPLAINS and not is_start:
+            self.mode = "off"
+        elif word in words.WITH:
+            return self._with()
+        elif word in words.WANTS and self._word_at(self.at - 1) not in ("the", "to", "can"):
+            if after in ("of", "to"):
+                return False
+            self.mode = "want"
+            self.verb = "run"
+        elif word == "but":
+            self.mode = None
+        else:
+            return False
+        self.at += 1
+        return True
+
+    def _forbids(self, length: int, word: str) -> bool:
+        """Read "never", "don't", "not" with the verb after it."""
+        place = self._past_fillers(self.at + length)
+        verb = self._word_at(place)
+        if verb in words.REVERSES:  # don't forget to ...
+            self.mode, self.verb, self.at = "want", "run", place + 1
+            return True
+        if verb in words.GIT_VERBS and self._git(verb, place):
+            return True
+        if verb in words.DEEDS:
+            self._deed(verb, self._word_at(self._past_fillers(place + 1)))
+        if verb in words.GIT_VERBS or self.deed is not None:
+            self.mode, self.verb, self.at = "forbid", "run", place + 1
+        elif verb in words.RUN_VERBS and self._is_name_of(place) is None:
+            self.mode, self.verb, self.at = "forbid", "run", place + 1
+        elif verb in words.EDIT_VERBS:
+            self.mode, self.verb, self.at = "forbid", "edit", place + 1
+        elif self._is_name_of(place) is not None and (word != "not" or self.mode != "occasion"):
+            self.mode, self.at = "forbid", place
+            self.verb = self.verb or "run"
+        else:
+            # what never happens is no order: "npm never finishes with pnpm"
+            self.mode, self.at = "off", self.at + length
+        return True
+
+    def _deed(self, verb: str, what: str) -> None:
+        self.deed = _occasion(what if verb in ("add", "adding") else verb)
+        if verb in words.DEPLOYS and self.deed is not None:
+            self.occasions.append(self.deed)  # "never deploy on Fridays" says enough
+
+    def _git(self, verb: str, place: int) -> bool:
+        """Read "never push to main"; return whether it says enough to know a command by."""
+        line = words.GIT_VERBS[verb]
+        where, length = naming.branch(self.tokens, place + 1)
+        if where is None and len(line) < 3:
+            return False
+        self.forbidden.append(command(line, where))
+        self.mode, self.verb, self.at = "forbid", "run", place + 1 + length
+        return True
+
+    def _names_next(self, length: int, mode: Mode) -> bool:
+        """Read "instead of" and the like, if a name follows."""
+        place = self._past_fillers(self.at + length)
+        if self._word_at(place) in words.RUN_VERBS:
+            place = self._past_fillers(place + 1)
+        if self._is_name_of(place) is None:
+            return False
+        self.mode, self.verb, self.at = mode, "run", place
+        return True
+
+    def _with(self) -> bool:
+        topics = [*self.topics]
+        is_forbidden = self.mode == "forbid"
+        if not self._names_next(1, "forbid" if is_forbidden else "want"):
+            return False
+        if not is_forbidden:
+            self.occasions += topics
+            self.topics.clear()
+        return True
+
+    def _turn_into_occasions(self) -> None:
+        """ "Never commit without running ruff": what was forbidden is when the rest is wanted."""
+        here = self.forbidden[self.since :]
+        del self.forbidden[self.since :]
+        self.occasions += [Occasion(command=one) for one in here]
+        self.occasions += [self.deed] if self.deed is not None else []
+        self.mode, self.verb = "want", "run"
+
+    def _word(self, word: str) -> None:
+        occasion = _occasion(word)
+        after = self._word_at(self.at + 1)
+        if self.mode == "occasion":
+            if word in words.EDIT_VERBS:
+                self.verb = "edit"
+            if occasion is not None and after not in words.STATES:
+                self.occasions.append(occasion)
+        elif self.mode == "want" or (self.mode is None and occasion is not None):
+            if occasion is not None:
+                self.topics.append(occasion)
+            elif self.mode == "want" and len(word) > _MIN_STEM and word.isalpha():
+                self.topics.append(Occasion(stem=word[:_MIN_STEM]))
+
+    def _take(self, named: Named, was_start: bool) -> None:
+        if was_start and naming.phrase(self.tokens, self.at).startswith(words.BANNED):
+            if named.file is not None:
+                self.untouched.append(named.file)
+            elif named.command is not None:
+                self.forbidden.append(named.command)
+        elif named.file is not None:
+            self._take_file(named, was_start)
+        elif named.command is not None:
+            self._take_command(named.command, was_start)
+
+    def _take_file(self, named: Named, was_start: bool) -> None:
+        assert named.file is not None
+        if self.mode == "forbid" and self.verb == "edit":
+            self.untouched.append(named.file)
+        elif self.mode in ("forbid", "want") and self.verb == "run":
+            if named.command is not None:
+                (self.forbidden if self.mode == "forbid" else self.wanted).append(named.command)
+        elif self.mode == "occasion" or was_start:
+            self.files.append(named.file)
+        elif self.mode != "off" and self._word_at(self.at - 2) in ("in", "to") and not self.files:
+            self.files.append(named.file)
+
+    def _take_command(self, one: Command, was_start: bool) -> None:
+        if self.mode == "forbid":
+            where, length = naming.branch(self.tokens, self.at)
+            self.at += length
+            if not one.words and self.forbidden[self.since :]:  # "git push with --force"
+                last = self.forbidden.pop()
+                one = Command(last.words, last.flags | one.flags, last.where)
+            self.forbidden.append(Command(one.words, one.flags, where or one.where))
+        elif self.mode == "want" or self._is_occasion_told():
+            self.wanted.append(one)
+        elif self.mode == "occasion" and self._word_at(self.at) in words.STATES:
+            pass  # "if pnpm is missing": no deed
+        elif self.mode == "occasion" or (
+            was_start and len(one.words) > 1 and self._word_at(self.at) in words.ABOUT
+        ):
+            self.occasions.append(Occasion(command=one))
+
+    def _is_occasion_told(self) -> bool:
+        """Whether a name after "before every commit" is what is to be done then."""
+        before = self._word_at(self.at - 2)
+        is_told = self.mode == "occasion" and len(self.occasions) > self.gathered
+        return is_told and before not in ("and", "or", "und", "oder", "")
+
+    def _past_fillers(self, place: int) -> int:
+        while self._word_at(place) in words.FILLERS and self._is_name_of(place) is None:
+            place += 1
+        return place
+
+    def _is_name_of(self, place: int) -> Named | None:
+        if place >= len(self.tokens) or self.tokens[place].is_stop:
+            return None
+        return naming.named(self.tokens, place, is_run=True)
+
+    def _word_at(self, place: int) -> str:
+        if not 0 <= place < len(self.tokens) or self.tokens[place].is_stop:
+            return ""
+        return "" if self.tokens[place].is_code else self.tokens[place].text
+
+
+def _occasion(word: str) -> Occasion | None:
+    for start, line in words.GIT_OCCASIONS:
+        if word.startswith(start):
+            return Occasion(command=command(line))
+    for start, effort in words.OCCASIONS:
+        if word.startswith(start):
+            return Occasion(effort=effort)
+    return None

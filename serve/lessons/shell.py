@@ -1,0 +1,302 @@
+"""
+The programs a command line calls, however they are put: behind `&&` and pipes, in a subshell or a
+substitution, after `sudo` and `VAR=x`, under `uv run` or `bash -c`.
+
+Quoted text, comments and here-documents are data and name no program. Nothing raises: of a line
+that is no shell's, what can be told is told. POSIX shells, and what cmd and PowerShell share with
+them (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html).
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+MAX_LINE = 16_000  # characters read of a command line
+MAX_CALLS = 64
+MAX_DEPTH = 8  # of scripts within scripts
+
+_META = " \t\r\n;&|()<>"
+_PLAIN = re.compile(r"[^\s;&|()<>'\"\\`$]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+_EXTENSION = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
+_PYTHON = re.compile(r"python[\d.]*|py")
+
+_KEYWORDS = frozenset("if then elif else do while until ! { } time &".split())
+_NO_CALL = frozenset("for case select function fi done esac in".split())
+_SHELLS = frozenset("bash sh zsh dash ksh fish".split())
+_POWERSHELLS = frozenset({"powershell", "pwsh"})
+# what runs the rest of the line, and its options that take a value
+_PREFIXES: dict[str, frozenset[str]] = {
+    "sudo": frozenset("-u -g -h -p".split()),
+    "doas": frozenset({"-u"}),
+    "env": frozenset({"-u", "-C"}),
+    "nice": frozenset({"-n"}),
+    "timeout": frozenset({"-k", "-s"}),
+    "xargs": frozenset("-n -I -P -L -d -s".split()),
+    "stdbuf": frozenset("-i -o -e".split()),
+    **{name: frozenset() for name in "nohup command exec builtin setsid cross-env".split()},
+}
+# tools of their own that run another: both are called
+_RUNNERS = frozenset({"npx", "pnpx", "bunx", "uvx"})
+_SUB_RUNNERS = {
+    "uv": ("run",),
+    "poetry": ("run",),
+    "pipenv": ("run",),
+    "pdm": ("run",),
+    "hatch": ("run",),
+    "rye": ("run",),
+    "pipx": ("run",),
+    "bundle": ("exec",),
+    "npm": ("exec", "x"),
+    "pnpm": ("exec", "dlx"),
+    "yarn": ("exec", "dlx"),
+    "bun": ("x",),
+}
+_RUNNERS_TAKE = frozenset("-p --package --with --from --python --extra --group".split())
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A program that is called; `forms` are its words from the outermost in: `uv run pytest -q` is
+    `pytest -q` too.
+    """
+
+    forms: tuple[Words, ...]
+
+
+@lru_cache(maxsize=512)  # one line is looked at before it runs, after it, and when the turn ends
+def calls(line: str) -> tuple[Call, ...]:
+    """Return the programs that a command line calls, in order; none for an empty one."""
+    found: list[Call] = []
+    _gather(line[:MAX_LINE], found, 0)
+    return tuple(found[:MAX_CALLS])
+
+
+def program(word: str) -> str:
+    """Return the name of a program called by a word: without folders and Windows' endings."""
+    name = _EXTENSION.sub("", word.replace("\\", "/").rpartition("/")[2])
+    return "pip" if name == "pip3" else name
+
+
+def _gather(script: str, found: list[Call], depth: int) -> None:
+    if depth > MAX_DEPTH:
+        return
+    reader = _Script(script)
+    reader.read("", 0)
+    for words in reader.commands:
+        if len(found) < MAX_CALLS:
+            _call(words, found, depth)
+
+
+class _Script:
+    """A script being read: where we are in it, and the commands met so far."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.commands: list[list[str]] = []
+
+    def read(self, closing: str, depth: int) -> None:
+        """Read commands up to a closing character or the end."""
+        words: list[str] = []
+        waiting: list[str] = []  # ends of here-documents whose text begins at the next line
+        while self.at < len(self.text) and depth <= MAX_DEPTH:
+            char = self.text[self.at]
+            if char == closing:
+                self.at += 1
+                break
+            if char in " \t\r":
+                self.at += 1
+            elif char == "#":
+                self._to_line_end()
+            elif char in "\n;|)" or (char == "&" and self.text[self.at + 1 : self.at + 2] != ">"):
+                self.at += 1
+                words = self._end(words)
+                if char == "\n" and waiting:
+                    self._skip_documents(waiting)
+            elif char == "(":
+                self.at += 1
+                words = self._end(words)
+                self.read(")", depth + 1)
+            elif char in "<>&":
+                self._redirected(waiting, depth)
+            else:
+                word = self._word(depth)
+                if not (word.isdigit() and self.text[self.at : self.at + 1] in ("<", ">")):
+                    words.append(word)
+        self._end(words)
+
+    def _end(self, words: list[str]) -> list[str]:
+        if words:
+            self.commands.append(words)
+        return []
+
+    def _to_line_end(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def _redirected(self, waiting: list[str], depth: int) -> None:
+        """Leave out a redirection and where it goes; keep in mind how a here-document ends."""
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] in "<>&|-":
+            self.at += 1
+        operator = self.text[start : self.at]
+        while self.text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += 1
+        if self.text[self.at : self.at + 1] == "(":
+            return  # `<(...)`: read as a subshell
+        word = self._word(depth)
+        if operator in ("<<", "<<-") and word:
+            waiting.append(word)
+
+    def _skip_documents(self, waiting: list[str]) -> None:
+        while waiting:
+            ending = waiting.pop(0)
+            while self.at < len(self.text):
+                end = self.text.find("\n", self.at)
+                end = len(self.text) if end < 0 else end
+                line = self.text[self.at : end].strip()
+                self.at = min(end + 1, len(self.text))
+                if line == ending:
+                    break
+
+    def _word(self, depth: int) -> str:
+        parts: list[str] = []
+        while self.at < len(self.text) and self.text[self.at] not in _META:
+            char = self.text[self.at]
+            if char == "'":
+                parts.append(self._until("'"))
+            elif char == '"':
+                parts.append(self._double(depth))
+            elif char == "\\":
+                parts.append(self._escaped(is_first=not parts))
+            elif char == "`":
+                self._ticked(depth)
+            elif self.text.startswith("$(", self.at):
+                self.at += 2
+                self.read(")", depth + 1)
+            elif plain := _PLAIN.match(self.text, self.at):
+                parts.append(plain[0])
+                self.at = plain.end()
+            else:
+                parts.append(char)
+                self.at += 1
+        return "".join(parts)
+
+    def _until(self, quote: str) -> str:
+        end = self.text.find(quote, self.at + 1)
+        end = len(self.text) if end < 0 else end
+        inside = self.text[self.at + 1 : end]
+        self.at = min(end + 1, len(self.text))
+        return inside
+
+    def _double(self, depth: int) -> str:
+        """Return what is between double quotes; what is substituted there is called."""
+        self.at += 1
+        parts: list[str] = []
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                break
+            if char == "\\":
+                parts.append(self._escaped(is_first=False))
+            elif char == "`":
+                self._ticked(depth)
+            elif self.text.startswith("$(", self.at):
+                self.at += 2
+                self.read(")", depth + 1)
+            else:
+                parts.append(char)
+                self.at += 1
+        return "".join(parts)
+
+    def _escaped(self, *, is_first: bool) -> str:
+        """Return what a backslash stands for; before a letter within a word: a Windows folder."""
+        escaped = self.text[self.at + 1 : self.at + 2]
+        self.at += 1 + len(escaped)
+        if escaped in ("\n", "\r"):
+            return ""
+        return f"/{escaped}" if escaped.isalnum() and not is_first else escaped
+
+    def _ticked(self, depth: int) -> None:
+        if self.text[self.at + 1 : self.at + 2] in ("\r", "\n"):  # PowerShell: the line goes on
+            self.at += 2
+            return
+        _nested = _Script(self._until("`"))
+        _nested.read("", depth + 1)
+        self.commands += _nested.commands
+
+
+def _call(words: list[str], found: list[Call], depth: int) -> None:
+    words = _bare(words)
+    if not words or words[0] in _NO_CALL:
+        return
+    script = _script_within(words)
+    if script is not None:
+        _gather(script, found, depth + 1)
+        return
+    forms = [tuple(words)]
+    while len(forms) < MAX_DEPTH and (inner := _bare(_inner(forms[-1]))):
+        forms.append(tuple(inner))
+    found.append(Call(tuple(forms)))
+
+
+def _bare(words: list[str]) -> list[str]:
+    """Return the words of a command from the program on that it is about."""
+    while words:
+        name = program(words[0])
+        if words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0]):
+            words = words[1:]
+        elif name in _PREFIXES:
+            words = _after_options(words[1:], _PREFIXES[name])
+            if name == "timeout" and words and _NUMBER.fullmatch(words[0]):
+                words = words[1:]
+        else:
+            return words
+    return []
+
+
+def _after_options(words: list[str], with_value: frozenset[str]) -> list[str]:
+    while words and words[0].startswith("-"):
+        words = words[2:] if words[0] in with_value else words[1:]
+    return words
+
+
+def _script_within(words: list[str]) -> str | None:
+    """Return the script that a shell is told to run."""
+    name = program(words[0]).lower()
+    if name == "eval":
+        return " ".join(words[1:])
+    for place, word in enumerate(words[1:], 1):
+        rest = words[place + 1 :]
+        if name in _SHELLS and re.fullmatch(r"-[a-z]*c", word):
+            return rest[0] if rest else ""
+        if name in _POWERSHELLS and word.lower() in ("-command", "-c"):
+            return " ".join(rest)
+        if name == "cmd" and word.lower() in ("/c", "/k"):
+            return " ".join(rest)
+    return None
+
+
+def _inner(words: Words) -> list[str]:
+    """Return the words of what a command runs in turn; none where it runs nothing else."""
+    name, rest = program(words[0]), list(words[1:])
+    if name in _RUNNERS:
+        return _after_options(rest, _RUNNERS_TAKE)
+    if name in _SUB_RUNNERS:
+        rest = _after_options(rest, _RUNNERS_TAKE)
+        if rest and rest[0] in _SUB_RUNNERS[name]:
+            return _after_options(rest[1:], _RUNNERS_TAKE)
+        return []
+    if _PYTHON.fullmatch(name):
+        if "-m" in rest[:4] and (place := rest.index("-m")) + 1 < len(rest):
+            return rest[place + 1 :]
+        rest = _after_options(rest, frozenset({"-W", "-X"}))
+        return rest if rest and rest[0].endswith(".py") else []
+    if name in _SHELLS:
+        rest = _after_options(rest, frozenset({"-o"}))
+        return rest if rest and ("/" in rest[0] or rest[0].endswith(".sh")) else []
+    return []

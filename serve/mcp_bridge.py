@@ -1,0 +1,254 @@
+"""
+The stdio bridge: MCP over a pipe on one side, `POST /mcp` of this home's server on the other.
+
+Run as `PYTHON -I -S /abs/serve/mcp_bridge.py --home HOME [--tenant NAME]`, by a host for each of
+its sessions, so it is made to cost little: the standard library only, nothing of ours. It keeps
+nothing of the memory's; a server that is not there is started, one that was started anew is found.
+"""
+
+import base64
+import http.client
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+from urllib.parse import quote
+
+HOST = "127.0.0.1"
+WORKERS = 4
+START_S = 30.0  # to wait for a server that is not there: a large memory is opened before it listens
+PAUSE_S = 0.05
+ANSWER_S = 300.0
+END_S = 30.0  # for what is still being answered when the host closes the pipe
+FAILED, PARSE_ERROR, INTERNAL_ERROR = -32000, -32700, -32603
+VERSION = "io.modelcontextprotocol/protocolVersion"
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+Connection = http.client.HTTPConnection
+
+
+class NoServer(Exception):
+    """None runs and none could be started; the message says what to do."""
+
+
+class Bridge:
+    """One host's pipe. Its workers share what `initialize` settled, and the output."""
+
+    def __init__(self, home: str, tenant: str) -> None:
+        self._home, self._tenant, self._cwd = home, tenant, _cwd()
+        self._version = self._client = ""
+        self._writing, self._starting = threading.Lock(), threading.Lock()
+
+    def answer(self, line: bytes) -> None:
+        """Write what the server answers to one message; a notification has no answer."""
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            self._write(_failure(None, PARSE_ERROR, f"this is no JSON: {error}"))
+            return
+        try:
+            self._post(line, message)
+        except (NoServer, OSError, http.client.HTTPException) as error:
+            self._fail(message, FAILED, f"mnemolog does not answer: {error}")
+
+    def _post(self, line: bytes, message: Any) -> None:
+        connection = self._connected()
+        try:
+            connection.request("POST", "/mcp", line, self._headers(message))
+            answer = connection.getresponse()
+            if answer.headers.get_content_type() == "text/event-stream":
+                for event in answer:
+                    if event.startswith(b"data:"):
+                        self._write(event[len(b"data:") :])
+            else:
+                self._pass_on(message, answer.status, answer.read())
+        finally:
+            connection.close()
+
+    def _pass_on(self, message: Any, status: int, body: bytes) -> None:
+        if not body:  # a notification was taken
+            return
+        found = _object(body)
+        if "jsonrpc" not in found:  # refused before it came to MCP
+            error = found.get("error") or {}
+            self._fail(message, INTERNAL_ERROR, error.get("message") or f"HTTP {status}")
+            return
+        if message.get("method") == "initialize":
+            self._settle(message, found)
+        self._write(body)
+
+    def _settle(self, asked: "dict[str, Any]", answer: "dict[str, Any]") -> None:
+        """Keep what `initialize` settled: later requests say it in their headers."""
+        client = _inner(_inner(asked, "params"), "clientInfo")
+        self._version = _plain(_inner(answer, "result").get("protocolVersion"))
+        self._client = "-".join(_plain(client.get("name")).replace("/", " ").split())
+
+    def _headers(self, message: Any) -> "dict[str, str]":
+        """Return what the newest revision wants said in headers too, and where we are."""
+        params = _inner(message, "params")
+        method = _plain(message.get("method")) if isinstance(message, dict) else ""
+        name = params.get(NAMED_BY.get(method, ""))
+        said = {
+            "MCP-Protocol-Version": _plain(_inner(params, "_meta").get(VERSION)) or self._version,
+            "Mcp-Method": method,
+            "Mcp-Name": _encoded(name) if isinstance(name, str) else "",
+            "User-Agent": self._client,
+            "X-Mnemolog-Cwd": self._cwd,
+            "X-Mnemolog-Tenant": self._tenant,
+        }
+        with open(os.path.join(self._home, "token"), encoding="utf-8") as file:
+            token = file.read().strip()
+        return {header: value for header, value in said.items() if value} | {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+
+    def _connected(self) -> Connection:
+        """Return a connection, a new one for each message: none is ever sent twice."""
+        found = _connection(self._home)
+        if found is not None:
+            return found
+        with self._starting:  # one of us starts it, the others find it
+            return _connection(self._home) or self._started()
+
+    def _started(self) -> Connection:
+        starting = _start(self._home, self._tenant)
+        deadline = time.monotonic() + START_S
+        while (found := _connection(self._home)) is None:
+            if time.monotonic() > deadline or starting.poll() not in (None, 0):
+                raise NoServer(
+                    f"no server runs for {self._home}, and none could be started: run "
+                    "`mnemolog start` to see why"
+                )
+            time.sleep(PAUSE_S)
+        return found
+
+    def _fail(self, message: Any, code: int, said: str) -> None:
+        """Answer with an error; a notification or a response is owed none."""
+        is_notice = isinstance(message, dict) and ("id" not in message or "method" not in message)
+        if not is_notice:
+            id_ = message.get("id") if isinstance(message, dict) else None
+            self._write(_failure(id_, code, said))
+
+    def _write(self, message: bytes) -> None:
+        with self._writing:
+            try:
+                sys.stdout.buffer.write(message.strip() + b"\n")
+                sys.stdout.buffer.flush()
+            except OSError:  # the host has gone: nobody is there to answer to
+                os._exit(0)
+
+
+def _connection(home: str) -> "Connection | None":
+    """Return a connection to the server that the home's registry names, None where none listens."""
+    try:
+        with open(os.path.join(home, "server.json"), "rb") as file:
+            registry = json.load(file)
+        pid, port = int(registry["pid"]), int(registry["port"])
+        if os.name == "posix":  # another program may have the port by now: no token for that
+            os.kill(pid, 0)
+        found = Connection(HOST, port, timeout=ANSWER_S)
+        found.connect()
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+    return found
+
+
+def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
+    """Have a server started; of what lies around the user's folder nothing is imported or read."""
+    beside = os.path.dirname(os.path.abspath(__file__))
+    run = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(beside)!r}); "
+        "from serve.cli import main; main()"
+    )
+    words = ["--home", home, *(["--tenant", tenant] if tenant else []), "start"]
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", run, *words],
+        cwd=beside,
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+    )
+
+
+def _cwd() -> str:
+    """Return where the host runs us, in a header's letters; empty where that is gone."""
+    try:
+        return quote(os.fsencode(os.getcwd()))
+    except OSError:
+        return ""
+
+
+def _object(body: bytes) -> "dict[str, Any]":
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _inner(value: Any, name: str) -> "dict[str, Any]":
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _plain(value: Any) -> str:
+    """Return what can stand in a header as it is; else nothing, and the server says why not."""
+    is_fit = isinstance(value, str) and value.isascii() and value.isprintable()
+    return value if is_fit and len(value) <= 200 else ""
+
+
+def _encoded(value: str) -> str:
+    """Return a name as a header says it: in base64 where it would not come through as it is."""
+    if value.isascii() and value.isprintable() and value == value.strip() and value[:2] != "=?":
+        return value
+    encoded = base64.b64encode(value.encode("utf-8", "replace")).decode()
+    return f"=?base64?{encoded}?="
+
+
+def _failure(id_: Any, code: int, message: str) -> bytes:
+    said = {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
+    return json.dumps(said).encode()
+
+
+def _work(bridge: Bridge, lines: "queue.SimpleQueue[bytes | None]") -> None:
+    while (line := lines.get()) is not None:
+        try:
+            bridge.answer(line)
+        except Exception:  # the outermost edge: the next message is answered all the same
+            traceback.print_exc()
+
+
+def main(home: str, tenant: str) -> None:
+    """Answer what comes in until the host closes the pipe, and then what is left."""
+    bridge = Bridge(home, tenant)
+    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    workers = [
+        threading.Thread(target=_work, args=(bridge, lines), daemon=True) for _ in range(WORKERS)
+    ]
+    for worker in workers:
+        worker.start()
+    for line in sys.stdin.buffer:
+        if line.strip():
+            lines.put(line)
+    for _ in workers:
+        lines.put(None)
+    deadline = time.monotonic() + END_S
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+
+
+def _option(name: str) -> str:
+    words = sys.argv[1:]
+    return words[words.index(name) + 1] if name in words[:-1] else ""
+
+
+if __name__ == "__main__":
+    main(_option("--home"), _option("--tenant"))

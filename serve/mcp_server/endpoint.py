@@ -1,0 +1,142 @@
+"""
+`POST /mcp`: one JSON-RPC message in, one answer out; nothing is kept between two requests.
+
+JSON, but for a tool that has something to say on its way: then a stream of events, its result last.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from http import HTTPStatus
+from urllib.parse import unquote
+
+import msgspec
+from flask import Blueprint, Response, request
+
+from serve.mcp_server.methods import answered, finished
+from serve.mcp_server.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Caller,
+    Id,
+    Message,
+    RpcError,
+    caller,
+    client_name,
+    decoded,
+    id_of,
+    read,
+)
+from serve.mcp_server.registry import Call, Registry, Result
+from store.errors import InvalidInput, MnemologError, NotFound
+
+_PRODUCT = re.compile(r"[^/\s]{1,200}")  # the name in `codex-mcp-client/0.169.0`
+
+
+def blueprint(registry: Registry, name: str = "mcp") -> Blueprint:
+    """Return the route over what a registry offers."""
+    routes = Blueprint(name, __name__)
+
+    @routes.post("/mcp")
+    def mcp() -> Response:
+        id_: Id | None = None
+        try:
+            value = decoded(request.get_data(cache=False))
+            id_ = id_of(value)
+            message = read(value)
+            by = caller(message, request.headers.get)
+        except RpcError as error:
+            return _json(_failure(id_, error), HTTPStatus.BAD_REQUEST)
+        if message.method is None:
+            registry.heard(message.whole)
+        if message.method is None or message.id is None:
+            return Response(status=HTTPStatus.ACCEPTED)
+        return _answer(registry, message.method, message.id, _call(message, by))
+
+    return routes
+
+
+def _answer(registry: Registry, method: str, id_: Id, call: Call) -> Response:
+    def success(result: Result) -> Result:
+        return _success(id_, finished(registry, method, call, result))
+
+    try:
+        outcome = answered(registry, method, call)
+        if isinstance(outcome, dict):
+            return _json(success(outcome))
+        try:
+            first = next(outcome)
+        except StopIteration as end:  # it had nothing to say on its way
+            return _json(success(end.value))
+        return _stream(_events(first, outcome, success, id_))
+    except (RpcError, MnemologError) as error:
+        failed = _as_rpc(error)
+        return _json(_failure(id_, failed), _status(failed, call.caller))
+
+
+def _events(
+    first: Result,
+    rest: Generator[Result, None, Result],
+    success: Callable[[Result], Result],
+    id_: Id,
+) -> Iterator[Result]:
+    yield first
+    while True:
+        try:
+            said = next(rest)
+        except StopIteration as end:
+            yield success(end.value)
+            return
+        except (RpcError, MnemologError) as error:
+            yield _failure(id_, _as_rpc(error))
+            return
+        yield said
+
+
+def _call(message: Message, by: Caller) -> Call:
+    """Return the request as tools see it: with what the headers say of where it came from."""
+    headers = request.headers
+    said = by.name or client_name(message.params.get("clientInfo"))
+    product = _PRODUCT.match(headers.get("User-Agent", ""))
+    cwd = headers.get("X-Mnemolog-Cwd")
+    return Call(
+        params=message.params,
+        caller=by,
+        agent=said or (product[0] if product else None),
+        cwd=unquote(cwd) if cwd else None,
+        tenant=headers.get("X-Mnemolog-Tenant"),
+    )
+
+
+def _as_rpc(error: RpcError | MnemologError) -> RpcError:
+    if isinstance(error, RpcError):
+        return error
+    is_theirs = isinstance(error, InvalidInput | NotFound)
+    return RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, str(error))
+
+
+def _status(error: RpcError, by: Caller) -> HTTPStatus:
+    """Return the status of an answer that is an error: before 2026-07-28 they all came with 200."""
+    if not by.is_modern or error.code == INTERNAL_ERROR:
+        return HTTPStatus.OK
+    return HTTPStatus.NOT_FOUND if error.code == METHOD_NOT_FOUND else HTTPStatus.BAD_REQUEST
+
+
+def _success(id_: Id, result: Result) -> Result:
+    return {"jsonrpc": "2.0", "id": id_, "result": result}
+
+
+def _failure(id_: Id | None, error: RpcError) -> Result:
+    said: Result = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        said["data"] = error.data
+    return {"jsonrpc": "2.0", "id": id_, "error": said}
+
+
+def _json(message: Result, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(msgspec.json.encode(message), status, mimetype="application/json")
+
+
+def _stream(messages: Iterator[Result]) -> Response:
+    events = (b"event: message\ndata: " + msgspec.json.encode(one) + b"\n\n" for one in messages)
+    return Response(events, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})

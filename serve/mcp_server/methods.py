@@ -1,0 +1,173 @@
+"""
+The methods of MCP over a registry: what each takes, and the result it gives.
+
+Params come from anybody: each is looked at before it is used, and what does not fit is an RpcError.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from serve.mcp_server.protocol import (
+    INVALID_PARAMS,
+    LEGACY,
+    LEGACY_NOT_FOUND,
+    META,
+    METHOD_NOT_FOUND,
+    VERSIONS,
+    Params,
+    RpcError,
+    object_of,
+    text_of,
+)
+from serve.mcp_server.registry import Call, Complete, Outcome, Registry, Result
+
+Method = Callable[[Registry, Call], Outcome]
+
+_MOST_COMPLETIONS = 100  # what the specification allows
+_CONSTANT = (300_000, "public")  # ms: a new version of ours may list other tools
+_CHANGING = (0, "private")
+_FRESH: Mapping[str, tuple[int, str]] = {
+    "server/discover": _CONSTANT,
+    "tools/list": _CONSTANT,
+    "prompts/list": _CONSTANT,
+    "resources/templates/list": _CONSTANT,
+    "resources/list": _CHANGING,
+    "resources/read": _CHANGING,
+}
+
+
+def answered(registry: Registry, method: str, call: Call) -> Outcome:
+    """Return what a method gives; raise RpcError, METHOD_NOT_FOUND for one that is not there."""
+    own = _MODERN if call.caller.is_modern else _LEGACY
+    if (found := own.get(method) or _COMMON.get(method)) is not None:
+        return found(registry, call)
+    if not call.caller.is_modern and method in registry.legacy_methods:
+        return registry.legacy_methods[method](call)
+    raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}")
+
+
+def finished(registry: Registry, method: str, call: Call, result: Result) -> Result:
+    """Return a result with what its era wants of every result."""
+    if not call.caller.is_modern:
+        return result
+    meta = {**result.get("_meta", {}), META + "serverInfo": registry.info()}
+    fresh = _FRESH.get(method)
+    hints = {} if fresh is None else {"ttlMs": fresh[0], "cacheScope": fresh[1]}
+    return {"resultType": "complete", **hints, **result, "_meta": meta}
+
+
+def _discover(registry: Registry, call: Call) -> Result:
+    return {
+        "supportedVersions": list(VERSIONS),
+        "capabilities": _capabilities(),
+        "instructions": registry.instructions,
+    }
+
+
+def _initialize(registry: Registry, call: Call) -> Result:
+    asked = text_of(call.params, "protocolVersion")
+    return {
+        "protocolVersion": asked if asked in LEGACY else LEGACY[0],
+        "capabilities": _capabilities() | registry.capabilities,
+        "serverInfo": registry.info(),
+        "instructions": registry.instructions,
+    }
+
+
+def _capabilities() -> Result:
+    """Return what is offered; no list ever changes, so that no stream holds a thread."""
+    return {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+
+
+def _list_tools(registry: Registry, call: Call) -> Result:
+    return _listed(call, "tools", [one.listed for one in registry.tools])
+
+
+def _list_prompts(registry: Registry, call: Call) -> Result:
+    return _listed(call, "prompts", [one.listed for one in registry.prompts])
+
+
+def _list_templates(registry: Registry, call: Call) -> Result:
+    return _listed(call, "resourceTemplates", [one.listed for one in registry.templates])
+
+
+def _list_resources(registry: Registry, call: Call) -> Result:
+    return _listed(call, "resources", list(registry.resources(call)))
+
+
+def _listed(call: Call, name: str, found: list[Result]) -> Result:
+    if call.params.get("cursor") is not None:
+        raise RpcError(INVALID_PARAMS, "there is no such cursor: every list is whole")
+    return {name: found}
+
+
+def _call_tool(registry: Registry, call: Call) -> Outcome:
+    name = text_of(call.params, "name")
+    for tool in registry.tools:
+        if tool.listed["name"] == name:
+            return tool.run(call, object_of(call.params, "arguments"))
+    there = ", ".join(one.listed["name"] for one in registry.tools)
+    raise RpcError(INVALID_PARAMS, f"there is no tool {name[:100]!r}: there are {there}")
+
+
+def _get_prompt(registry: Registry, call: Call) -> Outcome:
+    name = text_of(call.params, "name")
+    given = object_of(call.params, "arguments")
+    for prompt in registry.prompts:
+        if prompt.listed["name"] == name:
+            if not all(isinstance(value, str) for value in given.values()):
+                raise RpcError(INVALID_PARAMS, "a prompt's arguments are strings")
+            return prompt.run(call, given)
+    raise RpcError(INVALID_PARAMS, f"there is no prompt {name[:100]!r}")
+
+
+def _read_resource(registry: Registry, call: Call) -> Result:
+    uri = text_of(call.params, "uri")
+    contents = registry.read(call, uri)
+    if contents is None:
+        code = INVALID_PARAMS if call.caller.is_modern else LEGACY_NOT_FOUND
+        raise RpcError(code, "there is no such resource", {"uri": uri})
+    return {"contents": list(contents)}
+
+
+def _complete(registry: Registry, call: Call) -> Result:
+    ref, argument = object_of(call.params, "ref"), object_of(call.params, "argument")
+    name, beginning = text_of(argument, "name"), text_of(argument, "value")
+    complete = _completes(registry, ref).get(name)
+    values = list(complete(call, beginning)) if complete is not None else []
+    shown = values[:_MOST_COMPLETIONS]
+    has_more = len(values) > len(shown)
+    return {"completion": {"values": shown, "total": len(values), "hasMore": has_more}}
+
+
+def _completes(registry: Registry, ref: Params) -> Mapping[str, Complete]:
+    kind = text_of(ref, "type")
+    if kind == "ref/prompt":
+        name = text_of(ref, "name")
+        for prompt in registry.prompts:
+            if prompt.listed["name"] == name:
+                return prompt.completes
+    elif kind == "ref/resource":
+        uri = text_of(ref, "uri")
+        for template in registry.templates:
+            if template.listed["uriTemplate"] == uri:
+                return template.completes
+    raise RpcError(INVALID_PARAMS, "`ref` names no prompt and no resource template of ours")
+
+
+def _ping(registry: Registry, call: Call) -> dict[str, Any]:
+    return {}
+
+
+_COMMON: Mapping[str, Method] = {
+    "tools/list": _list_tools,
+    "tools/call": _call_tool,
+    "prompts/list": _list_prompts,
+    "prompts/get": _get_prompt,
+    "resources/list": _list_resources,
+    "resources/templates/list": _list_templates,
+    "resources/read": _read_resource,
+    "completion/complete": _complete,
+}
+_MODERN: Mapping[str, Method] = {"server/discover": _discover}
+_LEGACY: Mapping[str, Method] = {"initialize": _initialize, "ping": _ping}

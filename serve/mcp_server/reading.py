@@ -1,0 +1,173 @@
+"""The tools that read: recall, get_memory, recent, project_overview. none changes a memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from serve import overview as overviews
+from serve.answers import RecallRequest, answer, seen, whole
+from serve.cli.moments import moment
+from serve.filters import Filter
+from serve.mcp_server.here import Here, Told
+from serve.mcp_server.notes import Note, note, shown
+from serve.newest import newest
+from serve.rules import role
+from store import commands
+from store.events import MemoryKind, micros
+from store.projections.memories import FORGOTTEN, Memory
+from store.traits import RULE_KINDS
+
+_HISTORY = 20  # events and edges of one memory
+_BRIEF = 10  # memories of a group
+
+Project = Annotated[
+    str, Meta(description="Only if another project is meant than the one you work in.")
+]
+MemoryId = Annotated[
+    str, Meta(description="The id of a memory; its first letters suffice.", min_length=1)
+]
+Kinds = Annotated[tuple[MemoryKind, ...], Meta(description="Only memories of these kinds.")]
+When = Annotated[str, Meta(description="A date like 2026-11-20, or 7d for a week ago.")]
+Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=50)]
+
+
+class Recall(msgspec.Struct, frozen=True):
+    query: Annotated[
+        str, Meta(description="What you want to know, in words.", min_length=1, max_length=10_000)
+    ]
+    limit: Limit | None = None
+    project: Project | None = None
+    kinds: Kinds | None = None
+    since: When | None = None
+    until: When | None = None
+
+
+class GetMemory(msgspec.Struct, frozen=True):
+    id: MemoryId
+
+
+class Recent(msgspec.Struct, frozen=True):
+    limit: Limit | None = None
+    since: When | None = None
+    kinds: Kinds | None = None
+    project: Project | None = None
+
+
+class ProjectOverview(msgspec.Struct, frozen=True):
+    topic: Annotated[str, Meta(description="Only what is known of this.")] | None = None
+    project: Project | None = None
+
+
+def recall(here: Here, asked: Recall) -> Told:
+    """Return what the memory knows of a question; its receipt is written behind the answer."""
+    request = RecallRequest(
+        query=asked.query,
+        project=here.scope(asked.project),
+        top_k=asked.limit,
+        kinds=asked.kinds or (),
+        since=_moment(asked.since, here.now),
+        until=_moment(asked.until, here.now),
+    )
+    payload, receipt = answer(here.tenant.reader, here.embedder, request, here.choices, here.now)
+    if receipt is not None:
+        here.tenant.receipts.append(receipt)
+    notes = [shown(hit) for hit in payload["hits"]]
+    below = payload["below_bar"]
+    said = f"{_count(len(notes))} recalled." if notes else "The memory knows nothing of this."
+    if below:
+        said += f" {below} more were not sure enough to show."
+    values = {"degraded": True} if payload["degraded"] else {}
+    return Told(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
+
+
+def get_memory(here: Here, asked: GetMemory) -> Told:
+    """Return one memory whole, with its links and what happened to it."""
+    id_ = commands.resolve(here.tenant.log, asked.id)
+    memory, edges = here.tenant.reader.answered(
+        lambda view: (view.tail.find(id_), view.tail.edges_of(id_))
+    )
+    assert memory is not None  # the log named it, and a view holds all the log holds
+    if memory.state == FORGOTTEN:
+        said = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
+        return Told(said, groups={"memories": [shown(seen(memory) | {"role": role(memory)})]})
+    found = whole(memory, edges, here.tenant.log.about(id_))
+    history = [{"at": one["at"], "event": one["event"]} for one in found["history"]]
+    return Told(
+        "One memory.",
+        {
+            "importance": memory.importance,
+            "edges": found["edges"][-_HISTORY:],
+            "history": history[-_HISTORY:],
+        },
+        {"memories": [shown(found | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
+    )
+
+
+def recent(here: Here, asked: Recent) -> Told:
+    """Return the newest memories, the newest first."""
+    since = _micros(asked.since, here.now)
+    wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
+    found = _newest(here, wanted, asked.limit or 20)
+    return Told(f"{_count(len(found))}, the newest first.", groups={"memories": _notes(found)})
+
+
+def project_overview(here: Here, asked: ProjectOverview) -> Told:
+    """Return what is known of a topic, or of the project: rules, what holds, goals, background."""
+    groups = _of_topic(here, asked) if asked.topic else of_project(here, asked.project)
+    found = {name: _notes(those) for name, those in groups.items() if those}
+    project = here.scope(asked.project)
+    where = f"the project {project}" if project else "no project in particular"
+    count = sum(len(those) for those in found.values())
+    return Told(f"{_count(count)} of {where}.", groups=found)
+
+
+def _of_topic(here: Here, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
+    wanted = here.filter(asked.project)
+    question = overviews.about(asked.topic or "", wanted, here.choices)
+    found = here.tenant.reader.answered(
+        lambda view: overviews.overview(view, question, here.embedder)
+    )
+    names = ("rules", "now", "goals", "background", "replaced")
+    return {name: getattr(found, name) for name in names}
+
+
+def of_project(here: Here, project: str | None = None) -> dict[str, Sequence[Memory]]:
+    """Return what there is of a project, without a topic; each group the newest first."""
+
+    def newest_of(*kinds: str) -> list[Memory]:
+        return _newest(here, here.filter(project, kinds), _BRIEF)
+
+    goals = _newest(here, here.filter(project, ("goal",)), 200)
+    groups: dict[str, Sequence[Memory]] = {
+        "rules": [one for one in newest_of(*sorted(RULE_KINDS)) if role(one) == "rule"],
+        "now": newest_of("decision"),
+        "goals": [one for one in goals if one.status in ("open", "blocked")][:_BRIEF],
+    }
+    told = {one.id for those in groups.values() for one in those}
+    latest = _newest(here, here.filter(project), 2 * _BRIEF)
+    return groups | {"background": [one for one in latest if one.id not in told][:_BRIEF]}
+
+
+def _newest(here: Here, wanted: Filter, limit: int) -> list[Memory]:
+    return here.tenant.reader.answered(lambda view: newest(view, wanted, limit))
+
+
+def _notes(memories: Sequence[Memory]) -> list[Note]:
+    return [note(one) for one in memories]
+
+
+def _count(number: int) -> str:
+    return f"{number} memory" if number == 1 else f"{number} memories"
+
+
+def _moment(said: str | None, now: int) -> datetime | None:
+    return moment(said, now) if said else None
+
+
+def _micros(said: str | None, now: int) -> int | None:
+    found = _moment(said, now)
+    return micros(found) if found is not None else None

@@ -1,0 +1,75 @@
+"""
+Registry: what an MCP server offers, as frozen values; what it is made of is none of the wire's.
+
+A tool that returns a result is answered with JSON. One that returns a generator is answered with a
+stream: the messages it yields as they come, and what it returns at last.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from serve.mcp_server.protocol import Caller, Params
+
+Result = dict[str, Any]
+Outcome = Result | Generator[Result, None, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request on its way. `cwd` and `tenant` are what the stdio bridge says of its host."""
+
+    params: Params
+    caller: Caller
+    agent: str | None = None
+    cwd: str | None = None
+    tenant: str | None = None
+
+    @property
+    def meta(self) -> Params:
+        found: Params = self.params.get("_meta") or {}
+        return found
+
+
+Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the beginning of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`listed` is what `tools/list` says of it; `run` takes the arguments as they came."""
+
+    listed: Result
+    run: Callable[[Call, Params], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    listed: Result
+    run: Callable[[Call, Params], Outcome]
+    completes: Mapping[str, Complete] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    listed: Result
+    completes: Mapping[str, Complete] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All that is offered. `read` returns the contents behind an address, None where nothing is.
+
+    `legacy_methods` and `capabilities` are what goes beyond tools, resources, prompts and
+    completion for a client that said `initialize`; `heard` is told the client's responses.
+    """
+
+    info: Callable[[], Result]  # name, title, version
+    instructions: str
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    templates: tuple[Template, ...] = ()
+    resources: Callable[[Call], Sequence[Result]] = lambda call: ()
+    read: Callable[[Call, str], Sequence[Result] | None] = lambda call, uri: None
+    legacy_methods: Mapping[str, Callable[[Call], Result]] = field(default_factory=dict)
+    capabilities: Result = field(default_factory=dict)
+    heard: Callable[[Params], None] = lambda response: None

@@ -1,0 +1,118 @@
+"""
+Memories as resources, `memory://ID`, and the prompt `brief`; both with completion.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from serve.filters import Filter
+from serve.mcp_server.here import Here, as_result
+from serve.mcp_server.notes import framed, note
+from serve.mcp_server.protocol import Params
+from serve.mcp_server.reading import ProjectOverview, project_overview
+from serve.mcp_server.registry import Call, Prompt, Result, Template
+from serve.newest import newest
+from serve.reader import View
+from store import commands
+from store.projections.memories import FORGOTTEN, Memory
+
+SCHEME = "memory://"
+_LISTED = 20
+_TITLE = 70  # characters
+_LOOKED_AT = 100  # memories and ids that completion looks at
+
+Place = Callable[[Call], Here]
+
+TEMPLATE: Result = {
+    "uriTemplate": SCHEME + "{id}",
+    "name": "memory",
+    "title": "A memory",
+    "description": "One memory with its provenance, by its id.",
+    "mimeType": "text/plain",
+}
+BRIEF: Result = {
+    "name": "brief",
+    "title": "Brief",
+    "description": "What is known of this project, or of a topic: rules, decisions, open goals.",
+    "arguments": [
+        {"name": "topic", "description": "Only what is known of this.", "required": False},
+        {"name": "project", "description": "Another project than this one.", "required": False},
+    ],
+}
+
+
+def listed(here: Here) -> list[Result]:
+    """Return the newest memories as resources."""
+    found = here.tenant.reader.answered(lambda view: newest(view, here.filter(), _LISTED))
+    return [_resource(one) for one in found]
+
+
+def _resource(memory: Memory) -> Result:
+    said = note(memory)
+    words = " ".join(said.get("text", "").split())
+    return {
+        "uri": SCHEME + memory.id,
+        "name": memory.id,
+        "title": words if len(words) <= _TITLE else words[: _TITLE - 1] + "…",
+        "description": ", ".join(said[name] for name in ("kind", "role", "date", "trust")),
+        "mimeType": "text/plain",
+    }
+
+
+def read(here: Here, uri: str) -> list[Result] | None:
+    """Return the contents of a memory's address; None where there is no such memory."""
+    id_ = uri.removeprefix(SCHEME)
+    if id_ == uri:
+        return None
+    memory = here.tenant.reader.answered(lambda view: view.tail.find(id_))
+    if memory is None or memory.state == FORGOTTEN:
+        return None
+    whole = note(memory, longest=commands.MAX_CONTENT)
+    return [{"uri": uri, "mimeType": "text/plain", "text": framed([whole])}]
+
+
+def template(place: Place) -> Template:
+    """Return the template of all memories, whose ids are completed."""
+
+    def ids(call: Call, beginning: str) -> Sequence[str]:
+        here = place(call)
+        if not beginning:
+            return [one["name"] for one in listed(here)]
+        there = here.tenant.log.matching(beginning, _LOOKED_AT)
+        return here.tenant.reader.answered(lambda view: _visible(view, here.filter(), there))
+
+    return Template(TEMPLATE, {"id": ids})
+
+
+def _visible(view: View, wanted: Filter, ids: Sequence[str]) -> list[str]:
+    found = ((id_, view.tail.find(id_)) for id_ in ids)
+    return [id_ for id_, memory in found if memory is not None and wanted.accepts(memory)]
+
+
+def brief(place: Place) -> Prompt:
+    """Return the prompt that puts what is known of a project or a topic before the model."""
+
+    def run(call: Call, given: Params) -> Result:
+        named = {name: given[name] for name in ("topic", "project") if given.get(name)}
+        told = as_result(project_overview(place(call), ProjectOverview(**named)))
+        return {"messages": [{"role": "user", "content": told["content"][0]}]}
+
+    def projects(call: Call, beginning: str) -> Sequence[str]:
+        here = place(call)
+        names = here.tenant.reader.answered(_projects)
+        return [name for name in names if beginning.casefold() in name.casefold()]
+
+    def topics(call: Call, beginning: str) -> Sequence[str]:
+        here = place(call)
+        found = here.tenant.reader.answered(lambda view: newest(view, here.filter(), _LOOKED_AT))
+        tags = Counter(tag for one in found for tag in one.tags)
+        return [tag for tag, _ in tags.most_common() if tag.startswith(beginning)]
+
+    return Prompt(BRIEF, run, {"project": projects, "topic": topics})
+
+
+def _projects(view: View) -> list[str]:
+    """Return the names of all projects there are, in order."""
+    built = view.snapshots.rows.projects.column("name").to_pylist()
+    fresh = (memory.project for memory in view.tail.current())
+    return sorted({*built, *(name for name in fresh if name)})

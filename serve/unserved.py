@@ -1,0 +1,99 @@
+"""
+What the hook client does where no server runs: an answer from the disk, and a server for the next.
+
+Standard library only, as the client. What a person or a model waits for with an empty page is
+answered by a process that reads the memory from the disk. What only notes something is dropped (a
+tool was used, the session ended): the prompt before it has started a server, so little is missed,
+and half a second after each use of a tool would be felt.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+COLD_S = 1.5  # for a process that answers from the disk
+TRY_EVERY_S = 30.0  # a server that does not come up is not started again at every prompt
+# the events that are waited for, in the words of all hosts
+AWAITED = frozenset(
+    {"sessionstart", "userpromptsubmit", "userpromptsubmitted", "beforesubmitprompt", "beforeagent"}
+)
+ENDS = frozenset({"sessionend"})
+
+
+def answer(home: str, host: str, tenant: str, event: bytes) -> bytes:
+    """Return the answer from the disk where one is waited for, and start a server meanwhile."""
+    try:
+        name = str(json.loads(event).get("hook_event_name", "")).replace("_", "").lower()
+    except (ValueError, AttributeError, RecursionError):
+        return b""
+    if name in ENDS:
+        return b""
+    said = b""
+    if not name or name in AWAITED:
+        said = _from_disk(home, host, tenant, event)
+    if _is_our_turn(home):
+        _start_server(home, tenant)
+    return said
+
+
+def _from_disk(home: str, host: str, tenant: str, event: bytes) -> bytes:
+    words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "serve.cli", *words],
+            input=event,
+            cwd=home,  # no folder of the user's lends it a module or a setting
+            env=_environment(home),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=COLD_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
+    return done.stdout if done.returncode == 0 else b""
+
+
+def _is_our_turn(home: str) -> bool:
+    """Whether no hook tried to start the server in the last seconds; the next are then told no."""
+    path = os.path.join(home, "server.try")
+    try:
+        os.makedirs(home, 0o700, exist_ok=True)
+        if os.path.exists(path) and not 0 <= time.time() - os.stat(path).st_mtime < TRY_EVERY_S:
+            os.unlink(path)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:  # another took the turn, or we may not write there
+        return False
+    return True
+
+
+def _start_server(home: str, tenant: str) -> None:
+    """Start a server that outlives us and holds nothing of ours: a host waits for its pipes."""
+    detached = getattr(subprocess, "DETACHED_PROCESS", 0)
+    detached |= getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    try:
+        log = os.open(
+            os.path.join(home, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "serve.daemon"],
+            cwd=home,
+            env=_environment(home) | ({"MNEMOLOG_TENANT": tenant} if tenant else {}),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            creationflags=detached,
+        )
+    except OSError:
+        return
+
+
+def _environment(home: str) -> "dict[str, str]":
+    """Return the environment of a process of ours: it imports what lies beside this file."""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if os.path.basename(ours) not in ("site-packages", "dist-packages"):  # a checkout
+        kept["PYTHONPATH"] = ours
+    return kept | {"MNEMOLOG_HOME": home}

@@ -1,0 +1,83 @@
+"""
+Work: what an agent did, as the events its hooks told say it. Counted, never judged by a model.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath, PureWindowsPath
+
+from store.agent_events import Acted, Effort, Prompted, SessionTold
+from store.events import Event, Recorded
+
+
+@dataclass(slots=True)
+class Runs:
+    """How the commands of one effort ended, and the last of them."""
+
+    last: Acted
+    passed: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was asked, oldest first, what was edited, most often first, and what was run."""
+
+    sessions: int
+    asked: tuple[str, ...]
+    is_answered: bool  # the agent came to the end of its last turn
+    recorded: tuple[str, ...]  # the ids of memories
+    edited: tuple[tuple[str, int], ...]
+    runs: dict[Effort, Runs] = field(default_factory=dict)
+
+    @property
+    def failing(self) -> list[tuple[Effort, Acted]]:
+        """Return the efforts whose last command failed."""
+        return [(name, one.last) for name, one in self.runs.items() if one.last.passed is False]
+
+
+def work(events: Sequence[Event], cwd: str | None = None) -> Work:
+    """Return what some events tell, in the order of the log; paths under `cwd` are relative."""
+    prompts = [one.body for one in events if isinstance(one.body, Prompted)]
+    acts = [one.body for one in events if isinstance(one.body, Acted)]
+    edited = Counter(_relative(path, cwd) for act in acts for path in _changed(act))
+    return Work(
+        sessions=len({one.session for one in events if one.session is not None}),
+        asked=tuple(one.prompt for one in prompts if one.intent not in ("small_talk", "command")),
+        is_answered=_is_answered(events),
+        recorded=tuple(one.id for one in events if isinstance(one.body, Recorded)),
+        edited=tuple(sorted(edited.items(), key=lambda pair: (-pair[1], pair[0]))),
+        runs=_runs(acts),
+    )
+
+
+def _changed(act: Acted) -> tuple[str, ...]:
+    return act.files if act.doing == "edit" and act.passed is not False else ()
+
+
+def _runs(acts: Iterable[Acted]) -> dict[Effort, Runs]:
+    runs: dict[Effort, Runs] = {}
+    for act in acts:
+        if act.effort is None or act.passed is None:
+            continue
+        one = runs.setdefault(act.effort, Runs(act))
+        one.last = act
+        one.passed += act.passed
+        one.failed += not act.passed
+    return runs
+
+
+def _is_answered(events: Sequence[Event]) -> bool:
+    for event in reversed(events):
+        if isinstance(event.body, Prompted):
+            return False
+        if isinstance(event.body, SessionTold) and event.body.stage in ("stopped", "ended"):
+            return True
+    return True
+
+
+def _relative(path: str, cwd: str | None) -> str:
+    flavour = PureWindowsPath if "\\" in (cwd or path) else PurePosixPath
+    pure = flavour(path)
+    return pure.relative_to(cwd).as_posix() if cwd and pure.is_relative_to(cwd) else path

@@ -1,0 +1,81 @@
+"""An agent at work as Claude Code tells of it: hook events over HTTP, in its own shape."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flask.testing import FlaskClient
+from test_app import TOKEN, post
+
+from serve.access import hook_key
+from serve.app import create_app
+from serve.tenants import OpenTenants
+from store.events import Event
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Agent:
+    """One session; what a hook answers is what the model would be shown."""
+
+    client: FlaskClient
+    tenants: OpenTenants
+    cwd: Path
+    session: str = "s1"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, tenants: OpenTenants, cwd: Path, clock: Callable[[], int]) -> "Agent":
+        return cls(create_app(tenants, TOKEN, clock).test_client(), tenants, cwd)
+
+    def again(self, session: str) -> "Agent":
+        """Return another session of the same server."""
+        return Agent(self.client, self.tenants, self.cwd, session)
+
+    def tell(self, name: str, **fields: Any) -> str:
+        """Tell an event; return what is put before the model."""
+        payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.cwd)}
+        key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
+        answer = post(self.client, "/v1/hooks/claude-code", payload | fields | self.extra, **key)
+        assert answer.status_code in (200, 204), answer.text
+        said = answer.json if answer.status_code == 200 else {}
+        assert "permissionDecision" not in said.get("hookSpecificOutput", {})
+        return said.get("hookSpecificOutput", {}).get("additionalContext", "")
+
+    def asked(self, prompt: str) -> str:
+        return self.tell("UserPromptSubmit", prompt=prompt)
+
+    def runs(self, command: str, *, fails: str | None = None, told: str = "") -> str:
+        """Run a command: what is said before it, and it is done."""
+        return self.uses("Bash", {"command": command}, fails=fails, told=told)
+
+    def edits(self, path: str) -> str:
+        return self.uses("Edit", {"file_path": str(self.cwd / path)})
+
+    def uses(
+        self, tool: str, given: dict[str, Any], fails: str | None = None, told: str = "done"
+    ) -> str:
+        use = {
+            "tool_name": tool,
+            "tool_input": given,
+            "tool_use_id": f"toolu_{next(_numbers)}",
+        }
+        said = self.tell("PreToolUse", **use)
+        if fails is None:
+            self.tell("PostToolUse", **use, tool_response={"stdout": told})
+        else:
+            self.tell("PostToolUseFailure", **use, error=fails)
+        return said
+
+    def stops(self, said: str = "Done.", **fields: Any) -> None:
+        fields.setdefault("stop_hook_active", False)
+        self.tell("Stop", last_assistant_message=said, **fields)
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """Return the log's events of a kind, oldest first."""
+        tenant = self.tenants.get("default")
+        tenant.write_receipts()
+        return [one for one in tenant.log.read() if kind in (None, one.kind)]

@@ -1,0 +1,92 @@
+"""A session of an agent for the tests: a host tells its events, a minute apart, to real hooks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from serve.hooks.answer import Hooks
+from serve.hooks.event import HookEvent, ToolUse
+from serve.hooks.hosts.host import Host
+from serve.tenants import OpenTenants
+from store import commands, tenant
+from store.commands import Draft
+from store.config import Settings
+from store.events import Event
+from store.frame import CLOSING, OPENING
+from store.log import EventLog
+
+NOW = 1_790_000_000_000_000
+MINUTE = 60_000_000
+
+
+def notes(block: str) -> list[dict[str, Any]]:
+    """Return the notes of a block, as one reads it who knows the two lines of its frame."""
+    if not block:
+        return []
+    opening, *lines, closing = block.split("\n")
+    assert (opening, closing) == (OPENING, CLOSING)
+    return [msgspec.json.decode(line) for line in lines if line.startswith("{")]
+
+
+def ids(block: str) -> list[str]:
+    return [one["id"] for one in notes(block) if "id" in one]
+
+
+@dataclass
+class Session:
+    """A host that tells what happens in one session, a minute apart."""
+
+    tenants: OpenTenants
+    name: str = "s1"
+    cwd: str | None = None
+    at: int = NOW
+
+    def __post_init__(self) -> None:
+        host = Host(
+            "plain", lambda payload: payload["event"], lambda _, reply: {"says": reply.context}
+        )
+        self._hooks, self._host = Hooks(self.tenants, lambda: self.at, deadline_s=30.0), host
+
+    def tell(self, moment: Any, **fields: Any) -> str:
+        """Return what is put before the model at a moment."""
+        self.at += MINUTE
+        event = HookEvent("plain", moment, self.name, cwd=self.cwd, **fields)
+        answer = self._hooks.answer(self._host, {"event": event})
+        self.tenants.get("default").write_receipts()
+        return answer["says"] if answer else ""
+
+    def ask(self, prompt: str) -> str:
+        return self.tell("prompt", prompt=prompt)
+
+    def start(self, start: Any = "startup") -> str:
+        return self.tell("session_start", start=start)
+
+    def use(self, name: str = "Bash", **fields: Any) -> str:
+        return self.tell("after_tool", tool=ToolUse(name, **fields))
+
+    def remember(self, content: str, **fields: Any) -> str:
+        self.at += MINUTE
+        return commands.record(self.log, Draft(content=content, **fields), self.at).event.id
+
+    @property
+    def log(self) -> EventLog:
+        return self.tenants.get("default").log
+
+    def events(self, kind: type) -> list[Event]:
+        return [one for one in self.log.of_session(self.name) if isinstance(one.body, kind)]
+
+    def close(self) -> None:
+        self._hooks.close()
+
+
+def opened(home: Path) -> Iterator[Session]:
+    """Give a session over an empty memory."""
+    EventLog(tenant.tenant(home).log, create=True).close()
+    tenants = OpenTenants(Settings(home))
+    made = Session(tenants)
+    yield made
+    made.close()
+    tenants.close()

@@ -1,0 +1,127 @@
+"""What is put before the model with a prompt: what is known of it, once, or nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hook_session import MINUTE, Session, ids, notes, opened
+
+from serve.hooks import prompt as prompts
+from store import commands
+from store.agent_events import Prompted, Surfaced
+from store.events import Recalled, Revised
+
+ASKED = "which package manager do we use in this repository?"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    yield from opened(tmp_path)
+
+
+@pytest.fixture
+def knows(session: Session) -> Session:
+    """A session whose memory holds a rule and a decision about package managers."""
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    session.remember(
+        "The repository moved its package manager from yarn to pnpm", kind="decision", id="why"
+    )
+    return session
+
+
+# What is said
+
+
+def test_a_prompt_brings_what_is_known_rules_first(knows: Session):
+    said = notes(knows.ask(ASKED))
+    assert [(one["id"], one["role"]) for one in said] == [("rule", "rule"), ("why", "fact")]
+
+
+@pytest.mark.parametrize(
+    "prompt", ["thanks!", "run the tests", "/compact", "what is the capital of Peru?"]
+)
+def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Session, prompt: str):
+    assert knows.ask(prompt) == ""
+    assert [one.body.prompt for one in knows.events(Prompted)] == [prompt]
+
+
+def test_a_memory_that_is_not_sure_says_nothing(knows: Session, monkeypatch):
+    monkeypatch.setattr(prompts, "BAR", 1.1)
+    assert knows.ask(ASKED) == ""
+    assert knows.events(Recalled)[0].body.dropped["unsaid"] == 2
+
+
+def test_the_intent_of_a_prompt_is_kept(knows: Session):
+    for prompt in ("ok", "git status", ASKED, "no, use yarn", "add a package"):
+        knows.ask(prompt)
+    kept = [one.body.intent for one in knows.events(Prompted)]
+    assert kept == ["small_talk", "command", "question", "correction", "work"]
+
+
+def test_the_same_notes_are_the_same_bytes_in_another_session(knows: Session):
+    first = knows.ask(ASKED)
+    knows.name = "s2"
+    assert knows.ask("the package manager we use, which one is it? pnpm, npm or yarn") == first
+
+
+def test_open_goals_come_when_they_are_asked_for(knows: Session):
+    knows.remember("Move all packages to pnpm", kind="goal", id="far")
+    knows.remember("Drop the yarn lock", kind="goal", id="near", metadata={"due": "2026-10-01"})
+    knows.remember("Choose a manager", kind="goal", id="done", status="done")
+    assert knows.ask("hello there") == ""
+    assert sorted(ids(knows.ask("where were we?"))) == ["far", "near"]
+    assert {"far", "near"} <= set(ids(knows.ask("what are the next steps?")))
+
+
+# Once
+
+
+def test_what_was_said_in_a_session_is_not_said_again(knows: Session):
+    assert knows.ask(ASKED) and not knows.ask(ASKED + " again")
+    assert knows.events(Recalled)[1].body.hits == ()
+    knows.name = "s2"
+    assert knows.ask(ASKED)
+
+
+def test_only_what_is_new_is_said(knows: Session):
+    knows.ask(ASKED)
+    knows.remember("The package manager pnpm is pinned to 9 in this repository", id="new")
+    assert ids(knows.ask(ASKED + " again")) == ["new"]
+
+
+def test_what_changed_since_is_said_again(knows: Session):
+    knows.ask(ASKED)
+    knows.at += MINUTE
+    commands.revise(knows.log, "why", Revised(context="it saves disk space"), knows.at)
+    assert ids(knows.ask(ASKED + " again")) == ["why"]
+
+
+@pytest.mark.parametrize(
+    ("start", "again"), [("compact", True), ("clear", True), ("resume", False)]
+)
+def test_what_left_the_context_may_be_said_again(knows: Session, start: str, again: bool):
+    knows.ask(ASKED)
+    knows.tell("session_start", start=start)
+    assert bool(ids(knows.ask(ASKED + " again"))) == again
+
+
+# What is kept of it
+
+
+def test_a_rule_that_was_said_is_kept_as_surfaced(knows: Session):
+    knows.ask(ASKED)
+    assert [(one.subject, one.body.place) for one in knows.events(Surfaced)] == [("rule", "prompt")]
+    receipt = knows.events(Recalled)[0].body
+    assert {hit.id for hit in receipt.hits} == {"rule", "why"} and receipt.query == ASKED
+
+
+def test_nothing_of_another_project_is_said(session: Session):
+    session.remember("Use pnpm as the package manager here", project="acme/web", id="theirs")
+    session.remember("Use npm as the package manager by default", id="ours")
+    assert ids(session.ask(ASKED)) == ["ours"]
+
+
+def test_what_was_replaced_is_not_said(knows: Session):
+    knows.remember("Use bun as the package manager", kind="preference", id="newer")
+    commands.supersede(knows.log, "rule", "newer", knows.at)
+    assert "rule" not in ids(knows.ask(ASKED))

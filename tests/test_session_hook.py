@@ -1,0 +1,160 @@
+"""What a session is given when it begins or goes on: its own work, a brief, or nothing."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hook_session import MINUTE, Session, ids, notes, opened
+
+from serve.brief import BYTES as BRIEF_BYTES
+from serve.hooks.session import DIGEST_BYTES
+from store import commands
+from store.agent_events import Acted, Prompted, SessionTold, Surfaced
+from store.events import Event
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    yield from opened(tmp_path)
+
+
+def told(session: Session, *bodies: object) -> None:
+    """Write events of the session as its hooks would have."""
+    for body in bodies:
+        session.at += MINUTE
+        id_ = f"e{session.at}"
+        session.log.append([Event(id_, session.at, body, id_, session=session.name)])
+
+
+def worked(session: Session) -> None:
+    """Let the session ask, decide, edit, and leave a test red."""
+    told(
+        session,
+        Prompted(prompt="thanks", intent="small_talk"),
+        Prompted(prompt="make the upload retry five times", intent="work"),
+        Acted(tool="Edit", doing="edit", files=("/src/upload.py",)),
+        Acted(tool="Edit", doing="edit", files=("/src/upload.py", "/src/retry.py")),
+        Acted(tool="Bash", doing="run", effort="build", command="make", passed=True),
+        Acted(tool="Bash", doing="run", effort="test", command="pytest -q", passed=True),
+        SessionTold(stage="stopped", said="done"),
+        Prompted(prompt="now let the download retry too", intent="work"),
+        Acted(tool="Bash", doing="run", effort="test", command="pytest", passed=False, error="E 1"),
+    )
+    session.remember("Uploads are tried five times", kind="decision", session=session.name, id="d1")
+
+
+@pytest.mark.parametrize("start", ["compact", "resume"])
+def test_a_session_that_goes_on_is_told_what_it_did(session: Session, start: str):
+    worked(session)
+    session.cwd = "/src"
+    assert [one for one in notes(session.start(start)) if "id" not in one] == [
+        {"asked": "now let the download retry too", "answered": False},
+        {"failing": "test", "ran": "pytest", "error": "E 1"},
+        {"asked": "make the upload retry five times"},
+        {"ran": "make", "for": "build", "passed": True, "times": 1},
+        {"ran": "pytest", "for": "test", "passed": False, "times": 2},
+        {"edited": "upload.py", "times": 2},
+        {"edited": "retry.py", "times": 1},
+    ]
+
+
+def test_what_the_session_recorded_is_told_and_what_was_forgotten_is_not(session: Session):
+    worked(session)
+    assert ids(session.start("compact")) == ["d1"]
+    commands.forget(session.log, "d1", session.at)
+    assert ids(session.start("compact")) == []
+
+
+def test_the_digest_is_short_however_much_was_done(session: Session):
+    for number in range(60):
+        told(session, Prompted(prompt=f"{number} " + "é" * 1_000, intent="work"))
+        told(session, Acted(tool="Edit", doing="edit", files=(f"/{number}/" + "ü" * 300,)))
+        session.remember(f"Decision {number} " + "ö" * 900, session=session.name, kind="decision")
+    assert 2_000 < len(session.start("compact").encode()) <= DIGEST_BYTES
+
+
+def test_a_rule_the_session_was_shown_is_shown_again_after_a_compaction(session: Session):
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    assert ids(session.ask("which package manager should be used, npm or pnpm?")) == ["rule"]
+    assert ids(session.start("compact")) == ["rule"]
+    assert session.ask("which package manager should be used, npm or pnpm? tell") == ""
+    assert [one.body.place for one in session.events(Surfaced)] == ["prompt", "session"]
+
+
+def test_an_unknown_session_that_is_resumed_gets_the_brief(session: Session):
+    session.remember("Ship the release", kind="goal", id="g1")
+    assert ids(session.start("resume")) == ["g1"]
+
+
+# The brief
+
+
+def test_a_project_nobody_told_anything_about_has_no_brief(session: Session):
+    session.remember("We chose Postgres", kind="decision", project="acme/web")
+    session.remember("The port is 7437", kind="fact")
+    assert session.start() == ""
+    assert [one.body.stage for one in session.events(SessionTold)] == ["started"]
+
+
+def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Session):
+    for number in range(5):
+        session.remember(f"We chose option {number} for this", kind="decision", id=f"d{number}")
+    session.remember("Never push to main", kind="lesson", id="rule")
+    session.remember("Ship the release", kind="goal", id="g1", metadata={"due": "2026-12-01"})
+    session.remember("Ship the beta", kind="goal", id="g0", status="done")
+    found = notes(session.start())
+    assert [one["id"] for one in found] == ["rule", "g1", "d4", "d3", "d2"]
+    assert found[1]["due"] == "2026-12-01" and found[1]["status"] == "open"
+    assert [one.subject for one in session.events(Surfaced)] == ["rule"]
+
+
+def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: Path):
+    work = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / ".mnemolog.toml").write_text('project = "acme/web"\n')
+    for project in ("acme/web", "acme/api", None):
+        session.remember(
+            f"We chose {project}",
+            kind="decision",
+            project=project,
+            id=f"d-{project}".replace("/", "."),
+        )
+    session.remember("Answer in German", kind="preference", id="pinned", pinned=True)
+    session.remember("Answer in Welsh", kind="preference", id="not-pinned")
+    session.cwd = str(work)
+    assert ids(session.start()) == ["pinned", "d-acme.web"]
+    session.cwd = None
+    assert ids(session.start()) == ["pinned", "not-pinned", "d-None"]
+
+
+def test_the_brief_is_short_and_the_same_each_time(session: Session):
+    for number in range(30):
+        for kind in ("goal", "decision", "lesson"):
+            session.remember(f"{kind} {number} " + "ö" * 400, kind=kind)
+    first = session.start()
+    assert 1_000 < len(first.encode()) <= BRIEF_BYTES
+    assert session.start("clear") == first
+
+
+def test_a_fork_is_told_nothing_it_has_it_all(session: Session):
+    session.remember("Ship the release", kind="goal")
+    assert session.start("fork") == ""
+
+
+@pytest.mark.parametrize(
+    ("start", "stage"),
+    [
+        ("startup", "started"),
+        ("resume", "resumed"),
+        ("clear", "cleared"),
+        ("compact", "compacted"),
+        ("fork", "started"),
+    ],
+)
+def test_how_a_session_began_is_kept(session: Session, start: str, stage: str):
+    session.start(start)
+    session.tell("compacted", said="a summary")
+    session.tell("session_end")
+    kept = [(one.body.stage, one.body.said) for one in session.events(SessionTold)]
+    assert kept == [(stage, None), ("compacted", "a summary"), ("ended", None)]

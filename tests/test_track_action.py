@@ -1,0 +1,71 @@
+"""After a tool: what was done is in the log, in one append, and nothing of what a tool wrote."""
+
+from pathlib import Path
+
+import pytest
+from agent import Agent
+from test_pretool import agent, tenants
+
+from store import frame
+from store.agent_events import Acted
+
+__all__ = ["agent", "tenants"]  # fixtures
+
+
+def acted(agent: Agent) -> list[Acted]:
+    return [event.body for event in agent.events("action")]
+
+
+def test_a_command_is_kept_with_what_it_was_for_and_whether_it_passed(agent: Agent):
+    agent.runs("cd web && pytest -q", told="3 passed")
+    assert acted(agent) == [
+        Acted(tool="Bash", doing="run", effort="test", command="cd web && pytest -q", passed=True)
+    ]
+
+
+def test_a_failure_is_kept_with_its_end(agent: Agent):
+    agent.runs("pytest", fails="long " * 400 + "E  assert 1 == 2")
+    (one,) = acted(agent)
+    assert one.passed is False and one.error.endswith("E  assert 1 == 2")
+    assert len(one.error) <= 600
+
+
+def test_a_failure_that_a_pipe_hides_is_one(agent: Agent):
+    agent.runs("pytest | tail -3", told="1 failed, 2 passed in 0.1s")
+    assert acted(agent)[0].passed is False
+
+
+def test_what_a_passing_command_wrote_is_not_kept(agent: Agent):
+    agent.runs("env", told="the output of env")
+    agent.runs("make", told="built it all")
+    assert "output of env" not in str(agent.events()) and "built it all" not in str(agent.events())
+
+
+def test_a_file_is_kept_by_its_place_in_the_project(agent: Agent, tmp_path: Path):
+    inside = Agent(agent.client, agent.tenants, agent.cwd / "web")
+    inside.edits("src/../app.ts")
+    inside.uses("Write", {"file_path": str(tmp_path / "elsewhere.md")})
+    files = [one.files for one in acted(agent)]
+    assert files == [("web/app.ts",), ((tmp_path / "elsewhere.md").as_posix(),)]
+
+
+@pytest.mark.parametrize("tool", ["Read", "Grep", "Glob", "WebFetch", "TodoWrite"])
+def test_what_was_only_read_or_searched_is_not_kept(agent: Agent, tool: str):
+    agent.uses(tool, {"file_path": "x.py", "pattern": "x", "url": "http://x"})
+    assert acted(agent) == []
+
+
+def test_our_own_tools_are_kept_by_name_alone(agent: Agent):
+    agent.uses("mcp__mnemolog__recall", {"query": "deploy"}, told="what was recalled")
+    assert acted(agent) == [Acted(tool="mcp__mnemolog__recall", doing="recall", passed=True)]
+
+
+def test_a_block_of_ours_in_a_failure_is_not_kept(agent: Agent):
+    agent.runs("pytest", fails=f"E  boom\n{frame.OPENING}\n{{}}\n{frame.CLOSING}")
+    assert acted(agent)[0].error == "E  boom"
+
+
+def test_an_action_is_on_the_disk_when_it_was_told(agent: Agent):
+    agent.runs("make")
+    kinds = [one.kind for one in agent.tenants.get("default").log.read()]
+    assert kinds == ["action"]
