@@ -37,9 +37,17 @@ class Call:
 
     @cached_property
     def journal(self) -> Journal:
-        """What this session did before this event."""
-        self.tenant.write_receipts()  # what waits to be written belongs to it
-        return self.tenant.journals.of(self.event.session)
+        """What this session did before this event, what waits to be written among it.
+
+        It is not written for that: a prompt would wait for the disk.
+        """
+        session = self.event.session
+        waiting = [one for one in self.tenant.receipts[:] if one.session == session]
+        journal = self.tenant.journals.of(session)
+        if waiting:
+            written = {one.id for one in journal.events}  # some may be, since we looked
+            return Journal((*journal.events, *(one for one in waiting if one.id not in written)))
+        return journal
 
     @property
     def filter(self) -> Filter:
