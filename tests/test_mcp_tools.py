@@ -159,7 +159,7 @@ def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
         ("get_memory", {"id": "nobody"}, "no memory 'nobody'"),
         ("update_memory", {"id": "nobody", "content": "x"}, "no memory 'nobody'"),
         ("forget", {"id": "nobody"}, "no memory 'nobody'"),
-        ("feedback", {"id": "nobody", "verdict": "meh"}, "'meh'"),
+        ("feedback", {"id": "nobody", "verdict": "meh"}, "one of helped not_helped wrong"),
         ("goals", {"action": "add"}, "`content` is missing"),
         ("goals", {"action": "update"}, "`id` is missing"),
         ("goals", {"action": "milestone", "content": "half of it is done"}, "`chain` is missing"),
@@ -257,6 +257,16 @@ def test_a_goal_has_a_status_and_progress(client: FlaskClient):
     told(client, "goals", id=id_, status="done")
     assert "goals" not in told(client, "goals")
     assert told(client, "goals", status="done")["goals"][0]["id"] == id_
+
+
+def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
+    for said, day in (("Ship it", "2027-02-01"), ("Test it", "2027-01-01")):
+        told(client, "goals", content=said, due=day)
+    id_ = told(client, "goals", content="Plan it")["id"]
+    told(client, "goals", id=id_, due="2026-12-01", progress=0.1)
+    found = told(client, "goals")["goals"]
+    assert [one["due"] for one in found] == ["2026-12-01", "2027-01-01", "2027-02-01"]
+    assert "$.due" in refused(client, "goals", content="Ship it", due="soon")
 
 
 def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: FlaskClient):
