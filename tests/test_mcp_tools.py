@@ -351,6 +351,14 @@ def test_a_long_text_is_cut_and_read_whole_by_its_id(client: FlaskClient):
     assert told(client, "get_memory", id=id_)["memories"][0]["text"] == long.strip()
 
 
+def test_a_value_tells_what_it_replaced(client: FlaskClient):
+    for region in ("us", "eu"):
+        kept(client, f"We deploy to {region}", key="deploy.region", value=region)
+    (found,) = told(client, "recall", query="where do we deploy?")["memories"]
+    assert found["text"] == "We deploy to eu"
+    assert found["replaced"] == ["2027-01-15: We deploy to us"]
+
+
 def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):
     for number in range(40):
         kept(client, f"number {number}: " + "the lock file is pnpm's " * 100)
