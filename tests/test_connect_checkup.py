@@ -165,6 +165,7 @@ def test_a_key_that_other_users_can_read_is_told_of(tmp_path: Path):
         user = Path(open_to_all)
         user.chmod(0o755)
         (user / ".claude").mkdir()
+        (user / ".claude").chmod(0o755)
         path = user / ".claude/settings.json"
         path.write_text("{}")
         path.chmod(0o644)
