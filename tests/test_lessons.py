@@ -183,8 +183,9 @@ def test_of_few_turns_no_impact_is_told():
 
 def test_a_lesson_that_nobody_goes_by_comes_to_rest(agent: Agent):
     assert not is_at_rest(Counts(ignored=8), pinned=False)
-    assert is_at_rest(Counts(ignored=5, not_applicable=4), pinned=False)
+    assert is_at_rest(Counts(ignored=5, in_vain=4), pinned=False)
     assert not is_at_rest(Counts(ignored=9, followed=1), pinned=False)
+    assert not is_at_rest(Counts(not_applicable=99), pinned=False)
     assert not is_at_rest(Counts(ignored=99), pinned=True)
     learn(agent, id="dead")
     learn(agent, "Never use yarn", id="alive")
@@ -202,6 +203,7 @@ BODIES = st.one_of(
     st.builds(
         Followed,
         verdict=st.sampled_from(["followed", "ignored", "not_applicable"]),
+        place=st.sampled_from(["prompt", "tool"]),
         stood=st.dictionaries(st.sampled_from(["test", "build"]), st.booleans()),
     ),
     st.just(Proposed(what="lesson", draft={"content": "x", "kind": "lesson"})),

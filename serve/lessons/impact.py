@@ -58,9 +58,12 @@ def impact(counts: Mapping[str, int]) -> Impact | None:
 
 
 def likely_followed(counts: Mapping[str, int]) -> float:
-    """Return the upper end of the 95 % interval of how often a lesson is followed."""
+    """Return the upper end of the 95 % interval of how often a lesson is followed.
+
+    That it did not apply counts where it was shown before a tool: a prompt brings many for context.
+    """
     followed = counts["followed"]
-    return wilson(followed, followed + counts["ignored"] + counts["not_applicable"])[1]
+    return wilson(followed, followed + counts["ignored"] + counts["in_vain"])[1]
 
 
 def is_at_rest(counts: Mapping[str, int], *, pinned: bool) -> bool:

@@ -21,11 +21,12 @@ from store.events import Event
 from store.projection import Inputs, Made, Previous, Projection, Tables
 
 _SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
+_IN_VAIN = "in_vain"  # shown before a tool and not applicable, by what was done afterwards
 _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")  # turns, by verdict
 LESSONS = pa.schema(
     [
         ("id", pa.string()),
-        *((name, pa.int64()) for name in (*_SHOWN, *_TURNS)),
+        *((name, pa.int64()) for name in (*_SHOWN, _IN_VAIN, *_TURNS)),
         ("last_surfaced_at", pa.int64()),  # microseconds UTC; 0 for never
     ]
 )
@@ -88,6 +89,7 @@ class Tally:
     def _judge(self, id_: str, body: Followed) -> None:
         counts = self.lessons.setdefault(id_, Counts())
         counts[body.verdict] += 1
+        counts[_IN_VAIN] += body.verdict == "not_applicable" and body.place == "tool"
         if body.verdict not in _JUDGED or not body.stood:
             return
         counts[f"{_came_out(all(body.stood.values()))}_{body.verdict}"] += 1
