@@ -1,0 +1,191 @@
+"""
+A model API on loopback that says what a test wrote: Anthropic's Messages and OpenAI's Responses.
+
+It answers as a stream, as the agents ask for it, and keeps every request. A script is the tools
+that are to be used, one after the other, and the words that end the turn; how far it is follows
+from the results that stand in the request, so that any number of sessions may run at once.
+https://docs.anthropic.com/en/api/messages-streaming,
+https://platform.openai.com/docs/api-reference/responses-streaming.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the model does with every prompt: `tools` are names and arguments."""
+
+    tools: tuple[tuple[str, JSON], ...] = ()
+    text: str = "FINAL-ANSWER"
+
+
+@dataclass
+class Models:
+    """The running API; `requests` are the bodies it was sent for a turn, oldest first."""
+
+    script: Script = field(default_factory=Script)
+    requests: list[JSON] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)  # what else was asked for
+
+    def __enter__(self) -> "Models":
+        models = self
+
+        class Handler(_Handler):
+            told = models
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+
+def parts(body: JSON) -> list[tuple[str, str]]:
+    """Return the role and text of every piece of a request, in order; the system prompt first."""
+    found = [("system", text) for text in _texts(body.get("system") or body.get("instructions"))]
+    for one in body.get("messages") or body.get("input") or []:
+        content = one.get("content", one.get("output"))
+        found += [(one.get("role") or one["type"], text) for text in _texts(content)]
+    return found
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block.get("text"), str):
+            yield block["text"]
+        else:
+            yield from _texts(block.get("content"))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    told: Models
+
+    def do_HEAD(self) -> None:
+        self._answer({})
+
+    def do_GET(self) -> None:
+        self.told.others.append(f"GET {self.path}")
+        self._answer({"data": [], "models": [], "object": "list"})
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path.partition("?")[0]
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = {}
+        if path.endswith("/messages"):
+            self._stream(list(_messages(body, self._next(body, "messages"))))
+        elif path.endswith("/responses"):
+            self._stream(list(_responses(body, self._next(body, "input"))))
+        else:
+            self.told.others.append(f"POST {self.path}")
+            self._answer({"input_tokens": 10})
+
+    def _next(self, body: JSON, where: str) -> tuple[str, JSON] | str:
+        """Return the tool that is to be used next, or the words that end the turn."""
+        if not body.get("tools"):
+            return "a title"
+        self.told.requests.append(body)
+        script = self.told.script
+        done = sum(map(_results, _turn(body[where])))
+        return script.tools[done] if done < len(script.tools) else script.text
+
+    def _stream(self, events: list[JSON]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for event in events:
+            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+
+    def _answer(self, body: JSON) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+def _turn(items: list[JSON]) -> list[JSON]:
+    """Return what came after the last prompt, as the results of tools tell it."""
+    for place in range(len(items) - 1, -1, -1):
+        if items[place].get("role") == "assistant" and not _calls(items[place]):
+            return items[place:]
+    return items
+
+
+def _calls(item: JSON) -> bool:
+    content = item.get("content")
+    return isinstance(content, list) and any(one.get("type") == "tool_use" for one in content)
+
+
+def _results(item: JSON) -> int:
+    """Return how many results of tools an item holds."""
+    if item.get("type", "").endswith("_call_output"):
+        return 1
+    content = item.get("content")
+    blocks = content if isinstance(content, list) else []
+    return sum(block.get("type") == "tool_result" for block in blocks)
+
+
+def _messages(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    start = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    start |= {"model": body.get("model", "mock"), "usage": usage}
+    yield {"type": "message_start", "message": start | {"stop_reason": None}}
+    if isinstance(step, str):
+        block: JSON = {"type": "text", "text": ""}
+        delta: JSON = {"type": "text_delta", "text": step}
+    else:
+        name = f"toolu_{len(json.dumps(body))}"
+        block = {"type": "tool_use", "id": name, "name": step[0], "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(step[1])}
+    yield {"type": "content_block_start", "index": 0, "content_block": block}
+    yield {"type": "content_block_delta", "index": 0, "delta": delta}
+    yield {"type": "content_block_stop", "index": 0}
+    reason = "end_turn" if isinstance(step, str) else "tool_use"
+    yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def _responses(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
+    answer = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
+    yield {"type": "response.created", "response": answer}
+    if isinstance(step, str):
+        said = {"type": "output_text", "text": step, "annotations": []}
+        item: JSON = {"type": "message", "id": "msg_1", "role": "assistant", "content": [said]}
+    else:
+        name = f"call_{len(json.dumps(body))}"
+        item = {"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": step[0]}
+        item["arguments"] = json.dumps(step[1])
+        if set(step[1]) == {"input"}:  # a tool that takes plain text
+            item = {"type": "custom_tool_call", "id": f"ctc_{name}", "call_id": name}
+            item |= {"name": step[0], "input": step[1]["input"], "status": "completed"}
+    yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    details = {"input_tokens_details": {"cached_tokens": 0}}
+    details |= {"output_tokens_details": {"reasoning_tokens": 0}}
+    done = answer | {"status": "completed", "output": [item], "usage": usage | details}
+    yield {"type": "response.completed", "response": done}
