@@ -185,4 +185,7 @@ def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
     call.write_later(call.told(Prompted(prompt="a")))
     assert [type(one.body) for one in call.journal.events] == [Prompted]
-    assert opened.receipts == []
+    opened.write_receipts()
+    again = replace(call)  # its journal is read anew
+    again.write_later(*call.journal.events)  # as if it were written at this very moment
+    assert [type(one.body) for one in again.journal.events] == [Prompted]
