@@ -137,13 +137,9 @@ def test_what_was_replaced_is_not_said(knows: Session):
     assert "rule" not in ids(knows.ask(ASKED))
 
 
-def test_what_no_model_hears_is_not_kept_as_said(knows: Session):
-    knows.hears = False
-    knows.ask(ASKED)
-    assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
-    knows.hears = True
-    assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]
+def test_what_came_too_late_is_not_kept_as_said(knows: Session):
     knows.deadline_s = 1e-9
-    knows.name = "s2"
     assert knows.ask(ASKED) == ""
-    assert not knows.events(Recalled)
+    assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
+    knows.deadline_s = 30.0
+    assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]

@@ -46,14 +46,14 @@ def answered(call: Call) -> Reply:
     wanted = intent(prompt)
     prompted = call.told(Prompted(prompt=prompt[:KEPT], intent=wanted, turn=call.event.turn))
     is_silent = wanted in ("small_talk", "command") and not asks_for_open(prompt)
-    if is_silent or not call.is_heard:
+    if is_silent:
         call.write_later(prompted)
         return SILENCE
     began = time.perf_counter()
     found = call.tenant.reader.answered(lambda view: _found(view, call))
     said = _block(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
-    if not call.is_heard:
+    if not call.is_in_time:
         call.write_later(prompted)
         return SILENCE
     receipt = _receipt(call, found.answer, said, took_us)
