@@ -12,7 +12,7 @@ from serve.goals import due, open_goals
 from serve.hooks.block import Note, Part, note
 from serve.newest import newest
 from serve.reader import View
-from serve.rules import role
+from serve.rules import may_come_unasked, role
 from store.projections.memories import Memory
 from store.traits import RULE_KINDS
 
@@ -24,14 +24,14 @@ _LOOKED_AT = 200  # of the newest: who pins an older one means it for ever, and 
 
 def brief(view: View, asked: Filter) -> list[Part]:
     """Return the parts of a project's brief, those with something in them; `asked` names it."""
-    goals = [one for one in open_goals(view, asked) if _is_own(one, asked)]
+    goals = [one for one in open_goals(view, asked) if _is_told(one, asked)]
     decisions = newest(view, replace(asked, kinds=("decision",)), _LOOKED_AT)
     parts = (
         Part("Rules on record here:", _notes(_rules(view, asked)[:_RULES], asked)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals[:_GOALS])),
         Part(
             "Newest decisions:",
-            _notes([one for one in decisions if _is_own(one, asked)][:_DECISIONS], asked),
+            _notes([one for one in decisions if _is_told(one, asked)][:_DECISIONS], asked),
         ),
     )
     return [part for part in parts if part.notes]
@@ -52,6 +52,10 @@ def _rules(view: View, asked: Filter) -> list[Memory]:
 
 def _notes(memories: list[Memory], asked: Filter) -> tuple[Note, ...]:
     return tuple(note(one, asked.project, longest=LONGEST) for one in memories)
+
+
+def _is_told(memory: Memory, asked: Filter) -> bool:
+    return _is_own(memory, asked) and may_come_unasked(memory)
 
 
 def _is_own(memory: Memory, asked: Filter) -> bool:

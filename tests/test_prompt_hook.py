@@ -83,6 +83,24 @@ def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(s
     assert session.events(Surfaced)[0].subject == "rule"
 
 
+# Unasked
+
+
+def test_what_a_tool_or_the_web_said_is_not_put_before_a_model_unasked(session: Session):
+    for number in range(200):
+        session.remember(
+            f"The package manager we use in this repository is canary {number}",
+            kind=("lesson", "goal", "decision", "bugfix")[number % 4],
+            trust=("tool", "web")[number // 4 % 2],
+            session=session.name,
+        )
+    said = [session.ask(ASKED), session.ask("where were we?"), session.ask("what are our goals?")]
+    said += [session.start(start) for start in ("startup", "compact", "resume", "clear")]
+    assert "canary" not in "".join(said) and any(said)
+    commands.pin(session.log, session.remember(ASKED, trust="tool", id="pinned"), session.at)
+    assert ids(session.ask(ASKED + " again")) == ["pinned"]
+
+
 # Once
 
 

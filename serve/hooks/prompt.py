@@ -21,6 +21,7 @@ from serve.lessons.index import named_by_text
 from serve.query.intent import asks_for_open, intent
 from serve.reader import View
 from serve.recall import Answer, Hit, Question, recall
+from serve.rules import may_come_unasked
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled
 from store.events import Hit as Told
@@ -77,15 +78,19 @@ def _found(view: View, call: Call) -> Found:
     return Found(
         answer=recall(view, question, call.embedder),
         rules=tuple(one.memory for one in named[:RULES]),
-        goals=tuple(open_goals(view, call.filter)[:GOALS]) if asks_for_open(prompt) else (),
+        goals=tuple(_goals(view, call)) if asks_for_open(prompt) else (),
     )
+
+
+def _goals(view: View, call: Call) -> list[Memory]:
+    return [one for one in open_goals(view, call.filter) if may_come_unasked(one)][:GOALS]
 
 
 def _block(call: Call, found: Found) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
-    hits = found.answer.hits
+    hits = [hit for hit in found.answer.hits if may_come_unasked(hit.memory)]
     if max((hit.confidence for hit in hits), default=0.0) < BAR:
-        hits = ()
+        hits = []
     of_rules = {one.id: (one, note(one, call.project)) for one in found.rules}
     of_hits = {hit.memory.id: (hit.memory, _note(hit, call.project)) for hit in hits}
     background = of_rules | of_hits
