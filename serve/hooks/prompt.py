@@ -108,7 +108,6 @@ def _note(hit: Hit, project: str) -> Note:
     return note(
         hit.memory,
         project,
-        copies=hit.copies,
         conflicts_with=hit.conflicts_with,
         history=hit.history,
     )
