@@ -25,7 +25,9 @@ ENDS = frozenset({"sessionend"})
 def answer(home: str, host: str, tenant: str, event: bytes) -> bytes:
     """Return the answer from the disk where one is waited for, and start a server meanwhile."""
     try:
-        name = str(json.loads(event).get("hook_event_name", "")).replace("_", "").lower()
+        told = json.loads(event)
+        named = told.get("hook_event_name") or told.get("hookEventName") or ""  # VS Code's
+        name = str(named).replace("_", "").lower()
     except (ValueError, AttributeError, RecursionError):
         return b""
     if name in ENDS:
