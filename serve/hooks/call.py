@@ -2,8 +2,10 @@
 Call: one hook event on its way, with all that answering it may look at or write.
 """
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from serve.filters import Filter
 from serve.hooks.event import HookEvent
@@ -25,6 +27,13 @@ class Call:
     choices: Choices
     project: str
     now: int  # microseconds UTC
+    carries: bool = True  # whether the host puts a reply to this event before its model
+    answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether what is said now reaches the model: else nothing was said, and none is kept."""
+        return self.carries and time.monotonic() < self.answer_by
 
     @cached_property
     def journal(self) -> Journal:

@@ -35,7 +35,8 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answered(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    said = _said(call, call.event.start)
+    said = _said(call, call.event.start) if call.is_heard else Block()
+    said = said if call.is_heard else Block()  # it took too long
     rules = (one["id"] for one in said.notes if one.get("role") == "rule")
     call.write_later(
         call.told(SessionTold(stage=_STAGES[call.event.start])),

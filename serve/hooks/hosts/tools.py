@@ -120,6 +120,7 @@ def _command(given: Mapping[str, Any]) -> str | None:
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             value = _line(value)
         if isinstance(value, str) and value.strip():
+            # it may write down what we said
             return frame.strip(value[: MAX_COMMAND * 2])[:MAX_COMMAND] or None
     return None
 
