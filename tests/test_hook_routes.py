@@ -238,24 +238,29 @@ INNER = PLAIN | st.lists(PLAIN, **FEW) | st.dictionaries(st.sampled_from(NAMES),
 VALUES = PLAIN | st.lists(INNER, **FEW) | st.dictionaries(st.sampled_from(NAMES), INNER, **FEW)
 
 
+SESSION = ("session_id", "sessionId", "conversation_id")
+CHANGES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2)
+TOLD = [(host, one) for host, payloads in RECORDED.items() for one in payloads]
+TOLD += [(host, one) for host in HOSTS for _, one in TOLD[::3]]  # to another host's route
+
+
 @st.composite
 def mangled(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Draw a host and a body: a recorded event of any host, some of it changed or cut out."""
-    payload = draw(st.sampled_from(EVENTS)) | draw(CHANGES)
-    name, cut = draw(st.sampled_from(sorted(payload))), draw(st.integers(0, 40))
+    """Draw a host and a body: a recorded event, some of it changed or cut out."""
+    host, payload = draw(st.sampled_from(TOLD))
+    number = draw(st.integers(0, 9_999))
+    named = {name: f"s{number}" for name in SESSION if name in payload}  # told anew
+    payload = payload | named | draw(CHANGES)
+    name = sorted(payload)[number % len(payload)]
     if isinstance(payload[name], dict):
         payload |= {name: payload[name] | draw(CHANGES)}
-    elif cut < 5:
+    elif number % 8 == 0:
         del payload[name]
     body = json.dumps(payload).encode()
-    if cut == 40:
+    if number % 32 == 1:
         place = draw(st.integers(0, len(body)))
         body = body[:place] + draw(st.binary(max_size=3)) + body[place + 1 :]
-    return draw(st.sampled_from(sorted(HOSTS))), body
-
-
-EVENTS = [one for payloads in RECORDED.values() for one in payloads]
-CHANGES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2)
+    return host, body
 
 
 @settings(

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts_home import install, machine
 from jsonschema import Draft202012Validator
 
+from serve.connect import hosts as connectable
 from serve.hooks.event import MAX_CONTEXT, MAX_OUTPUT, MAX_PROMPT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded, ending
@@ -224,6 +226,25 @@ def _laced(value: Any, name: str = "") -> Any:
 def test_our_own_words_alone_are_no_prompt():
     for host, name in PROMPTS.items():
         assert read(host, name, prompt=OURS) is None, host
+
+
+# What hosts are asked for
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_connect_asks_a_host_for_events_that_are_understood(host: str, tmp_path: Path):
+    assert connectable.HOSTS.keys() == HOSTS.keys()
+    documents = connectable.HOSTS[host].documents(machine(tmp_path / "a"), install(tmp_path / "a"))
+    asked = [
+        event
+        for document in documents
+        if "json" in document.path.suffix
+        for event in document.values(document.put(document.start)).get("hooks", {})
+    ]
+    assert bool(asked) == (host != "opencode")  # a plugin of ours asks there
+    for event in asked:
+        told = {"hook_event_name": event, "session_id": "s", "prompt": "a question"}
+        assert HOSTS[host].read(told) is not None, event
 
 
 # What hosts are told
