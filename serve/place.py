@@ -47,6 +47,6 @@ class Places:
             found = project_of(folder) if folder is not None and not choices.project else None
         except (ConfigError, OSError, ValueError) as error:
             # a file of the project's that cannot be used, a path that is none or not ours to read
-            log.warning("%s", error)
+            log.warning("%.300s", error)
             found = None
         return Place(choices.project or found or "", choices)

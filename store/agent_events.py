@@ -8,6 +8,8 @@ short; a tool's output never is, but for the end of a failure.
 
 from typing import Any, Literal
 
+import msgspec
+
 from store.body import Body, Id, Name
 
 Intent = Literal["small_talk", "command", "question", "work", "correction"]
@@ -56,10 +58,16 @@ class Surfaced(Body, frozen=True, kw_only=True):
 
 
 class Followed(Body, frozen=True, kw_only=True):
-    """Whether the subject, a lesson that was surfaced in this session, was then followed."""
+    """Whether the subject, a lesson that was surfaced in this session, was then followed.
+
+    `place` is where it was shown; `stood` says how tests, a build, ... stood at the end of the turn
+    that is judged.
+    """
 
     verdict: Verdict
+    place: Place | None = None
     evidence: str | None = None
+    stood: dict[Effort, bool] = msgspec.field(default_factory=dict)
 
 
 class Outcome(Body, frozen=True, kw_only=True):

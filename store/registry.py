@@ -8,6 +8,7 @@ may have taken the port since. While it lives it holds the home's lock, so there
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ else:
     import fcntl
 
 HOST = "127.0.0.1"
+_A_LOOK_S = 0.05
 _PATIENCE_S = 0.2  # a server on this machine answers at once or not at all
 
 
@@ -68,7 +70,9 @@ def sole(settings: Settings) -> Iterator[None]:
     make_folder(settings.home)
     with _opened(settings.server_lock) as descriptor:
         if not _locked(descriptor):
-            raise ConfigError(_already(settings))
+            time.sleep(_A_LOOK_S)  # somebody may only have looked whether it is held
+            if not _locked(descriptor):
+                raise ConfigError(_already(settings))
         settings.server_file.unlink(missing_ok=True)  # of a server that was killed
         yield
 
@@ -119,7 +123,10 @@ def _already(settings: Settings) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
     try:
         yield descriptor
     finally:

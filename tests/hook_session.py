@@ -44,17 +44,16 @@ class Session:
     cwd: str | None = None
     at: int = NOW
 
-    def __post_init__(self) -> None:
-        host = Host(
-            "plain", lambda payload: payload["event"], lambda _, reply: {"says": reply.context}
-        )
-        self._hooks, self._host = Hooks(self.tenants, lambda: self.at, deadline_s=30.0), host
+    deadline_s: float = 30.0
 
     def tell(self, moment: Any, **fields: Any) -> str:
         """Return what is put before the model at a moment."""
         self.at += MINUTE
         event = HookEvent("plain", moment, self.name, cwd=self.cwd, **fields)
-        answer = self._hooks.answer(self._host, {"event": event})
+        hooks = Hooks(self.tenants, lambda: self.at, self.deadline_s)
+        host = Host("plain", lambda _: event, lambda _, reply: {"says": reply.context})
+        answer = hooks.answer(host, {})
+        hooks.close()
         self.tenants.get("default").write_receipts()
         return answer["says"] if answer else ""
 
@@ -78,15 +77,10 @@ class Session:
     def events(self, kind: type) -> list[Event]:
         return [one for one in self.log.of_session(self.name) if isinstance(one.body, kind)]
 
-    def close(self) -> None:
-        self._hooks.close()
-
 
 def opened(home: Path) -> Iterator[Session]:
     """Give a session over an empty memory."""
     EventLog(tenant.tenant(home).log, create=True).close()
     tenants = OpenTenants(Settings(home))
-    made = Session(tenants)
-    yield made
-    made.close()
+    yield Session(tenants)
     tenants.close()

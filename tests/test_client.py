@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -218,14 +219,45 @@ def test_a_home_that_is_named_wins(home: Path, tmp_path: Path):
         assert run(event(), "--home", str(other)) == ANSWER
 
 
-def test_with_no_server_a_prompt_is_answered_from_the_disk_and_one_is_started(home: Path):
+def test_what_is_answered_from_the_disk_is_what_the_server_answers(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unserved, "COLD_S", 60.0)  # a busy machine is not what this is about
+    text = "We deploy to eu-west-1 because the customers' data must stay in the EU"
+    mnemolog("record", text, "--kind", "decision", "--no-project")
+    cold = unserved._from_disk(str(home), "claude-code", "", event())
+    assert b"We deploy to eu-west-1" in cold
+    said("start")
+    sessions = count()  # a busy machine may leave one of them without an answer
+    until(lambda: run(event(session_id=f"next-{next(sessions)}")) == cold.strip())
+
+
+def test_with_no_server_one_is_started_for_the_next_prompt(home: Path):
     mnemolog("record", "The tides come at noon", "--no-project")
-    run(event())
-    assert "prompted" in kinds(home)
+    run(event(prompt="when do the tides come?"))
     until(lambda: running(Settings(home)))
-    run(event(session_id="s2"))
-    said("stop")
-    assert kinds(home).count("prompted") == 2
+
+
+def test_while_a_server_is_being_started_it_is_waited_for(home: Path):
+    home.mkdir(mode=0o700)
+    (home / "server.try").touch()
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(run)
+        time.sleep(0.3)  # by then it has found that none listens yet
+        with listening(home, saying(http(ANSWER))):
+            assert asking.result() == ANSWER
+
+
+def test_a_server_that_does_not_come_is_waited_for_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unserved, "COLD_S", 60.0)
+    mnemolog("record", "The tides come at noon", "--no-project")
+    tried_s = time.time() - unserved.COMING_S
+    (home / "server.try").touch()
+    os.utime(home / "server.try", (tried_s, tried_s))
+    sent = event(prompt="when do the tides come?")
+    assert b"at noon" in unserved.answer(str(home), "claude-code", "", sent, lambda *asked: None)
 
 
 def test_the_registry_of_a_killed_server_is_not_believed(home: Path):

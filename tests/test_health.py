@@ -66,7 +66,7 @@ def test_a_healthy_home_has_no_ills(settings):
 
 
 def test_a_home_without_a_tenant_names_init(tmp_path):
-    found = the_ill(Settings(tmp_path / "nowhere"))
+    found = the_ill(Settings(tmp_path / "nowhere", Choices(port=free_port())))
     assert (found.severity, "mnemolog init" in found.cure) == ("error", True)
 
 

@@ -73,6 +73,34 @@ def test_open_goals_come_when_they_are_asked_for(knows: Session):
     assert {"far", "near"} <= set(ids(knows.ask("what are the next steps?")))
 
 
+def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(session: Session):
+    session.remember("Use pnpm, never npm", kind="preference", id="rule")
+    session.remember("We met on Tuesday to talk about the roadmap", id="meeting")
+    assert ids(session.ask("add lodash with npm so that the dashboard can group by week")) == [
+        "rule"
+    ]
+    assert session.ask("add moment with npm, too, for the calendar of the dashboard") == ""
+    assert session.events(Surfaced)[0].subject == "rule"
+
+
+# Unasked
+
+
+def test_what_a_tool_or_the_web_said_is_not_put_before_a_model_unasked(session: Session):
+    for number in range(200):
+        session.remember(
+            f"The package manager we use in this repository is canary {number}",
+            kind=("lesson", "goal", "decision", "bugfix")[number % 4],
+            trust=("tool", "web")[number // 4 % 2],
+            session=session.name,
+        )
+    said = [session.ask(ASKED), session.ask("where were we?"), session.ask("what are our goals?")]
+    said += [session.start(start) for start in ("startup", "compact", "resume", "clear")]
+    assert "canary" not in "".join(said) and any(said)
+    commands.pin(session.log, session.remember(ASKED, trust="tool", id="pinned"), session.at)
+    assert ids(session.ask(ASKED + " again")) == ["pinned"]
+
+
 # Once
 
 
@@ -125,3 +153,11 @@ def test_what_was_replaced_is_not_said(knows: Session):
     knows.remember("Use bun as the package manager", kind="preference", id="newer")
     commands.supersede(knows.log, "rule", "newer", knows.at)
     assert "rule" not in ids(knows.ask(ASKED))
+
+
+def test_what_came_too_late_is_not_kept_as_said(knows: Session):
+    knows.deadline_s = 1e-9
+    assert knows.ask(ASKED) == ""
+    assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
+    knows.deadline_s = 30.0
+    assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]

@@ -1,9 +1,12 @@
 """What a person decides about memories: to forget, restore, pin, link or supersede them, a goal."""
 
 from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 import click
 import msgspec
+from msgspec import structs
 
 from serve.cli import output, session
 from serve.cli.session import Session
@@ -82,23 +85,44 @@ def pin(session_: Session, /, ids: tuple[str, ...], off: bool, as_json: bool) ->
 @click.argument("id_", metavar="ID")
 @click.option("--status", type=click.Choice(GOAL_STATUSES), help="Where it stands.")
 @click.option("--progress", type=click.FloatRange(0, 1), help="How much of it is done.")
+@click.option(
+    "--due", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="When it is due: 2026-12-01."
+)
 @output.json_option
 @click.pass_obj
 def goal(
-    session_: Session, /, id_: str, status: str | None, progress: float | None, as_json: bool
+    session_: Session,
+    /,
+    id_: str,
+    status: str | None,
+    progress: float | None,
+    due: datetime | None,
+    as_json: bool,
 ) -> None:
-    """Say how far a goal is; `record --kind goal` makes one."""
-    if status is None and progress is None:
-        raise click.UsageError("give --status, --progress or both")
+    """Say how far a goal is; `record --kind goal` makes one, `goals` lists the open ones."""
+    if status is None and progress is None and due is None:
+        raise click.UsageError("give --status, --progress or --due")
     changes = msgspec.convert({"status": status, "progress": progress}, Revised)
 
     def change(log: EventLog, id_: str, at: int) -> Event:
         first = log.about(id_)[0].body
         if not isinstance(first, Recorded) or first.kind != "goal":
             raise InvalidInput(f"{id_} is no goal: `mnemolog list --kind goal` shows them")
-        return commands.revise(log, id_, changes, at)
+        if due is None:
+            return commands.revise(log, id_, changes, at)
+        metadata = _metadata(log, id_) | {"due": due.date().isoformat()}
+        return commands.revise(log, id_, structs.replace(changes, metadata=metadata), at)
 
     _apply(session_, (id_,), as_json, "changed", change)
+
+
+def _metadata(log: EventLog, id_: str) -> dict[str, Any]:
+    """Return a memory's metadata as it stands."""
+    found: dict[str, Any] = {}
+    for event in log.about(id_):
+        if isinstance(event.body, Recorded | Revised) and event.body.metadata is not None:
+            found = event.body.metadata
+    return found
 
 
 @click.command(epilog=output.example("mnemolog link 01KA2B3C4D 01KA7XYZAB --relation cause"))

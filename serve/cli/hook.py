@@ -28,25 +28,22 @@ def hook(session_: Session, /, host: str, as_json: bool) -> None:
     answer; nothing is printed where there is nothing to say (with --json: null).
     """
     settings = session_.settings()
+    session.chosen(settings)  # a new user has none: that is said before half a second of imports
     answer = _answered(settings, host, sys.stdin.buffer.read(MAX_BYTES + 1))
     if answer is not None or as_json:
         output.emit(answer)
 
 
 def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] | None:
-    import msgspec
-
     from serve.hooks.answer import Hooks
     from serve.hooks.hosts import HOSTS
+    from serve.hooks.hosts.payload import decoded
 
     if host not in HOSTS:
         raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
     if len(event) > MAX_BYTES:
         raise InvalidInput(f"the event is larger than {output.size(MAX_BYTES)}")
-    try:
-        payload = msgspec.json.decode(event, type=dict[str, Any])
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the event cannot be read: {error}") from error
+    payload = decoded(event)
     tenants = _tenants(settings)
     hooks = Hooks(tenants, session.now, DEADLINE_S)
     try:

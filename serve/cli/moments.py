@@ -23,8 +23,13 @@ def seconds(text: str) -> int:
 def moment(text: str, now: int) -> datetime:
     """Return a moment given as an ISO date or as a span before `now` (microseconds UTC).
 
-    A date or time without a zone is taken as UTC. Raise InvalidInput for anything else.
+    "today" and "yesterday" are when that day began. A date or time without a zone is taken as UTC.
+    Raise InvalidInput for anything else.
     """
+    days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
+    if days is not None:
+        began = datetime.fromtimestamp(now / 1e6, UTC).replace(hour=0, minute=0, second=0)
+        return began.replace(microsecond=0) - timedelta(days=days)
     try:
         if _SPAN.fullmatch(text.strip().lower()):
             return datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=seconds(text))

@@ -1,6 +1,7 @@
 """`mnemolog record`: one memory, or a batch of them as JSON Lines."""
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,6 +38,12 @@ _EPILOG = output.example(
 @click.option("--key", help="Of a keyed fact, whose newest value holds: deploy.region.")
 @click.option("--value", help="The value of the key: eu.")
 @click.option("--chain", help="The chain of milestones it continues.")
+@click.option(
+    "--due",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DAY",
+    help="When a goal is due: 2026-12-01.",
+)
 @click.option("--pin", "pinned", is_flag=True, help="Never let it fade.")
 @click.option("--context", help="What was at hand.")
 @click.option("--action", help="What was done.")
@@ -57,6 +64,7 @@ def record(
     project: str | None,
     no_project: bool,
     ttl: str | None,
+    due: datetime | None,
     **fields: Any,
 ) -> None:
     """Record TEXT as a memory; `-` reads it from standard input."""
@@ -66,6 +74,8 @@ def record(
         raise click.UsageError("give TEXT (or `-`), or --batch and drafts on standard input")
     if fields["value"] is not None and fields["key"] is None:
         raise click.UsageError("--value needs --key")
+    if due is not None and fields["kind"] != "goal":
+        raise click.UsageError("--due needs --kind goal")
     settings = session_.settings()
     belongs = session.project(settings, project, none=no_project)
     if batch:
@@ -75,6 +85,8 @@ def record(
         fields["ttl_s"] = moments.seconds(ttl)
     if fields["chain"] is not None and fields["kind"] is None:
         fields["kind"] = "milestone"
+    if due is not None:
+        fields["metadata"] = {"due": due.date().isoformat()}
     content = output.stdin_text() if text == "-" else text
     draft = _draft(fields | {"content": content, "project": belongs})
     at = session.now()

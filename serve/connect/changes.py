@@ -9,7 +9,7 @@ stays behind its symbolic link; what was there before is kept in `<home>/backups
 import difflib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,9 +138,18 @@ def _taken(document: Document, before: bytes | None, hold: Hold | None) -> Chang
 
 def entries(document: Document) -> list[Any]:
     """Return what is ours in a file; raise ConfigError, naming it, where it does not parse."""
+    return _asked(document, document.entries) or []
+
+
+def values(document: Document) -> Any:
+    """Return what a file says, None where it says nothing; raise ConfigError as `entries` does."""
+    return _asked(document, document.values)
+
+
+def _asked(document: Document, ask: Callable[[str], Any]) -> Any:
     text = _text(_read(document.path))
     try:
-        return [] if _is_blank(text) else document.entries(text)
+        return None if _is_blank(text) else ask(text)
     except ConfigError as error:
         raise ConfigError(f"{document.path}: {error}") from error
 

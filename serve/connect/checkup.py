@@ -13,8 +13,10 @@ from typing import Any
 
 from serve.connect import link, record
 from serve.connect.edits import toml_edit
+from serve.connect.exposure import exposed
 from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
+from serve.connect.switches import switched_off
 from store.errors import MnemologError
 from store.health import Finding
 from store.log import EventLog
@@ -49,7 +51,7 @@ def _settings(
 ) -> Iterator[Finding]:
     again = f"run `mnemolog connect {host.name}`"
     problems = [
-        *_gone(entries),
+        *_gone(entries, install.platform),
         *_wrong_port(entries, install),
         *_stale_key(entries, install.key(host.name)),
     ]
@@ -57,6 +59,10 @@ def _settings(
         yield Finding("error", f"{host.title} {problem}", again)
     if not problems and not link.is_current(host, machine, install):
         yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
+    for path in exposed(host.documents(machine, install)):
+        what = f"other users can read {path} and the key of {host.title} in it"
+        yield Finding("warn", what, f"chmod go= {path}")
+    yield from switched_off(host, machine, install)
     if host.name == "codex":
         yield from _codex_trust(machine)
 
@@ -66,7 +72,7 @@ def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
         return Finding("ok", f"{host.title} is connected, and its hooks arrive")
     if now - since < SOON_US:
         return Finding("ok", f"{host.title} is connected; none of its hooks has arrived yet")
-    what = f"{host.title} is connected, but none of its hooks has ever arrived"
+    what = f"{host.title} is connected, but none of its hooks has arrived since"
     return Finding("warn", what, host.note or "start a new session in it, then look again")
 
 
@@ -79,9 +85,9 @@ def _seen(log: EventLog) -> dict[str, int]:
     return seen
 
 
-def _gone(entries: list[Any]) -> Iterator[str]:
+def _gone(entries: list[Any], platform: str) -> Iterator[str]:
     """Tell which of our files a host starts that are no more, as after an environment moved."""
-    files = {word for entry in entries for word in _words(entry) if _is_file(word)}
+    files = {word for entry in entries for word in _words(entry, platform) if _is_file(word)}
     for file in sorted(files):
         if not Path(file).exists():
             yield f"starts {file}, which is not there any more"
@@ -92,7 +98,7 @@ def _is_file(word: str) -> bool:
     return path.is_absolute() and path.name.startswith(_STARTED)
 
 
-def _words(entry: Any) -> Iterator[str]:
+def _words(entry: Any, platform: str) -> Iterator[str]:
     """Yield what the commands of an entry are made of."""
     if isinstance(entry, str):  # the text of a plugin
         yield from re.findall(r'"([^"\n]+)"', entry)
@@ -101,13 +107,15 @@ def _words(entry: Any) -> Iterator[str]:
         if isinstance(value, list):
             yield from (one for one in value if isinstance(one, str))
         elif isinstance(value, str):
-            yield from _split(value)
+            yield from _split(value, platform)
 
 
-def _split(line: str) -> list[str]:
-    """Return the words of a command; a path of Windows keeps its backslashes."""
+def _split(line: str, platform: str) -> list[str]:
+    """Return the words of a command line; a path of Windows keeps its backslashes."""
     try:
-        return [word.strip("\"'") for word in shlex.split(line, posix=False)]
+        if platform == "win32":
+            return [word.strip('"') for word in shlex.split(line, posix=False)]
+        return shlex.split(line)
     except ValueError:  # a quote that somebody left open
         return line.split()
 

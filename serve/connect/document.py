@@ -24,13 +24,14 @@ Handler = dict[str, Any]
 class Document:
     """A file. `start` is the text of one that we make; `places` are the containers we fill.
 
-    `entries` gives what is ours in a text, as plain values.
+    `entries` gives what is ours in a text, `values` all of it, as plain values.
     """
 
     path: Path
     put: Callable[[str], str]
     take: Callable[[str, Blanks], str]
     entries: Callable[[str], list[Any]]
+    values: Callable[[str], Any] = lambda text: None
     start: str = ""
     places: tuple[Place, ...] = ()
 
@@ -75,7 +76,8 @@ def json_file(path: Path, *parts: Part, start: str = "{}\n") -> Document:
         places = [place for part in parts for place in _entries(text, part)]
         return [node.value for place in places if (node := find(root, place)) is not None]
 
-    return Document(path, put, take, entries, start, tuple(_filled(parts)))
+    places = tuple(_filled(parts))
+    return Document(path, put, take, entries, lambda text: parse(text).value, start, places)
 
 
 def toml_file(path: Path, table: str, values: toml_edit.Values) -> Document:
@@ -85,6 +87,7 @@ def toml_file(path: Path, table: str, values: toml_edit.Values) -> Document:
         put=lambda text: toml_edit.put(text, table, SERVER, values),
         take=lambda text, blanks: toml_edit.take(text, table, SERVER),
         entries=lambda text: toml_edit.values(text, table, SERVER),
+        values=toml_edit.parse,
     )
 
 

@@ -1,8 +1,8 @@
 """
 The agent hosts: where each keeps its settings, and what of ours stands in them.
 
-Every place and shape is from the host's own documents, linked beside it; `docs/hosts.md` says what
-was tried with the real programs.
+Every place and shape is from the host's own documents, linked beside it. An event is asked for only
+where its host's adapter (serve/hooks/hosts) makes something of it: each costs the host a process.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ from serve.connect.texts import text
 
 TIMEOUT_S = 5  # the client answers within its own deadline; this ends one that hangs
 HTTP_TIMEOUT_S = 2
+CODEX_END_TIMEOUT_S = 3  # more is cut to this, with a warning at every start
 _SKELETON = '{\n  "version": 1\n}\n'
 
 
@@ -52,7 +53,7 @@ class Host:
 _CLAUDE_COMMANDS = ("SessionStart", "UserPromptSubmit", "SessionEnd")
 _CLAUDE_POSTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure"),
-    *("Stop", "PreCompact", "PostCompact"),
+    *("Stop", "PostCompact"),
 )
 
 
@@ -97,11 +98,10 @@ def claude_plugin_events() -> tuple[str, ...]:
 
 
 # Codex. Hooks: https://developers.openai.com/codex/hooks; only commands, as one http hook makes it
-# refuse the whole file. At each start it warns of a SessionEnd that may take over 3 s.
-# Servers: https://developers.openai.com/codex/mcp.
+# refuse the whole file. Servers: https://developers.openai.com/codex/mcp.
 _CODEX_EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
-    *("Stop", "PreCompact", "PostCompact", "SessionEnd"),
+    *("Stop", "PostCompact"),
 )
 
 
@@ -111,7 +111,8 @@ def codex_folder(machine: Machine) -> Path:
 
 def _codex(machine: Machine, install: Install) -> tuple[Document, ...]:
     handler: Handler = {"type": "command", "command": install.line("codex"), "timeout": TIMEOUT_S}
-    wanted = dict.fromkeys(_CODEX_EVENTS, handler) | {"SessionEnd": handler | {"timeout": 3}}
+    ended = handler | {"timeout": CODEX_END_TIMEOUT_S}
+    wanted = dict.fromkeys(_CODEX_EVENTS, handler) | {"SessionEnd": ended}
     folder = codex_folder(machine)
     python, *args = install.bridge()
     return (
@@ -122,10 +123,7 @@ def _codex(machine: Machine, install: Install) -> tuple[Document, ...]:
 
 # Gemini CLI: https://geminicli.com/docs/hooks/reference, timeouts in milliseconds;
 # https://geminicli.com/docs/tools/mcp-server.
-_GEMINI_EVENTS = (
-    *("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool"),
-    *("AfterAgent", "PreCompress", "SessionEnd"),
-)
+_GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
 
 
 def _gemini_folder(machine: Machine) -> Path:
@@ -151,10 +149,7 @@ def _gemini(machine: Machine, install: Install) -> tuple[Document, ...]:
 # VS Code. Hooks: https://code.visualstudio.com/docs/agent-customization/hooks, where matchers are
 # not applied and handlers stand without groups; servers: the user profile's mcp.json,
 # https://code.visualstudio.com/docs/agents/reference/mcp-configuration.
-_VSCODE_EVENTS = (
-    *("SessionStart", "UserPromptSubmit", "PreToolUse"),
-    *("PostToolUse", "Stop", "PreCompact"),
-)
+_VSCODE_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
 _VSCODE_FLAVOURS = ("Code", "Code - Insiders", "VSCodium")
 
 
@@ -184,7 +179,7 @@ def _vscode(machine: Machine, install: Install) -> tuple[Document, ...]:
 # VS Code names it is sent with its name in it, one named as Copilot names it without.
 _COPILOT_EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
-    *("PostToolUseFailure", "Stop", "PreCompact", "SessionEnd"),
+    *("PostToolUseFailure", "Stop", "SessionEnd"),
 )
 
 
@@ -210,8 +205,8 @@ def _copilot(machine: Machine, install: Install) -> tuple[Document, ...]:
 # Cursor: https://cursor.com/docs/agent/hooks, https://cursor.com/docs/context/mcp. Its rules for
 # all projects lie in the app, not in a file.
 _CURSOR_EVENTS = (
-    *("sessionStart", "beforeSubmitPrompt", "preToolUse", "postToolUse"),
-    *("postToolUseFailure", "stop", "preCompact", "sessionEnd"),
+    *("sessionStart", "beforeSubmitPrompt", "postToolUse"),
+    *("postToolUseFailure", "stop", "sessionEnd"),
 )
 
 
@@ -251,7 +246,7 @@ def command_of(install: Install) -> Handler:
     return {"command": python, "args": args}
 
 
-def _in_memory(file: Callable[[Machine], Path]) -> Callable[[Machine], tuple[Document, ...]]:
+def _rules_in(file: Callable[[Machine], Path]) -> Callable[[Machine], tuple[Document, ...]]:
     return lambda machine: (rules_file(file(machine), text("rules.md")),)
 
 
@@ -272,7 +267,7 @@ HOSTS: Mapping[str, Host] = {
             ("claude",),
             lambda machine: (_claude_folder(machine),),
             _claude_code,
-            _in_memory(lambda machine: _claude_folder(machine) / "CLAUDE.md"),
+            _rules_in(lambda machine: _claude_folder(machine) / "CLAUDE.md"),
             "sessions that run already take the hooks up when they start anew",
         ),
         Host(
@@ -281,7 +276,7 @@ HOSTS: Mapping[str, Host] = {
             ("codex",),
             lambda machine: (codex_folder(machine),),
             _codex,
-            _in_memory(lambda machine: codex_folder(machine) / "AGENTS.md"),
+            _rules_in(lambda machine: codex_folder(machine) / "AGENTS.md"),
             "Codex skips hooks without a word until you trust them: start `codex`, where it asks "
             "(or type /hooks)",
         ),
@@ -291,7 +286,7 @@ HOSTS: Mapping[str, Host] = {
             ("gemini",),
             lambda machine: (_gemini_folder(machine),),
             _gemini,
-            _in_memory(lambda machine: _gemini_folder(machine) / "GEMINI.md"),
+            _rules_in(lambda machine: _gemini_folder(machine) / "GEMINI.md"),
         ),
         Host(
             "vscode",
@@ -317,8 +312,7 @@ HOSTS: Mapping[str, Host] = {
             ("copilot",),
             lambda machine: (_copilot_folder(machine),),
             _copilot,
-            _in_memory(lambda machine: _copilot_folder(machine) / "copilot-instructions.md"),
-            "Copilot CLI drops what a hook says about a prompt: recall comes by the MCP server",
+            _rules_in(lambda machine: _copilot_folder(machine) / "copilot-instructions.md"),
         ),
         Host(
             "opencode",
@@ -326,7 +320,7 @@ HOSTS: Mapping[str, Host] = {
             ("opencode",),
             lambda machine: (_opencode_folder(machine),),
             _opencode,
-            _in_memory(lambda machine: _opencode_folder(machine) / "AGENTS.md"),
+            _rules_in(lambda machine: _opencode_folder(machine) / "AGENTS.md"),
         ),
     )
 }

@@ -56,9 +56,8 @@ def carry_out(plan: Plan, now: int) -> Path | None:
     backup = changes.back_up(plan.home, plan.host.name, plan.changes)
     connections = record.read(plan.home)
     holds = {str(one.path): one.hold for one in plan.all if one.hold is not None}
-    since = connections.hosts.get(plan.host.name)
     if not plan.is_taken:
-        entry = Connected(since.at if since else now, holds)
+        entry = Connected(now, holds)
         connections = Connections(connections.hosts | {plan.host.name: entry}, connections.folders)
         record.write(plan.home, connections)
     folders = list(connections.folders)
@@ -70,7 +69,8 @@ def carry_out(plan: Plan, now: int) -> Path | None:
         record.write(plan.home, connections)
     if plan.is_taken:
         left = {name: one for name, one in connections.hosts.items() if name != plan.host.name}
-        record.write(plan.home, Connections(left, tuple(changes.drop_folders(folders))))
+        folders = changes.drop_folders(folders)
+        record.write(plan.home, Connections(left, tuple(folders) if left else ()))
     return backup
 
 

@@ -43,8 +43,8 @@ def build(folder: Path, install: Install) -> list[Path]:
 def _files(install: Install) -> Iterator[tuple[Path, str]]:
     plugin = Path("plugins", NAME)
     entry = {"name": NAME, "source": f"./{plugin.as_posix()}", "description": _SUMMARY}
-    listed = {"name": MARKETPLACE, "description": _SUMMARY, "owner": _AUTHOR, "plugins": [entry]}
-    yield _LIST, _json(listed)
+    market = {"name": MARKETPLACE, "description": _SUMMARY, "owner": _AUTHOR, "plugins": [entry]}
+    yield _LIST, _json(market)
     yield Path("README.md"), text("plugin.md")
     yield plugin / ".claude-plugin" / "plugin.json", _json(_manifest())
     yield plugin / "hooks" / "hooks.json", _json(_hooks(install))

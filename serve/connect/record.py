@@ -31,7 +31,7 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Connected(msgspec.Struct, frozen=True):
-    """A host: since when, in microseconds UTC, and its files by their path."""
+    """A host: when last connected, in microseconds UTC, and its files by their path."""
 
     at: int
     files: dict[str, Hold]

@@ -15,6 +15,7 @@ from serve.hooks.call import Call
 from serve.hooks.deliveries import Deliveries
 from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
+from serve.hooks.late import Late
 from serve.place import Places
 from serve.tenants import OpenTenants
 from store.errors import MnemologError
@@ -47,6 +48,7 @@ class Hooks:
         """`clock` gives microseconds UTC."""
         self._tenants, self._clock, self._deadline_s = tenants, clock, deadline_s
         self._deliveries = Deliveries(time.monotonic)
+        self._late = Late()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
         self._places = Places(tenants.settings)
 
@@ -68,13 +70,21 @@ class Hooks:
         call = self._call(event, name)
         if not self._deliveries.is_first(name, event):
             return None
-        reply = self._in_time(call)
-        return host.write(event, reply) if _fits(reply) else None
+        context = _short(self._in_time(call))
+        said = self._late.heard(name, event, context)
+        return host.write(event, Reply(said)) if said else None
 
     def _call(self, event: HookEvent, tenant: str) -> Call:
         place, opened = self._places.of(event.cwd), self._tenants.get(tenant)
-        embedder = self._tenants.embedder
-        return Call(event, opened, embedder, place.choices, place.project, self._clock())
+        return Call(
+            event,
+            opened,
+            self._tenants.embedder,
+            place.choices,
+            place.project,
+            self._clock(),
+            answer_by=time.monotonic() + self._deadline_s,
+        )
 
     def _in_time(self, call: Call) -> Reply:
         waiting = self._threads.submit(_answered, call)
@@ -86,12 +96,13 @@ class Hooks:
             return SILENCE
 
 
-def _fits(reply: Reply) -> bool:
-    """Return whether there is something to say, and a host shows all of it."""
+def _short(reply: Reply) -> str:
+    """Return what is to be said; nothing where a host would not show all of it."""
     size = len(reply.context.encode())
     if size > MAX_CONTEXT:
         log.warning("a context of %d bytes was left out: at most %d", size, MAX_CONTEXT)
-    return 0 < size <= MAX_CONTEXT
+        return ""
+    return reply.context
 
 
 def _answered(call: Call) -> Reply:

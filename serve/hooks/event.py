@@ -48,6 +48,7 @@ class HookEvent:
     turn: str | None = None
     is_continued: bool = False  # the agent goes on because a stop hook wanted it
     is_subagent: bool = False
+    is_heard: bool = True  # what is said now reaches the model
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 What is put before the model with a prompt: what the memory knows of it, or nothing.
 
 Small talk and commands are answered by silence, and so is a prompt of which nothing is known for
-sure: the best that recall finds must pass a bar of the hook's own, for nobody asked. What was put
-before this session's model stays there, so it is said again only if it changed since, or once the
-session was compacted or cleared.
+sure: the best that recall finds must pass a bar of the hook's own, for nobody asked. A rule that
+names a program or file of the prompt needs no bar, nor do goals where the prompt asks for them.
+What was put before this session's model stays there, so it is said again only if it changed since,
+or once the session was compacted or cleared.
 """
 
 import time
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from serve.brief import goal_note
 from serve.goals import open_goals
@@ -16,46 +17,55 @@ from serve.hooks.block import Block, Note, block, note
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
 from serve.journal import Journal
+from serve.lessons.index import named_by_text
 from serve.query.intent import asks_for_open, intent
 from serve.reader import View
 from serve.recall import Answer, Hit, Question, recall
+from serve.rules import may_come_unasked
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled
 from store.events import Hit as Told
 from store.projections.memories import Memory
 
 KEPT = 2_000  # characters of a prompt in the log
-BAR = 0.58  # of the best memory's confidence; docs/recall.md has what it keeps and lets through
-GOALS = 8
+BAR = 0.6  # of the best memory's confidence; docs/recall.md has what it keeps and lets through
+GOALS, RULES = 8, 3  # that were asked for; that the prompt names
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the memory knows of a prompt: what recall says, rules it names, goals it asks for."""
+
+    answer: Answer
+    rules: tuple[Memory, ...]
+    goals: tuple[Memory, ...]
 
 
 def answered(call: Call) -> Reply:
     """Return what the memory has to say to a prompt."""
     prompt = call.event.prompt
     wanted = intent(prompt)
-    is_about_open = asks_for_open(prompt)
     prompted = call.told(Prompted(prompt=prompt[:KEPT], intent=wanted, turn=call.event.turn))
-    if wanted in ("small_talk", "command") and not is_about_open:
+    is_silent = wanted in ("small_talk", "command") and not asks_for_open(prompt)
+    if is_silent:
         call.write_later(prompted)
         return SILENCE
     began = time.perf_counter()
-    question = _question(call)
-
-    def ask(view: View) -> tuple[Answer, list[Memory]]:
-        goals = open_goals(view, call.filter)[:GOALS] if is_about_open else []
-        return recall(view, question, call.embedder), goals
-
-    found, goals = call.tenant.reader.answered(ask)
-    said = _block(call, found, goals)
+    found = call.tenant.reader.answered(lambda view: _found(view, call))
+    said = _block(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
-    call.write_later(prompted, _receipt(call, found, said, took_us), *_surfaced(call, said))
+    if not call.is_in_time:
+        call.write_later(prompted)
+        return SILENCE
+    receipt = _receipt(call, found.answer, said, took_us)
+    call.write_later(prompted, receipt, *_surfaced(call, said))
     return Reply(said.text)
 
 
-def _question(call: Call) -> Question:
-    choices = call.choices
-    return Question(
-        text=call.event.prompt,
+def _found(view: View, call: Call) -> Found:
+    choices, prompt = call.choices, call.event.prompt
+    question = Question(
+        text=prompt,
         filter=call.filter,
         top_k=choices.top_k,
         fusion=choices.fusion,
@@ -64,25 +74,40 @@ def _question(call: Call) -> Question:
         min_confidence=choices.min_confidence,
         layers=choices.layers,
     )
+    named = named_by_text(view, call.filter, prompt)
+    return Found(
+        answer=recall(view, question, call.embedder),
+        rules=tuple(one.memory for one in named[:RULES]),
+        goals=tuple(_goals(view, call)) if asks_for_open(prompt) else (),
+    )
 
 
-def _block(call: Call, found: Answer, goals: Iterable[Memory]) -> Block:
-    """Return the block for what was found; an empty one where nothing of it is sure or new."""
-    notes = {goal.id: goal_note(goal, call.filter) for goal in goals}
-    is_sure = max((hit.confidence for hit in found.hits), default=0.0) >= BAR
-    hits = [hit for hit in found.hits if is_sure and hit.memory.id not in notes]
-    if hits:
-        known = said_before(call.journal)
-        new = [hit for hit in hits if hit.memory.updated_at > known.get(hit.memory.id, -1)]
-        notes |= {hit.memory.id: _note(hit, call.project) for hit in new}
-    return block(notes.values())
+def _goals(view: View, call: Call) -> list[Memory]:
+    return [one for one in open_goals(view, call.filter) if may_come_unasked(one)][:GOALS]
+
+
+def _block(call: Call, found: Found) -> Block:
+    """Return the block for what was found, the best first; empty where nothing is sure or new."""
+    hits = [hit for hit in found.answer.hits if may_come_unasked(hit.memory)]
+    if max((hit.confidence for hit in hits), default=0.0) < BAR:
+        hits = []
+    of_rules = {one.id: (one, note(one, call.project)) for one in found.rules}
+    of_hits = {hit.memory.id: (hit.memory, _note(hit, call.project)) for hit in hits}
+    background = of_rules | of_hits
+    known = said_before(call.journal) if background else {}
+    new = {
+        id_: one
+        for id_, (memory, one) in background.items()
+        if memory.updated_at > known.get(id_, -1)
+    }
+    goals = {one.id: goal_note(one, call.filter) for one in found.goals}  # asked for: said again
+    return block((new | goals).values())
 
 
 def _note(hit: Hit, project: str) -> Note:
     return note(
         hit.memory,
         project,
-        copies=hit.copies,
         conflicts_with=hit.conflicts_with,
         history=hit.history,
     )

@@ -91,9 +91,9 @@ class Rules:
                 if memory.id in found:
                     continue
                 if forbids(rule, call):
-                    found[memory.id] = Named(memory, _shown(call), True)
+                    found[memory.id] = Named(memory, about(call), True)
                 elif is_occasion(rule, call) and not any(wants(rule, one) for one in done):
-                    found[memory.id] = Named(memory, _shown(call), False)
+                    found[memory.id] = Named(memory, about(call), False)
         return list(found.values())
 
     def of_file(self, path: str) -> list[Named]:
@@ -128,5 +128,6 @@ class Rules:
         yield from self._others
 
 
-def _shown(call: Call) -> str:
+def about(call: Call) -> str:
+    """Return a call as it is told of."""
     return " ".join(call.forms[0])[:MAX_ABOUT]

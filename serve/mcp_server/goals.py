@@ -1,24 +1,28 @@
 """The tool `goals`: what is wanted and how far it is, and the milestones on the way."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from dataclasses import replace
+from datetime import date
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from serve import goals as every
+from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
-from serve.mcp_server.notes import note
+from serve.mcp_server.notes import Note, note
 from serve.mcp_server.reading import Project
 from serve.mcp_server.writing import NewMemory, drafted
 from serve.newest import newest
+from serve.reader import View
 from store import commands
 from store.body import Name, Unit
 from store.errors import InvalidInput
 from store.events import GoalStatus, Recorded, Revised
 from store.projections.memories import Memory
 
-_MOST = 200  # goals and milestones that are looked at
-_SHOWN = 20
+_SHOWN = 20  # goals, and milestones of a chain
 
 
 class Goals(msgspec.Struct, frozen=True):
@@ -35,6 +39,7 @@ class Goals(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(description="The goal to update.", min_length=1)] | None = None
     status: GoalStatus | None = None
     progress: Annotated[Unit, Meta(description="0 to 1.")] | None = None
+    due: Annotated[date, Meta(description="The day it is due: 2026-12-01.")] | None = None
     chain: (
         Annotated[Name, Meta(description="The name of the milestones that follow one another.")]
         | None
@@ -54,7 +59,7 @@ def goals(here: Here, asked: Goals) -> Told:
     new = NewMemory(asked.content, kind="goal" if action == "add" else "milestone")
     if action == "add":
         state = {name: getattr(asked, name) for name in ("status", "progress")}
-        more = {name: value for name, value in state.items() if value is not None}
+        more = {name: value for name, value in state.items() if value is not None} | _due(asked, {})
         draft = drafted(here, new, asked.project, **more)
     elif asked.chain:
         draft = drafted(here, new, asked.project, chain=asked.chain)
@@ -74,28 +79,42 @@ def _update(here: Here, asked: Goals) -> Told:
         raise InvalidInput(f"{id_} is no goal: `goals` without arguments lists them")
     names = ("content", "status", "progress")
     given = {name: value for name in names if (value := getattr(asked, name)) is not None}
+    memory = here.tenant.reader.answered(lambda view: view.tail.find(id_))
+    given |= _due(asked, msgspec.json.decode(memory.metadata) if memory else {})
     if not given:
-        raise InvalidInput("say what changes: `status`, `progress` or `content`")
+        raise InvalidInput("say what changes: `status`, `progress`, `due` or `content`")
     commands.revise(log, id_, msgspec.convert(given, Revised), here.now)
     return Told("The goal is updated.", {"id": id_})
 
 
+def _due(asked: Goals, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata with the day that was named; nothing where none was."""
+    return {"metadata": metadata | {"due": asked.due.isoformat()}} if asked.due else {}
+
+
 def _list(here: Here, asked: Goals) -> Told:
-    wanted = asked.status
-    goals = [one for one in _newest(here, asked, "goal") if _is_wanted(one, wanted)]
-    reached = [one for one in _newest(here, asked, "milestone") if one.chain]
-    if asked.chain:
-        reached = [one for one in reached if one.chain == asked.chain]
-    latest = sorted(reached[:_SHOWN], key=lambda one: (one.chain or "", one.created_at, one.seq))
-    said = f"Goals that are {wanted or 'open'}: {len(goals)}. Milestones: {len(reached)}."
-    groups = {"goals": goals[:_SHOWN], "milestones": latest}
-    return Told(said, groups={name: [note(one) for one in those] for name, those in groups.items()})
+    wanted = here.filter(asked.project)
+    found, chains = here.tenant.reader.answered(
+        lambda view: (_wanted(view, wanted, asked.status), every.chains(view, wanted))
+    )
+    reached = [
+        one
+        for chain in chains
+        if asked.chain in (None, chain.name)
+        for one in chain.milestones[-_SHOWN:]
+    ]
+    said = f"Goals that are {asked.status or 'open'}: {len(found)}. Milestones: {len(reached)}."
+    notes = {"goals": [_note(one) for one in found], "milestones": [note(one) for one in reached]}
+    return Told(said, groups={name: those[:_SHOWN] for name, those in notes.items()})
 
 
-def _newest(here: Here, asked: Goals, kind: str) -> Sequence[Memory]:
-    of = here.filter(asked.project, (kind,))
-    return here.tenant.reader.answered(lambda view: newest(view, of, _MOST))
+def _wanted(view: View, wanted: Filter, status: GoalStatus | None) -> Sequence[Memory]:
+    if status is None:
+        return every.open_goals(view, wanted)
+    found = newest(view, replace(wanted, kinds=("goal",)), every.LOOKED_AT)
+    return [one for one in found if one.status == status]
 
 
-def _is_wanted(goal: Memory, status: GoalStatus | None) -> bool:
-    return goal.status == status if status else goal.status in ("open", "blocked")
+def _note(goal: Memory) -> Note:
+    day = every.due(goal)
+    return note(goal) | ({"due": day} if day else {})

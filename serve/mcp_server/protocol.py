@@ -184,11 +184,6 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and len(value) <= 1_000
 
 
-def is_token(value: object) -> bool:
-    """Whether a value may be a progress token: what an id may be."""
-    return _is_id(value)
-
-
 def _is_deeper(value: object, levels: int) -> bool:
     if not isinstance(value, dict | list):
         return False

@@ -12,6 +12,7 @@ from serve import overview as overviews
 from serve.answers import RecallRequest, answer, seen, whole
 from serve.cli.moments import moment
 from serve.filters import Filter
+from serve.goals import open_goals
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
 from serve.newest import newest
@@ -141,11 +142,12 @@ def of_project(here: Here, project: str | None = None) -> dict[str, Sequence[Mem
     def newest_of(*kinds: str) -> list[Memory]:
         return _newest(here, here.filter(project, kinds), _BRIEF)
 
-    goals = _newest(here, here.filter(project, ("goal",)), 200)
+    wanted = here.filter(project)
+    goals = here.tenant.reader.answered(lambda view: open_goals(view, wanted))
     groups: dict[str, Sequence[Memory]] = {
         "rules": [one for one in newest_of(*sorted(RULE_KINDS)) if role(one) == "rule"],
         "now": newest_of("decision"),
-        "goals": [one for one in goals if one.status in ("open", "blocked")][:_BRIEF],
+        "goals": goals[:_BRIEF],
     }
     told = {one.id for those in groups.values() for one in those}
     latest = _newest(here, here.filter(project), 2 * _BRIEF)

@@ -32,7 +32,7 @@ def put(text: str, path: Path, value: Any) -> str:
     if there is not None:
         if there.value == value:
             return text
-        return text[: there.start] + _written(text, there.start, value) + text[there.end :]
+        return text[: there.start] + _written(text, there, value) + text[there.end :]
     holder, rest = _deepest(root, path)
     if not isinstance(holder.value, dict):
         raise ConfigError(f"{_named(path[: len(path) - len(rest)])} is no object")
@@ -196,11 +196,12 @@ def _unit(text: str) -> str:
     return match.group(1) if match else "  "
 
 
-def _written(text: str, at: int, value: Any) -> str:
-    """Return a value as it is written in the place of another."""
-    if not _LINE_END.search(text):
+def _written(text: str, old: Node, value: Any) -> str:
+    """Return a value as it is written in the place of another: on one line, where that was."""
+    is_flat = old.is_container and not _LINE_END.search(text, old.start, old.end)
+    if is_flat or not _LINE_END.search(text):
         return json.dumps(value, ensure_ascii=False)
-    return _rendered(value, _line_indent(text, at), _unit(text), line_end(text))
+    return _rendered(value, _line_indent(text, old.start), _unit(text), line_end(text))
 
 
 def _rendered(value: Any, indent: str, unit: str, end: str) -> str:

@@ -1,5 +1,6 @@
 """
-The form that Claude Code gave its events, and that Codex and VS Code took over.
+The form that Claude Code gave its events, and that Codex, VS Code, Copilot and our OpenCode plugin
+took over.
 """
 
 from typing import Any, cast, get_args
@@ -9,7 +10,7 @@ from serve.hooks.hosts.host import Payload
 from serve.hooks.hosts.payload import LONGEST_ID, folder, mapping, prompt, required, said, text
 from serve.hooks.hosts.tools import has_passed, tool_use
 
-MOMENTS: dict[str, Moment] = {
+_MOMENTS: dict[str, Moment] = {
     "SessionStart": "session_start",
     "UserPromptSubmit": "prompt",
     "PreToolUse": "before_tool",
@@ -19,19 +20,21 @@ MOMENTS: dict[str, Moment] = {
     "PostCompact": "compacted",
     "SessionEnd": "session_end",
 }
+# What Stop is told would keep the agent going, and of the others nothing reaches the model.
+_HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "before_tool", "after_tool"})
 # Prompts that nobody typed: a background task ended, a timer went off.
 _MACHINES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
 _LONG = 1 << 20
 
 
-def read(payload: Payload, host: str) -> HookEvent | None:
-    name = required(payload, "hook_event_name")
-    session = required(payload, "session_id")
-    moment = MOMENTS.get(name)
+def read(payload: Payload, host: str, *, is_told: bool) -> HookEvent | None:
+    """Return an event; `is_told` is whether the host tells a failed use of a tool from another."""
+    name = required(payload, "hook_event_name", "hookEventName")
+    session = required(payload, "session_id", "sessionId")
+    moment = _MOMENTS.get(name)
     asked = prompt(text(payload, "prompt", most=_LONG))
     if moment is None or (moment == "prompt" and (not asked or _is_machine(payload))):
         return None
-    source = payload.get("source")
     return HookEvent(
         host=host,
         moment=moment,
@@ -39,45 +42,62 @@ def read(payload: Payload, host: str) -> HookEvent | None:
         name=name,
         cwd=folder(payload.get("cwd")),
         prompt=asked,
-        start=cast(Start, source) if source in get_args(Start) else "startup",
-        tool=_tool(payload, name) if moment in ("before_tool", "after_tool") else None,
+        start=start(payload),
+        tool=_tool(payload, name, is_told) if moment in ("before_tool", "after_tool") else None,
         said=said(text(payload, "last_assistant_message", "compact_summary", most=_LONG)),
         turn=text(payload, "prompt_id", "turn_id", most=LONGEST_ID) or None,
         is_continued=payload.get("stop_hook_active") is True,
         is_subagent=bool(text(payload, "agent_id")),
+        is_heard=_is_heard(payload, moment),
     )
 
 
-def context(event: HookEvent, reply: Reply) -> dict[str, Any]:
-    """Return the output that puts a reply before the model."""
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": reply.context}}
 
 
+def start(payload: Payload) -> Start:
+    """Return how a session began; one way that we do not know is as good as a startup."""
+    source = text(payload, "source")
+    return cast(Start, source) if source in get_args(Start) else "startup"
+
+
+def _is_heard(payload: Payload, moment: Moment) -> bool:
+    """Return whether the program that tells an event puts what is said to it before its model.
+
+    Cursor and VS Code run the hooks in Claude Code's settings too, and drop what they say to a
+    prompt: https://cursor.com/docs/reference/third-party-hooks. VS Code's own agent is the only one
+    that tells a prompt with both its time and a transcript.
+    """
+    if "cursor_version" in payload:
+        return moment in ("session_start", "after_tool")
+    is_vscode = "timestamp" in payload and "transcript_path" in payload
+    return moment in _HEARD and not (is_vscode and moment == "prompt")
+
+
 def _is_machine(payload: Payload) -> bool:
-    source = payload.get("source")
-    return isinstance(source, str) and source in _MACHINES
+    return text(payload, "source") in _MACHINES
 
 
-def _tool(payload: Payload, name: str) -> ToolUse:
-    came = payload.get("error" if name == "PostToolUseFailure" else "tool_response")
+def _tool(payload: Payload, name: str, is_told: bool) -> ToolUse:
+    came = payload.get("tool_response", payload.get("tool_result"))
     return tool_use(
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         id_=text(payload, "tool_use_id"),
         server=text(mapping(payload, "mcp_server"), "name"),
-        passed=_passed(payload, name),
-        output=came,
+        passed=_passed(payload, name, came, is_told),
+        output=payload.get("error") if name == "PostToolUseFailure" else came,
     )
 
 
-def _passed(payload: Payload, name: str) -> bool | None:
+def _passed(payload: Payload, name: str, came: object, is_told: bool) -> bool | None:
     """Return whether a tool did its work; None before it ran, and for one that was stopped."""
-    came = payload.get("tool_response")
     if name == "PostToolUseFailure":
         return None if payload.get("is_interrupt") is True else False
     if name != "PostToolUse":
         return None
     if isinstance(came, dict) and (came.get("interrupted") is True or "backgroundTaskId" in came):
         return None
-    told = has_passed(came)
-    return True if told is None else told
+    passed = has_passed(came)
+    return True if passed is None and is_told else passed

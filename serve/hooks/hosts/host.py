@@ -13,12 +13,13 @@ Payload = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """`read` gives None for an event we do not use; `write` gives None for silence.
+    """`read` gives None for an event we do not use.
 
     `read` raises InvalidInput for a payload that is not the host's. `write` is only asked for
-    replies that say something, and gives nothing the host's schema does not know.
+    replies that say something, at events where the host hears us, and gives nothing that the
+    host's schema does not know.
     """
 
     name: str
     read: Callable[[Payload], HookEvent | None]
-    write: Callable[[HookEvent, Reply], dict[str, Any] | None]
+    write: Callable[[HookEvent, Reply], dict[str, Any]]

@@ -89,7 +89,10 @@ def ending(value: object) -> str:
     return frame.strip(plain(value))[-MAX_OUTPUT:]
 
 
-_TEXTS = ("stdout", "stderr", "output", "text", "content", "error", "llmContent", "message")
+_TEXTS = (
+    *("stdout", "stderr", "output", "text", "content", "error", "message"),
+    *("llmContent", "text_result_for_llm"),
+)
 
 
 def plain(value: object, depth: int = 3) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from serve.hooks.event import ToolUse
-from serve.hooks.hosts.payload import LONGEST_ID, ending, text
+from serve.hooks.hosts.payload import LONGEST_ID, ending, mapping, text
+from store import frame
 from store.agent_events import Doing
 
 SERVER = "mnemolog"  # what `connect` calls our MCP server in every host
@@ -48,6 +49,8 @@ _FILE_FIELDS = (
 )
 _FILES_FIELDS = ("files", "paths", "file_paths", "filePaths", "edits", "replacements")
 _PATCH_FIELDS = ("input", "patch", "command", "patchText")
+_EXIT = re.compile(r"(?:Command |Process )?(?:exited with )?(?:exit )?code:? (\d{1,9})\b", re.I)
+_LAST_EXIT = re.compile(r"<shellId: \S+ completed with exit code (\d{1,9})>\s*\Z")  # Copilot's
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
 
 
@@ -78,8 +81,19 @@ def tool_use(
 
 def has_passed(came: object) -> bool | None:
     """Return whether a tool's result tells success or failure; None where it tells neither."""
+    if isinstance(came, str):
+        found = _EXIT.match(came) or _LAST_EXIT.search(came[-200:])
+        return found[1] == "0" if found else None
     if not isinstance(came, dict):
         return None
+    for given in (came, mapping(came, "metadata")):  # OpenCode's
+        if (told := _told(given)) is not None:
+            return told
+    wrote = text(came, "text_result_for_llm", most=1 << 20)  # Copilot's
+    return has_passed(wrote) if wrote else None
+
+
+def _told(came: Mapping[str, Any]) -> bool | None:
     for name in ("exit_code", "exitCode", "exit"):
         if isinstance(code := came.get(name), int):
             return code == 0
@@ -106,7 +120,8 @@ def _command(given: Mapping[str, Any]) -> str | None:
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             value = _line(value)
         if isinstance(value, str) and value.strip():
-            return value[:MAX_COMMAND]
+            # it may write down what we said
+            return frame.strip(value[: MAX_COMMAND * 2])[:MAX_COMMAND] or None
     return None
 
 

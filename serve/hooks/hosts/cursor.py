@@ -1,0 +1,92 @@
+"""
+Cursor: its hook events and their output, https://cursor.com/docs/agent/hooks.
+"""
+
+from typing import Any
+
+import msgspec
+
+from serve.hooks.event import HookEvent, Moment, Reply, ToolUse
+from serve.hooks.hosts.host import Host, Payload
+from serve.hooks.hosts.payload import LONGEST_ID, folder, mapping, prompt, required, text
+from serve.hooks.hosts.tools import has_passed, tool_use
+
+_MOMENTS: dict[str, Moment] = {
+    "sessionStart": "session_start",
+    "beforeSubmitPrompt": "prompt",
+    "preToolUse": "before_tool",
+    "postToolUse": "after_tool",
+    "postToolUseFailure": "after_tool",
+    "stop": "stop",
+    "sessionEnd": "session_end",
+}
+# A prompt's output is only whether it may go on; before a tool, only whether it may be used.
+_HEARD: frozenset[Moment] = frozenset({"session_start", "after_tool"})
+_LONG = 1 << 20
+
+
+def read(payload: Payload) -> HookEvent | None:
+    name = required(payload, "hook_event_name")
+    session = required(payload, "conversation_id", "session_id")
+    moment = _MOMENTS.get(name)
+    asked = prompt(text(payload, "prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and not asked):
+        return None
+    loops = payload.get("loop_count")
+    return HookEvent(
+        host="cursor",
+        moment=moment,
+        session=session,
+        name=name,
+        cwd=_folder(payload),
+        prompt=asked,
+        tool=_tool(payload, name) if moment in ("before_tool", "after_tool") else None,
+        turn=text(payload, "generation_id", most=LONGEST_ID) or None,
+        is_continued=isinstance(loops, int) and loops > 0,
+        is_heard=moment in _HEARD and name != "postToolUseFailure",
+    )
+
+
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    return {"additional_context": reply.context}
+
+
+def _folder(payload: Payload) -> str | None:
+    roots = payload.get("workspace_roots")
+    root = roots[0] if isinstance(roots, list) and roots else None
+    return folder(root) or folder(payload.get("cwd"))
+
+
+def _tool(payload: Payload, name: str) -> ToolUse:
+    came = _came(text(payload, "tool_output", most=_LONG))
+    if name == "postToolUseFailure":
+        came = text(payload, "error_message", most=_LONG)
+    return tool_use(
+        text(payload, "tool_name"),
+        mapping(payload, "tool_input"),
+        id_=text(payload, "tool_use_id"),
+        passed=_passed(payload, name, came),
+        output=came,
+    )
+
+
+def _passed(payload: Payload, name: str, came: object) -> bool | None:
+    """Return whether a tool did its work; None before it ran, and for one that was stopped."""
+    if name == "postToolUse":  # a command that failed is told as a failure
+        return has_passed(came) is not False
+    is_stopped = payload.get("is_interrupt") is True
+    is_failed = text(payload, "failure_type") in ("", "error") and not is_stopped
+    return False if name == "postToolUseFailure" and is_failed else None
+
+
+def _came(raw: str) -> object:
+    """Return what a tool gave: JSON in a text, {"output", "exitCode"} of a command."""
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return raw
+
+
+_decoder = msgspec.json.Decoder()
+
+CURSOR = Host("cursor", read, write)

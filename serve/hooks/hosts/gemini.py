@@ -1,0 +1,68 @@
+"""
+Gemini CLI: its hook events and their output, https://geminicli.com/docs/hooks/reference.
+"""
+
+import re
+
+from serve.hooks.event import HookEvent, Moment, ToolUse
+from serve.hooks.hosts import claude_form
+from serve.hooks.hosts.host import Host, Payload
+from serve.hooks.hosts.payload import folder, mapping, plain, prompt, required, said, text
+from serve.hooks.hosts.tools import has_passed, tool_use
+
+_MOMENTS: dict[str, Moment] = {
+    "SessionStart": "session_start",
+    "BeforeAgent": "prompt",
+    "BeforeTool": "before_tool",
+    "AfterTool": "after_tool",
+    "AfterAgent": "stop",
+    "SessionEnd": "session_end",
+}
+_HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "after_tool"})
+_EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
+_UNDONE = ("Command was ", "Command moved to background")
+_LONG = 1 << 20
+
+
+def read(payload: Payload) -> HookEvent | None:
+    name = required(payload, "hook_event_name")
+    session = required(payload, "session_id")
+    moment = _MOMENTS.get(name)
+    asked = prompt(text(payload, "prompt", most=_LONG)) if moment == "prompt" else ""
+    if moment is None or (moment == "prompt" and not asked):
+        return None
+    return HookEvent(
+        host="gemini",
+        moment=moment,
+        session=session,
+        name=name,
+        cwd=folder(payload.get("cwd")),
+        prompt=asked,
+        start=claude_form.start(payload),
+        tool=_tool(payload, moment) if moment in ("before_tool", "after_tool") else None,
+        said=said(text(payload, "prompt_response", most=_LONG)),
+        is_continued=payload.get("stop_hook_active") is True,
+        is_heard=moment in _HEARD,
+    )
+
+
+def _tool(payload: Payload, moment: Moment) -> ToolUse:
+    came = mapping(payload, "tool_response")
+    return tool_use(
+        text(payload, "tool_name"),
+        mapping(payload, "tool_input"),
+        server=text(mapping(payload, "mcp_context"), "server_name"),
+        passed=_passed(came) if moment == "after_tool" else None,
+        output={"llmContent": came.get("llmContent"), "error": came.get("error")},
+    )
+
+
+def _passed(came: Payload) -> bool | None:
+    wrote = plain(came.get("llmContent"))
+    if wrote.startswith(_UNDONE):
+        return None
+    codes = _EXIT.findall(wrote)  # told only where it is not 0
+    return has_passed(came) is not False and (not codes or codes[-1] == "0")
+
+
+GEMINI = Host("gemini", read, claude_form.write)

@@ -1,0 +1,18 @@
+"""
+OpenCode: what the plugin that `connect` installs tells of OpenCode's own events, and takes back.
+
+The plugin (serve/connect/opencode.py) tells them in Claude Code's form and adds what we say to the
+next request to the model, so everything before the end of a turn is heard.
+https://opencode.ai/docs/plugins
+"""
+
+from serve.hooks.event import HookEvent
+from serve.hooks.hosts import claude_form
+from serve.hooks.hosts.host import Host, Payload
+
+
+def read(payload: Payload) -> HookEvent | None:
+    return claude_form.read(payload, "opencode", is_told=False)
+
+
+OPENCODE = Host("opencode", read, claude_form.write)

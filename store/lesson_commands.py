@@ -1,0 +1,103 @@
+"""
+Drafts of lessons that wait for a person: proposed, then accepted or rejected.
+
+A draft has its id from its project and words, so what was proposed once, whatever became of it, is
+never proposed again. Only a person's yes makes it a memory, and then it is the person's word.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from store import commands
+from store.agent_events import Accepted, Proposed, Rejected
+from store.commands import Draft
+from store.errors import InvalidInput, NotFound
+from store.events import Event, MemoryKind, derived_id, new_id
+from store.importers.rules import CORRECTION
+from store.log import EventLog
+
+_HASH = 10  # a ULID's letters from here on are those of its hash
+
+
+def lasting(sentence: str) -> str:
+    """Return a correction as a rule reads: "no, use pnpm" is "Use pnpm"."""
+    text = CORRECTION.sub("", sentence.strip())
+    return text[:1].upper() + text[1:]
+
+
+def draft_id(project: str | None, content: str) -> str:
+    """Return the id of a draft, the same for the same words in a project."""
+    said = " ".join(content.casefold().split()).strip(" .!")
+    return derived_id(0, "lesson", project or "", said)[_HASH:]
+
+
+def proposal(
+    content: str,
+    kind: MemoryKind,
+    now: int,
+    *,
+    because: str | None = None,
+    project: str | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+    source_ids: Sequence[str] = (),
+) -> Event:
+    """Return the event that proposes a lesson, without writing it.
+
+    Raise JunkText or InvalidInput for words that would make no memory.
+    """
+    text = commands.checked_text(content)
+    draft: dict[str, Any] = {"content": text, "kind": kind}
+    body = Proposed(what="lesson", draft=draft, because=because, source_ids=tuple(source_ids))
+    id_ = draft_id(project, text)
+    return Event(id_, now, body, id_, project, session, agent, "user")
+
+
+def accept(log: EventLog, id_: str, now: int) -> Event:
+    """Record the memory that a draft asks for, as the person's own word; return its event.
+
+    Said twice it is the same memory. Raise NotFound for an unknown draft.
+    """
+    proposed, since = _found(log, id_)
+    for event in since:
+        if isinstance(event.body, Accepted):
+            return log.about(event.body.memory)[0]
+    body = proposed.body
+    assert isinstance(body, Proposed)
+    memory_id = derived_id(now, "accepted", id_)
+    draft = msgspec.convert(
+        body.draft
+        | {
+            "id": memory_id,
+            "source": "draft",
+            "source_ids": body.source_ids,
+            "context": body.because,
+            "project": proposed.project,
+            "session": proposed.session,
+        },
+        Draft,
+    )
+    memory = commands.recorded(draft, now)
+    accepted = Event(new_id(now), now, Accepted(memory=memory.id), id_, proposed.project)
+    return log.append([memory, accepted])[0].event
+
+
+def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
+    """Say no to a draft; raise NotFound for an unknown one, InvalidInput for an accepted one."""
+    proposed, since = _found(log, id_)
+    for event in since:
+        if isinstance(event.body, Accepted):
+            raise InvalidInput(f"{id_} was accepted: `mnemolog forget {event.body.memory}`")
+        if isinstance(event.body, Rejected):
+            return event
+    rejected = Event(new_id(now), now, Rejected(reason=reason), id_, proposed.project)
+    return log.append([rejected])[0].event
+
+
+def _found(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
+    events = log.about(id_)
+    if not events or not isinstance(events[0].body, Proposed):
+        raise NotFound(f"no draft {id_!r}: `mnemolog lessons` lists them")
+    return events[0], events[1:]

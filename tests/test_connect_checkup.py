@@ -1,0 +1,177 @@
+"""What `mnemolog doctor` says of hosts."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hosts_home import install, machine, settle
+
+from serve.connect import link
+from serve.connect.checkup import SOON_US, checkup
+from serve.connect.hosts import HOSTS
+from serve.connect.machine import Install
+from store.agent_events import SessionTold
+from store.events import Event, new_id
+from store.health import Finding
+from store.log import EventLog
+
+NOW = 1_790_000_000_000_000
+Look = Callable[..., list[Finding]]
+LATER = NOW + 2 * SOON_US
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    home = tmp_path / "anna"
+    settle(home)
+    return home
+
+
+@pytest.fixture
+def look(user: Path, log: EventLog) -> Look:
+    def found(made: Install | None = None, now: int = LATER) -> list[Finding]:
+        return checkup(machine(user), made or install(user), log, now)
+
+    return found
+
+
+def connect(name: str, user: Path) -> None:
+    link.carry_out(link.connecting(HOSTS[name], machine(user), install(user)), NOW)
+
+
+def hear(log: EventLog, host: str, at: int) -> None:
+    id_ = new_id(at)
+    log.append([Event(id_, at, SessionTold(stage="started"), id_, None, "s", host, "agent")])
+
+
+def said(findings: list[Finding], severity: str) -> list[str]:
+    return [one.what for one in findings if one.severity == severity]
+
+
+def test_hosts_that_are_not_connected_are_not_spoken_of(look: Look):
+    assert look() == []
+
+
+def test_a_host_whose_hooks_arrive_is_well(user: Path, log: EventLog, look: Look):
+    connect("claude-code", user)
+    hear(log, "claude-code", NOW + 1)
+    assert [one.severity for one in look()] == ["ok"]
+
+
+def test_hooks_that_never_arrive_are_told_of(user: Path, log: EventLog, look: Look):
+    connect("gemini", user)
+    hear(log, "claude-code", NOW + 1)  # another's
+    hear(log, "gemini", NOW - 1)  # from before
+    never = "Gemini CLI is connected, but none of its hooks has arrived since"
+    assert said(look(), "warn") == [never]
+    assert said(look(now=NOW + 1), "warn") == []  # connected a moment ago
+
+
+def test_another_port_is_told_of(user: Path, look: Look):
+    connect("claude-code", user)
+    [what] = said(look(replace(install(user), port=7999)), "error")
+    assert what == "Claude Code posts its events to port 7437, but the server's is 7999"
+
+
+def test_the_key_of_an_older_token_is_told_of(user: Path, look: Look):
+    connect("claude-code", user)
+    found = look(replace(install(user), token="another"))
+    assert ["the token was changed" in what for what in said(found, "error")] == [True]
+    assert found[0].cure == "run `mnemolog connect claude-code`"
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
+    connect(name, user)
+    made = install(user)
+    for script in made.code.iterdir():
+        script.unlink()
+    found = checkup(machine(user), made, None, LATER)
+    gone = [what for what in said(found, "error") if "not there any more" in what]
+    files = [what.split(",")[0].rpartition("/")[2] for what in gone]
+    assert files == ["client.py", "mcp_bridge.py"]
+
+
+def test_entries_of_another_version_are_told_of(user: Path, look: Look):
+    connect("cursor", user)
+    path = user / ".cursor/hooks.json"
+    path.write_text(path.read_text().replace('"timeout": 5', '"timeout": 9', 1))
+    assert "what Cursor was told of us is not up to date" in said(look(), "warn")
+
+
+def test_codex_that_trusts_none_of_our_hooks_is_told_of(user: Path, look: Look):
+    connect("codex", user)
+    untrusted = "Codex has been told to trust none of our hooks"
+    assert untrusted in said(look(), "warn")
+    settings = user / ".codex/config.toml"
+    key = f"{user / '.codex/hooks.json'}:session_start:0:0"
+    settings.write_text(
+        settings.read_text() + f'\n[hooks.state."{key}"]\ntrusted_hash = "sha256:1"\n'
+    )
+    assert untrusted not in said(look(), "warn")
+
+
+def test_a_file_that_does_not_parse_is_told_of_and_the_rest_is_looked_at(
+    user: Path, log: EventLog, look: Look
+):
+    connect("gemini", user)
+    hear(log, "gemini", NOW + 1)
+    (user / ".cursor/hooks.json").write_text("{")
+    found = look()
+    assert ["hooks.json: line 1, column 2" in what for what in said(found, "warn")] == [True]
+    assert len(said(found, "ok")) == 1
+
+
+def test_without_a_log_the_settings_are_looked_at_all_the_same(user: Path):
+    connect("claude-code", user)
+    found = checkup(machine(user), replace(install(user), port=1), None, LATER)
+    assert len(said(found, "error")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text", "switch"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}', "disableAllHooks"),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", "features.hooks"),
+        ("gemini", ".gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "hooksConfig"),
+        (
+            *("claude-code", ".claude/settings.json"),
+            *('{"allowedHttpHookUrls": ["https://*"]}', "allowedHttpHookUrls"),
+        ),
+    ],
+)
+def test_hooks_that_the_user_switched_off_are_told_of(
+    name: str, path: str, text: str, switch: str, user: Path, look: Look
+):
+    (user / path).write_text(text)
+    connect(name, user)
+    assert [one for one in said(look(), "warn") if f"`{switch}" in one]
+
+
+def test_a_list_of_addresses_that_names_ours_is_enough(user: Path, log: EventLog, look: Look):
+    text = '{"disableAllHooks": false, "allowedHttpHookUrls": ["http://127.0.0.1:*"]}'
+    (user / ".claude/settings.json").write_text(text)
+    connect("claude-code", user)
+    hear(log, "claude-code", NOW + 1)
+    assert said(look(), "warn") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_key_that_other_users_can_read_is_told_of(tmp_path: Path):
+    with TemporaryDirectory(dir="/tmp") as open_to_all:  # tmp_path is the owner's alone
+        user = Path(open_to_all)
+        user.chmod(0o755)
+        (user / ".claude").mkdir()
+        (user / ".claude").chmod(0o755)
+        path = user / ".claude/settings.json"
+        path.write_text("{}")
+        path.chmod(0o644)
+        made = install(tmp_path / "anna")
+        link.carry_out(link.connecting(HOSTS["claude-code"], machine(user), made), NOW)
+        [what] = said(checkup(machine(user), made, None, NOW), "warn")
+        assert what == f"other users can read {path} and the key of Claude Code in it"
+        (user / ".claude").chmod(0o700)
+        assert said(checkup(machine(user), made, None, NOW), "warn") == []

@@ -1,0 +1,284 @@
+"""The hook route under hosts that repeat themselves, drop what they are told, or send nonsense."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, in_session, laced, ours
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from test_app import NOW, TOKEN, post
+
+from serve.app import create_app
+from serve.hooks import answer
+from serve.hooks.answer import Hooks
+from serve.hooks.deliveries import WITHIN_S, Deliveries
+from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
+from serve.hooks.hosts import HOSTS
+from serve.hooks.late import Late
+from serve.tenants import OpenTenants
+from store import commands, frame, tenant
+from store.commands import Draft
+from store.config import Settings
+from store.log import EventLog
+
+EXAMPLES = int(os.environ.get("HOOK_FUZZ_EXAMPLES", "2000"))
+
+
+@pytest.fixture(scope="module")
+def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenTenants]:
+    """Give a memory that has something to say to what the recorded sessions ask and do."""
+    home = tmp_path_factory.mktemp("home")
+    log = EventLog(tenant.tenant(home).log, create=True)
+    for text in ("the login test fails when the clock is mocked", "use pnpm, never npm"):
+        commands.record(log, Draft(content=text, kind="lesson", importance=1.0), NOW)
+    log.close()
+    opened = OpenTenants(Settings(home))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def client(tenants: OpenTenants) -> FlaskClient:
+    return create_app(tenants, TOKEN, lambda: NOW).test_client()
+
+
+@pytest.fixture
+def hooks(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
+    """Give hooks that say something to every event."""
+    said = {moment: lambda call: Reply(f"a note to {call.event.moment}") for moment in MOMENTS}
+    monkeypatch.setattr(answer, "_ANSWERS", said)
+    made = Hooks(tenants, lambda: NOW, deadline_s=30.0)
+    yield made
+    made.close()
+
+
+MOMENTS = "session_start prompt before_tool after_tool stop session_end compacted".split()
+
+
+def told(hooks: Hooks, host: str, payload: dict[str, Any]) -> str:
+    """Return what a host is told about an event of its."""
+    said = hooks.answer(HOSTS[host], payload)
+    return json.dumps(said) if said else ""
+
+
+# Every host's session
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, host: str):
+    answers = 0
+    for payload in RECORDED[host]:
+        said = hooks.answer(HOSTS[host], payload)
+        if said is not None:
+            SCHEMAS[host][event_name(payload)].validate(said)
+            answers += 1
+    assert answers >= 2
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_prompts_answer_reaches_the_model_in_the_same_turn(hooks: Hooks, host: str):
+    """Hosts that drop what is said to a prompt get it with the next event that they hear."""
+    payloads = RECORDED[host]
+    begun = payloads.index(PROMPTS[host])
+    said = [told(hooks, host, payload) for payload in payloads[begun:]]
+    assert sum("a note to prompt" in one for one in said) == 1
+
+
+def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(
+    client: FlaskClient, tenants: OpenTenants
+):
+    log, said, answers = tenants.get("default").log, ours("loginHandler knows"), 0
+    head = log.head()
+    for turn in range(50):
+        host = sorted(HOSTS)[turn % len(HOSTS)]
+        for payload in RECORDED[host]:
+            told = in_session(laced(payload, said), f"turn {turn}")
+            answer = post(client, f"/v1/hooks/{host}", told)
+            if answer.status_code == 200:
+                said, answers = contexts(answer.json)[0], answers + 1
+    tenants.get("default").write_receipts()
+    events = list(log.read(head))
+    assert answers >= 50
+    assert {"prompted", "action", "recalled", "session"} <= {event.kind for event in events}
+    for words in ("loginHandler", "clock is mocked", frame.OPENING, frame.CLOSING):
+        assert [event for event in events if words in repr(event)] == []
+
+
+# What is kept for later
+
+
+PROMPT = HookEvent("cursor", "prompt", "s1", is_heard=False)
+TOOL = HookEvent("cursor", "after_tool", "s1")
+
+
+def test_what_was_said_where_nobody_listens_is_said_at_the_next_event():
+    late = Late()
+    assert late.heard("t", PROMPT, "a") == ""
+    assert late.heard("t", replace(TOOL, session="s2"), "") == ""
+    assert late.heard("u", TOOL, "") == ""
+    assert late.heard("t", TOOL, "b") == "a\nb"
+    assert late.heard("t", TOOL, "b") == "b"
+
+
+def test_what_was_never_heard_waits_for_a_later_turn():
+    """A memory is said once in a session: dropped here, it would never be said."""
+    late = Late()
+    late.heard("t", PROMPT, "a")
+    assert late.heard("t", replace(PROMPT, moment="stop"), "") == ""
+    assert late.heard("t", PROMPT, "b") == ""
+    assert late.heard("t", TOOL, "c") == "a\nb\nc"
+
+
+@pytest.mark.parametrize("moment", ["compacted", "session_end"])
+def test_what_waited_is_gone_with_the_session_or_its_context(moment: Any):
+    late = Late()
+    late.heard("t", PROMPT, "a")
+    late.heard("t", replace(PROMPT, moment=moment), "")
+    assert late.heard("t", TOOL, "") == ""
+
+
+def test_what_waited_and_does_not_fit_waits_on():
+    late, long = Late(), "x" * (MAX_CONTEXT - 1)
+    late.heard("t", PROMPT, "ab")
+    assert late.heard("t", TOOL, long) == long
+    assert late.heard("t", TOOL, "") == "ab"
+
+
+# Told twice
+
+
+def test_a_prompt_told_through_two_hosts_at_once_is_answered_once(hooks: Hooks):
+    """Copilot CLI and VS Code run all the hook files they find, side by side."""
+    payload = PROMPTS["copilot"]
+    hosts = ["copilot", "vscode", "claude-code", "codex"] * 8
+    for turn in range(5):
+        asked = payload | {"prompt": f"question {turn}"}
+        with ThreadPoolExecutor(8) as threads:
+            said = list(threads.map(lambda host, asked=asked: told(hooks, host, asked), hosts))
+        assert sum(map(bool, said)) == 1
+
+
+def test_a_tool_told_by_two_hosts_is_one_action_however_they_name_it():
+    deliveries = Deliveries(lambda: 0.0)
+    bash = replace(TOOL, host="claude-code", tool=ToolUse("Bash", "run", "make test", id="a"))
+    shell = replace(TOOL, tool=ToolUse("Shell", "run", "make test", id="b"))
+    assert deliveries.is_first("t", bash)
+    assert not deliveries.is_first("t", shell)
+
+
+def test_a_tool_used_again_is_another_action():
+    deliveries = Deliveries(lambda: 0.0)
+    for tool in (ToolUse("Bash", "run", "ls", id="a"), ToolUse("Bash", "run", "ls", id="b")):
+        assert deliveries.is_first("t", replace(TOOL, tool=tool))
+        assert not deliveries.is_first("t", replace(TOOL, tool=tool))
+    unnumbered = replace(TOOL, session="s2", tool=ToolUse("Bash", "run", "ls"))
+    assert deliveries.is_first("t", unnumbered)
+    assert deliveries.is_first("t", unnumbered)
+
+
+def test_the_same_words_in_another_turn_tenant_or_minute_are_another_prompt():
+    at = 0.0
+    deliveries = Deliveries(lambda: at)
+    asked = replace(PROMPT, prompt="go on", turn="1")
+    assert deliveries.is_first("t", asked)
+    assert deliveries.is_first("t", replace(asked, turn="2"))
+    assert deliveries.is_first("u", asked)
+    unnumbered = replace(asked, session="s2", turn=None)
+    assert deliveries.is_first("t", unnumbered)
+    at = WITHIN_S
+    assert not deliveries.is_first("t", unnumbered)
+    at = WITHIN_S + 1
+    assert deliveries.is_first("t", unnumbered)
+
+
+def test_a_turn_that_ends_twice_ended_twice():
+    deliveries = Deliveries(lambda: 0.0)
+    stop = replace(PROMPT, moment="stop", turn="1")
+    assert deliveries.is_first("t", stop)
+    assert deliveries.is_first("t", stop)
+    assert not deliveries.is_first("t", replace(stop, host="claude-code"))
+
+
+# Nonsense
+
+
+NOT_JSON = [b"", b"{", b"[]", b"null", b'"Stop"', b"{'a': 1}", b'{"a": 1} x', b"\xff\xfe{}"]
+NOT_JSON += [b'{"a": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", b'{"hook_event_name": "Stop"}']
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("body", NOT_JSON, ids=range(len(NOT_JSON)))
+def test_what_is_no_event_of_a_host_is_refused(client: FlaskClient, host: str, body: bytes):
+    refused = post(client, f"/v1/hooks/{host}", body)
+    assert refused.status_code == 400
+    assert refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_event_we_do_not_know_is_silence(client: FlaskClient, host: str):
+    for unknown in ("WorktreeCreate", "Setup", "preCompact", "x" * 200):
+        payload = PROMPTS[host] | {"hook_event_name": unknown}
+        silent = post(client, f"/v1/hooks/{host}", payload)
+        assert (silent.status_code, silent.data) == (204, b"")
+
+
+NAMES = sorted(
+    {name for payloads in RECORDED.values() for payload in payloads for name in payload}
+    | {"tool_result", "agent_id", "is_interrupt", "metadata", "exit_code", "error", "mcp_server"}
+)
+WORDS = sorted({text for one in RECORDED["copilot"] for text in one.values() if str(text) == text})
+WORDS += ["", "/", "\x00", "\ud83d", "npm install lodash", "<system-reminder>"]
+FEW = {"max_size": 2}
+PLAIN = st.sampled_from([None, True, False, 0, -1, 2**70, 1.5, *WORDS]) | st.text(max_size=5)
+INNER = PLAIN | st.lists(PLAIN, **FEW) | st.dictionaries(st.sampled_from(NAMES), PLAIN, **FEW)
+VALUES = PLAIN | st.lists(INNER, **FEW) | st.dictionaries(st.sampled_from(NAMES), INNER, **FEW)
+
+
+CHANGES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2)
+TOLD = [(host, one) for host, payloads in RECORDED.items() for one in payloads]
+TOLD += [(host, one) for host in HOSTS for _, one in TOLD[::3]]  # to another host's route
+
+
+@st.composite
+def mangled(draw: st.DrawFn) -> tuple[str, bytes]:
+    """Draw a host and a body: a recorded event, some of it changed or cut out."""
+    host, payload = draw(st.sampled_from(TOLD))
+    number = draw(st.integers(0, 9_999))
+    payload = in_session(payload, f"s{number}") | draw(CHANGES)
+    field = sorted(payload)[number % len(payload)]
+    if isinstance(payload[field], dict):
+        payload |= {field: payload[field] | draw(CHANGES)}
+    elif number % 8 == 0:
+        del payload[field]
+    body = json.dumps(payload).encode()
+    if number % 32 == 1:
+        place = draw(st.integers(0, len(body)))
+        body = body[:place] + draw(st.binary(max_size=3)) + body[place + 1 :]
+    return host, body
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(mangled())
+def test_no_payload_is_a_defect_of_ours(client: FlaskClient, caplog, sent: tuple[str, bytes]):
+    """Whatever is sent: 200 in the host's schema, 204 or 400, and nothing failed on the way."""
+    host, body = sent
+    caplog.clear()
+    said = post(client, f"/v1/hooks/{host}", body)
+    event(str(said.status_code))
+    assert said.status_code in (200, 204, 400), said.text
+    if said.status_code == 200:
+        payload = json.loads(body.decode("utf-8", "replace"))
+        SCHEMAS[host][HOSTS[host].read(payload).name].validate(said.json)
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []

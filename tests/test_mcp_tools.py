@@ -1,0 +1,487 @@
+"""The tools, resources and prompt offered over MCP, as a model's host calls them."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from flask.testing import FlaskClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp_client import TOKEN, legacy, message, send
+
+from serve.app import create_app
+from serve.tenants import OpenTenants
+from store import frame, tenant
+from store.config import Settings
+from store.events import Rated, Recalled, Recorded
+from store.frame import CLOSING, OPENING
+from store.log import EventLog
+
+NOW = 1_800_000_000_000_000
+RULE = "Use pnpm here, never npm"
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
+    for name in ("default", "work"):
+        EventLog(tenant.tenant(tmp_path, name).log, create=True).close()
+    opened = OpenTenants(Settings(tmp_path))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def log(tenants: OpenTenants) -> EventLog:
+    return tenants.get("default").log
+
+
+@pytest.fixture
+def client(tenants: OpenTenants) -> FlaskClient:
+    return create_app(tenants, TOKEN, lambda: NOW).test_client()
+
+
+def called(client: FlaskClient, name: str, headers: dict[str, str] | None = None, **arguments: Any):
+    """Return the whole result of a tool."""
+    body = message("tools/call", {"name": name, "arguments": arguments})
+    return send(client, body, **(headers or {})).json["result"]
+
+
+def told(client: FlaskClient, name: str, headers: dict[str, str] | None = None, **arguments: Any):
+    """Return the values a tool gives, having seen that it could do what was asked."""
+    result = called(client, name, headers, **arguments)
+    assert not result.get("isError"), result
+    return result["structuredContent"]
+
+
+def refused(client: FlaskClient, name: str, **arguments: Any) -> str:
+    result = called(client, name, **arguments)
+    assert result["isError"] is True
+    return result["content"][0]["text"]
+
+
+def kept(client: FlaskClient, content: str, **fields: Any) -> str:
+    return told(client, "remember", content=content, **fields)["id"]
+
+
+def listed(client: FlaskClient) -> dict[str, dict]:
+    tools = legacy(client, "tools/list").json["result"]["tools"]
+    return {tool["name"]: tool for tool in tools}
+
+
+# What is listed
+
+
+def test_there_are_ten_tools_at_most_each_with_a_title_hints_and_schemas(client: FlaskClient):
+    tools = listed(client)
+    assert 0 < len(tools) <= 10
+    for tool in tools.values():
+        assert tool["title"] and len(tool["description"]) < 2_048
+        assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
+        assert tool["annotations"]["openWorldHint"] is False
+        assert tool["annotations"]["title"] == tool["title"]
+
+
+def test_only_what_hides_a_memory_is_marked_destructive_and_what_reads_as_reading(client):
+    tools = listed(client)
+    hints = {name: tool["annotations"] for name, tool in tools.items()}
+    assert [name for name in tools if hints[name]["destructiveHint"]] == ["forget"]
+    reads = {name for name in tools if hints[name]["readOnlyHint"]}
+    assert reads == {"recall", "get_memory", "recent", "project_overview"}
+
+
+def test_schemas_refer_to_nothing_outside_and_say_no_more_than_json_schema(client: FlaskClient):
+    for tool in listed(client).values():
+        text = json.dumps(tool["inputSchema"])
+        for word in ("$ref", "$defs", "null", "\\\\A", "default"):
+            assert word not in text, (tool["name"], word)
+
+
+def test_aliases_are_taken_and_not_advertised(client: FlaskClient):
+    names = {
+        name: tool["inputSchema"]["properties"].keys() for name, tool in listed(client).items()
+    }
+    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until"}
+    assert names["forget"] == {"id", "reason"}
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("name", ["query", "q", "search", "text", "question"])
+def test_the_names_models_guess_for_a_question_are_taken(client: FlaskClient, name: str):
+    id_ = kept(client, RULE, kind="preference")
+    found = told(client, "recall", **{name: "which package manager, npm?"})["memories"]
+    assert [one["id"] for one in found] == [id_]
+
+
+@pytest.mark.parametrize("name", ["content", "text", "fact", "memory", "note"])
+def test_the_names_models_guess_for_a_memory_are_taken(client: FlaskClient, name: str):
+    id_ = told(client, "remember", **{name: RULE, "type": "lesson", "tag": "npm"})["id"]
+    found = told(client, "get_memory", memory_id=id_)["memories"][0]
+    assert (found["text"], found["kind"], found["tags"]) == (RULE, "lesson", ["npm"])
+
+
+@pytest.mark.parametrize("name", ["limit", "top_k", "k", "page_size", "n"])
+def test_a_limit_may_come_as_text_and_under_another_name(client: FlaskClient, name: str):
+    told(client, "remember_batch", memories=[f"the port of service {n} is open" for n in "abc"])
+    assert len(told(client, "recent", **{name: "2"})["memories"]) == 2
+
+
+def test_null_is_what_was_not_said(client: FlaskClient):
+    id_ = kept(client, RULE, project=None, tags=None)
+    assert told(client, "recall", query="pnpm", limit=None)["memories"][0]["id"] == id_
+
+
+def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
+    said = refused(client, "recall", query="x", depth=3)
+    assert "'depth'" in said and "query, limit, project" in said
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("recall", {}, "missing required field `query`"),
+        ("recall", {"query": 5}, "$.query"),
+        ("recall", {"query": "x", "q": "y"}, "'query' came twice"),
+        ("recall", {"query": "x", "limit": 1_000}, "$.limit"),
+        ("recall", {"query": "x", "since": "soon"}, "write 2026-11-20, or 7d"),
+        ("recall", {"query": "x", "project": "../../etc"}, "no project's name"),
+        ("remember", {"content": "x", "kind": "poem"}, "$.kind"),
+        ("remember", {"content": "todo"}, "placeholder"),
+        ("remember", {"content": "a long text", "value": "eu"}, "give the key too"),
+        ("remember_batch", {"memories": []}, "$.memories"),
+        ("remember_batch", {"memories": [RULE, {"content": "ok"}]}, "memories[1]"),
+        ("get_memory", {"id": "nobody"}, "no memory 'nobody'"),
+        ("update_memory", {"id": "nobody", "content": "x"}, "no memory 'nobody'"),
+        ("forget", {"id": "nobody"}, "no memory 'nobody'"),
+        ("feedback", {"id": "nobody", "verdict": "meh"}, "one of helped not_helped wrong"),
+        ("goals", {"action": "add"}, "`content` is missing"),
+        ("goals", {"action": "update"}, "`id` is missing"),
+        ("goals", {"action": "milestone", "content": "half of it is done"}, "`chain` is missing"),
+    ],
+)
+def test_what_cannot_be_done_says_what_is_wrong(client, tool, arguments, words: str):
+    assert words in refused(client, tool, **arguments)
+
+
+def test_a_tenant_that_was_never_made_is_named(client: FlaskClient):
+    result = called(client, "recent", {"X_Mnemolog_Tenant": "nobody"})
+    assert result["isError"] and "no tenant 'nobody'" in result["content"][0]["text"]
+
+
+# Writing
+
+
+def test_what_an_agent_remembers_is_known_as_an_agents(client: FlaskClient, log: EventLog):
+    said = {"name": "remember", "arguments": {"content": RULE}, "_meta": {"threadId": "t1"}}
+    send(client, message("tools/call", said), User_Agent="codex-mcp-client/0.169.0")
+    event = next(log.read())
+    assert (event.trust, event.agent, event.session) == ("agent", "codex-mcp-client", "t1")
+
+
+def test_the_same_id_and_text_again_is_no_second_memory(client: FlaskClient, log: EventLog):
+    first = told(client, "remember", content=RULE, id="mine")
+    again = told(client, "remember", content=RULE, id="mine")
+    assert (first["new"], again["new"], log.head()) == (True, False, 1)
+    assert "used before" in refused(client, "remember", content="something else", id="mine")
+
+
+def test_a_secret_is_taken_out_and_the_agent_is_told(client: FlaskClient):
+    result = told(client, "remember", content=f"the token is {SECRET} for the mirror")
+    assert "secret" in result["said"]
+    text = told(client, "get_memory", id=result["id"])["memories"][0]["text"]
+    assert SECRET not in text
+
+
+def test_all_of_a_batch_is_remembered_or_none(client: FlaskClient, log: EventLog):
+    refused(client, "remember_batch", memories=["the build needs make", "..."])
+    assert log.head() == 0
+    done = told(client, "remember_batch", memories=["the build needs make", {"fact": RULE}])
+    assert (done["added"], log.head()) == (2, 2)
+
+
+def test_a_changed_memory_says_the_new_and_keeps_the_old(client: FlaskClient, log: EventLog):
+    id_ = kept(client, "We deploy on Fridays")
+    told(client, "update_memory", id=id_, text="We deploy on Mondays", tags=["deploy"])
+    found = told(client, "get_memory", id=id_)
+    assert found["memories"][0]["text"] == "We deploy on Mondays"
+    assert [one["event"] for one in found["history"]] == ["recorded", "revised"]
+    assert "say what changes" in refused(client, "update_memory", id=id_, reason="because")
+
+
+def test_forgetting_says_how_to_undo_it_and_happens_once(client: FlaskClient, log: EventLog):
+    id_ = kept(client, RULE)
+    assert told(client, "forget", id=id_)["undo"] == f"mnemolog restore {id_}"
+    told(client, "forget", id=id_)
+    assert [event.kind for event in log.about(id_)] == ["recorded", "forgotten"]
+    assert RULE not in json.dumps(told(client, "get_memory", id=id_))
+    assert "memories" not in told(client, "recall", query="pnpm npm")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "value"), [("helped", 1.0), ("not_helped", -0.5), ("wrong", -1.0)]
+)
+def test_feedback_is_a_rating(client: FlaskClient, log: EventLog, verdict: str, value: float):
+    id_ = kept(client, RULE)
+    told(client, "feedback", memory_id=id_, rating=verdict, comment="in the lock file")
+    *_, event = log.about(id_)
+    assert event.body == Rated(verdict=value, reason="in the lock file")
+
+
+def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, log: EventLog):
+    id_ = kept(client, RULE)
+    told(client, "recall", query="pnpm")
+    tenants.get("default").write_receipts()
+    *_, receipt = log.read()
+    assert isinstance(receipt.body, Recalled)
+    assert [hit.id for hit in receipt.body.hits] == [id_]
+
+
+# Goals
+
+
+def test_a_goal_has_a_status_and_progress(client: FlaskClient):
+    id_ = told(client, "goals", content="Answer within 40 ms", progress=0.2)["id"]
+    told(client, "goals", id=id_, status="blocked", progress="0.5")
+    goal = told(client, "goals")["goals"][0]
+    assert (goal["text"], goal["status"], goal["progress"]) == (
+        "Answer within 40 ms",
+        "blocked",
+        0.5,
+    )
+    told(client, "goals", id=id_, status="done")
+    assert "goals" not in told(client, "goals")
+    assert told(client, "goals", status="done")["goals"][0]["id"] == id_
+
+
+def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
+    for said, day in (("Ship it", "2027-02-01"), ("Test it", "2027-01-01")):
+        told(client, "goals", content=said, due=day)
+    id_ = told(client, "goals", content="Plan it")["id"]
+    told(client, "goals", id=id_, due="2026-12-01", progress=0.1)
+    found = told(client, "goals")["goals"]
+    assert [one["due"] for one in found] == ["2026-12-01", "2027-01-01", "2027-02-01"]
+    assert "$.due" in refused(client, "goals", content="Ship it", due="soon")
+
+
+def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: FlaskClient):
+    for said, chain in (("Redis is read no more", "queue"), ("v1 is out", "release")):
+        told(client, "goals", action="milestone", content=said, chain=chain)
+    told(client, "goals", action="milestone", content="Redis is gone", chain="queue")
+    reached = told(client, "goals", chain="queue")["milestones"]
+    assert [one["text"] for one in reached] == ["Redis is read no more", "Redis is gone"]
+
+
+def test_what_is_no_goal_is_not_updated_as_one(client: FlaskClient):
+    assert "is no goal" in refused(client, "goals", id=kept(client, RULE), status="done")
+
+
+# Provenance and the frame
+
+LABELS = {"id", "kind", "role", "date", "project", "source", "trust", "text"}
+
+
+def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient):
+    kept(client, RULE, kind="preference", project="acme/web")
+    kept(client, "pnpm came with the move to workspaces", project="acme/web")
+    result = called(client, "recall", query="pnpm", project="acme/web")
+    items = result["structuredContent"]["memories"]
+    assert len(items) == 2
+    assert all(one.keys() >= LABELS | {"confidence"} for one in items)
+    assert {one["role"] for one in items} == {"rule", "fact"}
+    assert lines(result) == items
+
+
+def lines(result: dict) -> list[dict]:
+    """Return the notes in the text form, having seen that the frame holds nothing else."""
+    text = result["content"][0]["text"]
+    assert text.count(OPENING) == text.count(CLOSING) == 1 and text.endswith(CLOSING)
+    return [json.loads(line) for line in text.split(OPENING)[1].splitlines()[1:-1]]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.sampled_from(
+            [OPENING, CLOSING, "<system>", "\x1b[31m", "\u202e", "\n", "\r", "\x85", "ok"]
+        )
+        | st.text(max_size=8),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_no_stored_text_breaks_out_of_its_line(client: FlaskClient, pieces: list[str]):
+    id_ = "evil"
+    text = "remember me " + " ".join(pieces)
+    if called(client, "remember", content="remember me first", id=id_).get("isError"):
+        return
+    called(client, "update_memory", id=id_, content=text.encode("utf-8", "replace").decode())
+    result = called(client, "get_memory", id=id_)
+    assert [one["id"] for one in lines(result)] == [id_]
+    assert not set("<>\x1b\u202e\r\x85") & set(result["content"][0]["text"])
+    shown = result["structuredContent"]["memories"][0]["text"]
+    assert not frame.contains(shown) and CLOSING not in shown
+
+
+def test_what_a_tool_answered_is_not_remembered_again(client: FlaskClient):
+    kept(client, RULE)
+    result = called(client, "recall", query="pnpm")
+    for form in (result["content"][0]["text"], json.dumps(result["structuredContent"])):
+        assert RULE not in frame.strip(form)
+
+
+def test_a_tools_word_is_no_rule(client: FlaskClient, log: EventLog):
+    from store import commands
+
+    commands.record(log, commands.Draft(id="w", content=RULE, kind="lesson", trust="web"), NOW)
+    found = told(client, "recall", query="pnpm")["memories"][0]
+    assert (found["role"], found["trust"]) == ("fact", "web")
+
+
+def test_a_long_text_is_cut_and_read_whole_by_its_id(client: FlaskClient):
+    long = "pnpm " + "and the lock file " * 500
+    id_ = kept(client, long)
+    found = told(client, "recall", query="pnpm lock file")["memories"][0]
+    assert len(found["text"]) <= 1_500 and found["cut"] is True
+    assert told(client, "get_memory", id=id_)["memories"][0]["text"] == long.strip()
+
+
+def test_a_value_tells_what_it_replaced(client: FlaskClient):
+    for region in ("us", "eu"):
+        kept(client, f"We deploy to {region}", key="deploy.region", value=region)
+    (found,) = told(client, "recall", query="where do we deploy?")["memories"]
+    assert found["text"] == "We deploy to eu"
+    assert found["replaced"] == ["2027-01-15: We deploy to us"]
+
+
+def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):
+    for number in range(40):
+        kept(client, f"number {number}: " + "the lock file is pnpm's " * 100)
+    result = called(client, "recent", limit=50)
+    assert len(result["content"][0]["text"]) < 40_000
+    assert "more did not fit" in result["structuredContent"]["said"]
+
+
+# Where
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> dict[str, str]:
+    """The header that a bridge sends from a repository of its own."""
+    folder = tmp_path / "näme with space"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    config = folder / ".git" / "config"
+    config.write_text(config.read_text() + '[remote "origin"]\n\turl = git@host:acme/web.git\n')
+    return {"X_Mnemolog_Cwd": quote(str(folder))}
+
+
+def test_a_memory_belongs_to_the_project_the_host_runs_in(client, repository, log: EventLog):
+    told(client, "remember", repository, content=RULE)
+    assert next(log.read()).project == "host/acme/web"
+    told(client, "remember", repository, content="npm is what we use here", project="acme/other")
+    assert [event.project for event in log.read()] == ["host/acme/web", "acme/other"]
+
+
+def test_only_memories_of_here_and_of_nowhere_come_back(client: FlaskClient, repository):
+    here = told(client, "remember", repository, content="pnpm here")["id"]
+    there = kept(client, "pnpm there", project="acme/other")
+    nowhere = kept(client, "pnpm everywhere")
+    for tool in ("recall", "recent", "project_overview"):
+        asked = {"query": "pnpm"} if tool == "recall" else {}
+        assert ids(told(client, tool, repository, **asked)) == {here, nowhere}
+        assert ids(told(client, tool, **asked)) == {nowhere}
+        assert ids(told(client, tool, project="acme/other", **asked)) == {there, nowhere}
+
+
+def ids(values: dict[str, Any]) -> set[str]:
+    groups = (value for value in values.values() if isinstance(value, list))
+    return {one["id"] for group in groups for one in group}
+
+
+def test_a_tenant_is_the_one_the_bridge_names(client: FlaskClient, tenants: OpenTenants):
+    told(client, "remember", {"X_Mnemolog_Tenant": "work"}, content=RULE)
+    assert tenants.get("work").log.head() == 1
+    assert "memories" not in told(client, "recent")
+
+
+# Reading without a question
+
+
+def test_recent_lists_the_newest_first_and_since_when(client: FlaskClient):
+    for kind in ("fact", "decision"):
+        kept(client, f"this is a {kind}", kind=kind)
+    found = told(client, "recent", since="1d")["memories"]
+    assert [one["kind"] for one in found] == ["decision", "fact"]
+    assert "memories" not in told(client, "recent", since="2030-01-01")
+    assert len(told(client, "recent", kinds="fact")["memories"]) == 1
+
+
+def test_an_overview_has_rules_what_holds_goals_and_background(client: FlaskClient):
+    rule = kept(client, RULE, kind="lesson")
+    decision = kept(client, "We deploy to eu-west-1", kind="decision")
+    fact = kept(client, "pnpm is faster here")
+    goal = told(client, "goals", content="Ship with pnpm only")["id"]
+    found = told(client, "project_overview")
+    groups = {name: [one["id"] for one in found[name]] for name in ("rules", "now", "goals")}
+    assert groups == {"rules": [rule], "now": [decision], "goals": [goal]}
+    assert fact in [one["id"] for one in found["background"]]
+    assert ids(told(client, "project_overview", topic="pnpm")) == {rule, fact, goal}
+
+
+# Resources, the prompt and completion
+
+
+def test_memories_are_resources(client: FlaskClient):
+    id_ = kept(client, RULE)
+    (resource,) = legacy(client, "resources/list").json["result"]["resources"]
+    assert (resource["uri"], resource["title"]) == (f"memory://{id_}", RULE)
+    read = legacy(client, "resources/read", uri=resource["uri"]).json["result"]["contents"]
+    assert read[0]["uri"] == resource["uri"]
+    assert RULE in read[0]["text"] and read[0]["text"].startswith(OPENING)
+    told(client, "forget", id=id_)
+    assert "error" in legacy(client, "resources/read", uri=resource["uri"]).json
+
+
+def test_resources_are_as_many_as_one_looks_through(client: FlaskClient):
+    told(client, "remember_batch", memories=[f"service {n} listens on {n}" for n in range(50)])
+    assert len(legacy(client, "resources/list").json["result"]["resources"]) == 20
+
+
+def complete(client: FlaskClient, ref: dict, name: str, beginning: str) -> list[str]:
+    argument = {"name": name, "value": beginning}
+    answer = legacy(client, "completion/complete", ref=ref, argument=argument)
+    return answer.json["result"]["completion"]["values"]
+
+
+def test_ids_are_completed_but_not_those_of_elsewhere(client: FlaskClient):
+    (template,) = legacy(client, "resources/templates/list").json["result"]["resourceTemplates"]
+    ref = {"type": "ref/resource", "uri": template["uriTemplate"]}
+    kept(client, RULE, id="abc")
+    kept(client, "another one", id="abd", project="acme/web")
+    assert complete(client, ref, "id", "ab") == complete(client, ref, "id", "") == ["abc"]
+    assert complete(client, ref, "id", "x") == complete(client, ref, "no", "a") == []
+
+
+def test_the_brief_is_what_is_known_and_its_arguments_are_completed(client: FlaskClient):
+    kept(client, RULE, kind="lesson", project="acme/web", tags=["tooling"])
+    kept(client, "The clock is injected", tags=["login"])
+    ref = {"type": "ref/prompt", "name": "brief"}
+    assert complete(client, ref, "project", "web") == ["acme/web"]
+    assert complete(client, ref, "topic", "lo") == ["login"]
+    got = legacy(client, "prompts/get", name="brief", arguments={"project": "acme/web"})
+    (said,) = got.json["result"]["messages"]
+    assert said["role"] == "user" and RULE in said["content"]["text"]
+
+
+def test_what_is_recorded_is_a_memory_like_any_other(client: FlaskClient, log: EventLog):
+    kept(
+        client, "We deploy to eu", kind="decision", key="deploy.region", value="eu", importance=0.9
+    )
+    body = next(log.read()).body
+    assert isinstance(body, Recorded)
+    assert (body.key, body.value, body.importance) == ("deploy.region", "eu", 0.9)

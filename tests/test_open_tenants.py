@@ -1,0 +1,128 @@
+"""What a server does between requests: it warms up, builds what is due, knows when it is idle."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+
+import pytest
+from background import until
+from conftest import Built
+
+import serve.tenants
+from serve.query_embedder import QueryEmbedder
+from serve.tenants import OpenTenants
+from store import commands
+from store.commands import Draft
+from store.config import Choices, Settings
+from store.embedding import LexicalEmbedder, Matrix
+from store.tenant import Tenant
+
+Begin = Callable[..., OpenTenants]
+
+
+@pytest.fixture
+def begin(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    """Open the built tenant as a server does that never waits; all are closed in the end."""
+    monkeypatch.setattr(serve.tenants, "TICK_S", 0.01)
+    monkeypatch.setattr(serve.tenants, "IDLE_S", 0.0)
+    opened: list[OpenTenants] = []
+
+    def start(*given: object, **chosen: int) -> OpenTenants:
+        settings = Settings(built.tenant.root.parents[1], Choices(**chosen))
+        opened.append(OpenTenants(settings, *given))
+        opened[-1].get("default")
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+class Builds:
+    """Builds that publish nothing, and how many there were; each runs for some seconds."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds, self.begun = seconds, 0
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self, tenant: Tenant) -> "subprocess.Popen[bytes]":
+        self.begun += 1
+        code = f"import time; time.sleep({self.seconds})"
+        self.processes.append(subprocess.Popen([sys.executable, "-c", code]))
+        return self.processes[-1]
+
+    def end(self) -> None:
+        for one in self.processes:
+            one.kill()
+            one.wait()
+
+
+@pytest.fixture
+def builds() -> Iterator[Callable[[float], Builds]]:
+    made: list[Builds] = []
+
+    def make(seconds: float = 0.0) -> Builds:
+        made.append(Builds(seconds))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def test_it_asks_itself_one_recall_before_anybody_asks(begin: Begin, built: Built):
+    asked: list[Sequence[str]] = []
+
+    class Counting(LexicalEmbedder):
+        def embed(self, texts: Sequence[str]) -> Matrix:
+            asked.append(texts)
+            return super().embed(texts)
+
+    tenants, head = begin(), built.log.head()
+    tenants.embedder = QueryEmbedder(Counting())
+    tenants.start()
+    until(lambda: asked)
+    tenants.close()
+    assert built.log.head() == head
+
+
+def test_a_build_that_published_nothing_is_not_begun_again_after_a_restart(
+    begin: Begin, built: Built, builds: Callable[..., Builds]
+):
+    commands.record(built.log, Draft(content="the tide comes at noon"), time.time_ns() // 1000)
+    first, second = builds(), builds()
+    tenants = begin(first, build_after=1)
+    tenants.start()
+    until(lambda: first.begun)
+    tenants.close()
+    begin(second, build_after=1).start()
+    time.sleep(0.5)
+    assert (first.begun, second.begun) == (1, 0)
+    commands.record(built.log, Draft(content="and at midnight"), time.time_ns() // 1000)
+    until(lambda: second.begun)
+
+
+def test_it_is_not_idle_while_a_build_runs(
+    begin: Begin, built: Built, builds: Callable[..., Builds]
+):
+    commands.record(built.log, Draft(content="the tide comes at noon"), time.time_ns() // 1000)
+    hours = count(0, 3_600).__next__
+    slow = builds(60.0)
+    tenants = begin(slow, hours, build_after=1)
+    assert tenants.idle_s() > 0
+    tenants.start()
+    until(lambda: slow.begun)
+    assert tenants.idle_s() == 0
+    slow.end()
+    assert tenants.idle_s() > 0
+
+
+def test_whoever_asks_ends_its_idleness(begin: Begin):
+    now = [0.0]
+    tenants = begin(None, lambda: now[0])
+    now[0] = 100.0
+    assert tenants.idle_s() == 100
+    tenants.get("default")
+    assert tenants.idle_s() == 0

@@ -1,0 +1,67 @@
+"""The plugin folder for Claude Code: what is in it, and that no secret is."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hosts_home import install
+
+from serve.connect import plugin
+from serve.connect.hosts import claude_plugin_events
+from store.errors import ConfigError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "anna").mkdir()
+    plugin.build(tmp_path / "plugin", install(tmp_path / "anna"))
+    return tmp_path / "plugin"
+
+
+def load(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_marketplace_leads_to_the_plugin(folder: Path):
+    market = load(folder / ".claude-plugin/marketplace.json")
+    [entry] = market["plugins"]
+    made = load(folder / entry["source"] / ".claude-plugin/plugin.json")
+    assert market["name"] == "mnemolog-local"
+    assert made["name"] == entry["name"] == "mnemolog"
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", made["version"])
+
+
+def test_every_event_runs_the_client_and_no_secret_is_inside(folder: Path):
+    hooks = load(folder / "plugins/mnemolog/hooks/hooks.json")["hooks"]
+    assert tuple(hooks) == claude_plugin_events()
+    kinds = {
+        hook["type"] for groups in hooks.values() for group in groups for hook in group["hooks"]
+    }
+    assert kinds == {"command"}
+    everything = "".join(path.read_text() for path in folder.rglob("*") if path.is_file())
+    assert "Bearer" not in everything and "owner" not in everything.replace('"owner": {', "")
+
+
+def test_the_server_is_the_bridge(folder: Path):
+    servers = load(folder / "plugins/mnemolog/.mcp.json")["mcpServers"]
+    assert list(servers) == ["mnemolog"]
+    assert servers["mnemolog"]["args"][2].endswith("mcp_bridge.py")
+
+
+def test_the_skill_says_when_it_is_for(folder: Path):
+    text = (folder / "plugins/mnemolog/skills/recall/SKILL.md").read_text()
+    assert text.startswith("---\nname: recall\ndescription: ")
+    for tool in ("`recall`", "`remember`", "`feedback`"):
+        assert tool in text
+
+
+def test_building_again_renews_it_and_nothing_else_is_overwritten(folder: Path, tmp_path: Path):
+    made = install(tmp_path / "anna", folder="moved")
+    plugin.build(folder, made)
+    assert "moved of anna" in (folder / "plugins/mnemolog/.mcp.json").read_text()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "theirs").touch()
+    with pytest.raises(ConfigError, match="holds other files"):
+        plugin.build(other, made)
