@@ -62,6 +62,8 @@ def of_projection(
             "memories that hold a term, by the term's rank",
             tables["terms"].column("documents").to_numpy(),
         )
+    if ref.projection == "lessons":
+        shown["plot"] = plots.bars("verdicts on lessons that were shown", _verdicts(tables))
     return shown
 
 
@@ -119,6 +121,13 @@ def _by_kind(columns: pa.Table) -> dict[str, int]:
     counts = np.bincount(columns.column("kind").to_numpy()[is_active], minlength=len(MEMORY_KINDS))
     found = Counter(dict(zip(MEMORY_KINDS, counts.tolist(), strict=True)))
     return {kind: count for kind, count in found.most_common() if count}
+
+
+def _verdicts(tables: Tables) -> dict[str, int]:
+    """Return how often lessons were followed, ignored and not applicable."""
+    columns = ("followed", "ignored", "not_applicable")
+    counts = {name: int(tables["lessons"].column(name).to_numpy().sum()) for name in columns}
+    return counts if any(counts.values()) else {}
 
 
 def _sample(table: pa.Table) -> str:

@@ -1,4 +1,4 @@
-"""The JSON routes: recall, memories, overview, digest, history, health.
+"""The JSON routes: recall, memories, overview, digest, history, lessons, health.
 
 Each decodes, calls one function, encodes.
 """
@@ -15,6 +15,7 @@ from flask import Blueprint, Response, request
 from serve import digest, history, overview
 from serve.answers import RecallRequest, answer, seen, whole
 from serve.filters import Filter
+from serve.lessons import standing
 from serve.tenants import OpenTenant, OpenTenants
 from store import commands
 from store.commands import Draft
@@ -119,6 +120,15 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
         reader = named(request.args.get("tenant")).reader
         found = reader.answered(lambda view: overview.overview(view, question, tenants.embedder))
         return _json(overview.shown(found))
+
+    @routes.get("/v1/lessons")
+    def lessons() -> Response:
+        project = request.args.get("project")
+        asked = Filter(clock(), checked_project(project) if project else None)
+        tenant = named(request.args.get("tenant"))
+        tenant.write_receipts()  # what was told until now is counted
+        found = tenant.reader.answered(lambda view: standing.statistics(view, tenant.log, asked))
+        return _json(standing.shown(found))
 
     @routes.get("/v1/digest")
     def digest_of() -> Response:

@@ -24,6 +24,7 @@ from store.projection import Projection, Tables
 from store.projections import postings
 from store.projections.entities import EntityIndex
 from store.projections.fields import FieldRows
+from store.projections.lessons import Lessons
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.projections.sessions import Sessions
@@ -46,6 +47,7 @@ class Snapshots:
     entities: EntityIndex | None
     sessions: Sessions | None
     usage: Usage | None
+    lessons: Lessons | None
     notices: tuple[str, ...]
 
     @property
@@ -82,6 +84,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Sn
         entities=None,
         sessions=None,
         usage=None,
+        lessons=None,
         notices=tuple(notices),
     )
 
@@ -140,6 +143,7 @@ def open_manifest(
         entities=optional("entities", EntityIndex.open),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
+        lessons=optional("lessons", Lessons),
         notices=(*notices, *damaged),
     )
 

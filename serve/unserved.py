@@ -31,7 +31,9 @@ Ask = Callable[[str, str, str, bytes], "bytes | None"]
 def answer(home: str, host: str, tenant: str, event: bytes, ask: Ask) -> bytes:
     """Return the answer to what is waited for, else nothing, and see that a server is started."""
     try:
-        name = str(json.loads(event).get("hook_event_name", "")).replace("_", "").lower()
+        told = json.loads(event)
+        named = told.get("hook_event_name") or told.get("hookEventName") or ""  # VS Code's
+        name = str(named).replace("_", "").lower()
     except (ValueError, AttributeError, RecursionError):
         return b""
     if name in ENDS:

@@ -60,10 +60,12 @@ class Surfaced(Body, frozen=True, kw_only=True):
 class Followed(Body, frozen=True, kw_only=True):
     """Whether the subject, a lesson that was surfaced in this session, was then followed.
 
-    `stood` says how tests, a build, ... stood at the end of the turn that is judged.
+    `place` is where it was shown; `stood` says how tests, a build, ... stood at the end of the turn
+    that is judged.
     """
 
     verdict: Verdict
+    place: Place | None = None
     evidence: str | None = None
     stood: dict[Effort, bool] = msgspec.field(default_factory=dict)
 

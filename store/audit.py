@@ -5,6 +5,7 @@ Each looks at the candidate by another way than the one that made it, and says i
 it found. They run as Dagster's blocking asset checks and in every other build alike.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -99,6 +100,21 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 
+def lessons_match_log(audited: Audited) -> tuple[bool, str]:
+    """As many lessons were shown and judged, and drafts are open, as the log tells."""
+    told: Counter[str] = Counter()
+    for (kind, _), count in audited.log.counts(audited.watermark).items():
+        told[kind] += count
+    table = audited.tables["lessons"]
+    shown, judged = (
+        sum(pc.sum(table.column(name)).as_py() or 0 for name in names)
+        for names in (("surfaced",), ("followed", "ignored", "not_applicable"))
+    )
+    drafts = len(audited.tables["drafts"])
+    ok = (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]
+    return ok, f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
+
+
 def _are_unit(audited: Audited, codes: str) -> tuple[bool, str]:
     """Look at the halves of each new part, and at the int8 rows beside them, of table `codes`."""
     fresh = {start for name in (codes, "rows") for start, _ in audited.fresh(name)}
@@ -127,6 +143,7 @@ AUDITS: tuple[Audit, ...] = tuple(
         "vectors": (vectors_are_unit,),
         "fields": (fields_are_unit,),
         "entities": (mentions_in_range,),
+        "lessons": (lessons_match_log,),
     }.items()
     for run in runs
 )

@@ -8,13 +8,15 @@ import pyarrow as pa
 import pytest
 
 from store import build, commands, frame
+from store.agent_events import Surfaced
 from store.audit import AUDITS, audit
 from store.audited import Audited
 from store.commands import Draft
 from store.errors import BuildRefused
-from store.events import Recorded, Revised
+from store.events import Event, Recorded, Revised
 from store.projection import Built, Part, Tables
 from store.projections import vectors
+from store.projections.lessons import LESSONS
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory import table as memory_table
 
@@ -81,6 +83,7 @@ def test_every_audit_has_a_test_that_sees_it_fail():
         "vectors_are_unit",
         "fields_are_unit",
         "mentions_in_range",
+        "lessons_match_log",
     }
 
 
@@ -274,6 +277,19 @@ def test_mentions_in_range_sees_a_memory_there_is_not(audited, document: int):
     one = audited("entities")
     wrong = changed(one.tables, "mentions", "document", lambda values: [document, *values[1:]])
     assert failed("entities", replace(one, tables=wrong)) == ["mentions_in_range"]
+
+
+@pytest.mark.parametrize(
+    "table", [{"id": ["m1"], "surfaced": [2]}, {"id": ["m1"], "surfaced": [1], "ignored": [1]}]
+)
+def test_lessons_match_log_sees_what_was_counted_twice(audited, built, table):
+    shown = Event("s", NOW, Surfaced(place="tool"), "m1")
+    built.log.append([shown])
+    one = audited("lessons")
+    counts = {name: [0] for name in LESSONS.names} | table
+    tables = {**one.tables, "lessons": pa.table(counts, LESSONS)}
+    one = replace(one, watermark=built.log.head(), tables=tables)
+    assert failed("lessons", one) == ["lessons_match_log"]
 
 
 def test_a_large_memory_is_audited_by_a_sample(log, embedder):

@@ -35,6 +35,7 @@ ASSETS = {
     "entities",
     "goals",
     "usage",
+    "lessons",
     "canaries",
     "recall_quality",
     "published_manifest",

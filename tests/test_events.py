@@ -64,7 +64,7 @@ BODIES = [
     Acted(tool="Bash", doing="run", effort="test", command="pytest -q", passed=False, error="E"),
     SessionTold(stage="compacted", said="We moved the clock into the login check"),
     Surfaced(place="tool", about="npm install"),
-    Followed(verdict="followed", evidence="pnpm add lodash", stood={"test": True}),
+    Followed(verdict="followed", place="tool", evidence="pnpm add lodash", stood={"test": True}),
     Outcome(effort="test", passed=True, before=False),
     Proposed(what="lesson", draft={"content": "use pnpm"}, because="no, use pnpm"),
     Accepted(memory="01KA2B3C4D"),

@@ -109,7 +109,23 @@ def test_a_failure_behind_a_pipe_is_one():
     assert passed("pytest | tail -3", True, "2 failed, 8 passed in 0.1s") is False
     assert passed("pytest | tail -3", True, "8 passed, 0 failed") is True
     assert passed("cat log", True, "2 failed") is True
-    assert passed("pytest", None, "1 failed") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "came"),
+    [
+        ("pytest", "3 passed, 1 warning in 0.2s", True),
+        ("pytest", "1 failed, 3 passed", False),
+        ("cargo test", "test result: ok. 3 passed; 0 failed", True),
+        ("go test ./...", "ok  \tgithub.com/a/b\t0.1s", True),
+        ("ruff check .", "All checks passed!", True),
+        ("mypy", "Found 2 errors in 1 file", False),
+        ("pytest", "collected nothing", None),
+        ("ls", "3 passed", None),
+    ],
+)
+def test_where_the_host_does_not_tell_the_last_words_do(line: str, output: str, came: object):
+    assert passed(line, None, output) is came
 
 
 def test_a_line_only_looks_if_all_of_it_does():

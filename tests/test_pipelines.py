@@ -45,6 +45,7 @@ PROJECTIONS = [
     "entities",
     "goals",
     "usage",
+    "lessons",
 ]
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from agent import Agent
 
+from serve.filters import Filter
+from serve.lessons.index import named_by_text
 from serve.tenants import OpenTenants
 from store import build, commands, frame, tenant
 from store.commands import Draft
@@ -129,6 +131,26 @@ def test_what_a_lesson_wants_first_was_done_before(agent: Agent):
     assert agent.runs("git commit -m x") == ""
     agent.asked("and now the other one")
     assert agent.runs("git commit -m y")
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt", "is_named"),
+    [
+        (RULE, "add lodash with npm please", True),
+        (RULE, "run `npm install`", True),
+        ("Never deploy on Fridays", "deploy the shop", True),
+        ("Don't edit generated/*.py", "change generated/a.py", True),
+        (RULE, "add lodash", False),
+        ("Never deploy on Fridays", "why did we deploy?", False),
+        ("Run the tests with make test", "write a test", False),
+    ],
+)
+def test_a_prompt_names_a_lesson_by_program_file_or_what_it_asks(
+    agent: Agent, text: str, prompt: str, is_named: bool
+):
+    learn(agent, text)
+    with agent.tenants.get("default").reader.view() as view:
+        assert bool(named_by_text(view, Filter(NOW), prompt)) == is_named
 
 
 def test_our_own_tools_are_told_nothing(agent: Agent):

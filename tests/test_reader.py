@@ -34,6 +34,7 @@ READ = (
     "fields",
     "entities",
     "usage",
+    "lessons",
 )  # what recall opens
 QUERY = "where does `src/beacon.py` send its heartbeat"
 WANTED = "`src/beacon.py` sends its heartbeat to the harbour queue"

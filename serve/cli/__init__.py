@@ -32,6 +32,7 @@ _COMMANDS = {
     "goal": "changes.goal",
     "link": "changes.link",
     "supersede": "changes.supersede",
+    "lessons": "lessons.lessons",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",

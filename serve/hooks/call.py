@@ -27,13 +27,12 @@ class Call:
     choices: Choices
     project: str
     now: int  # microseconds UTC
-    carries: bool = True  # whether the host puts a reply to this event before its model
     answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
 
     @property
-    def is_heard(self) -> bool:
-        """Whether what is said now reaches the model: else nothing was said, and none is kept."""
-        return self.carries and time.monotonic() < self.answer_by
+    def is_in_time(self) -> bool:
+        """Whether what is said now reaches the host: else nothing was said, and none is kept."""
+        return time.monotonic() < self.answer_by
 
     @cached_property
     def journal(self) -> Journal:

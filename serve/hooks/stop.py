@@ -67,7 +67,9 @@ def _followed(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> l
             continue
         before, after = _acted(turn[:place]), _acted(turn[place:])
         if (verdict := judged(wording(text), event.body, before, after)) is not None:
-            body = Followed(verdict=verdict[0], evidence=verdict[1], stood=stood)
+            body = Followed(
+                verdict=verdict[0], place=event.body.place, evidence=verdict[1], stood=stood
+            )
             found[event.subject] = call.told(body, subject=event.subject)
     return list(found.values())
 

@@ -71,6 +71,14 @@ _FAILED = {
     "lint": re.compile(r"^Found [1-9]\d* errors?\b|✖ [1-9]\d* problems? \([1-9]", re.MULTILINE),
 }
 
+_PASSED = {
+    "test": re.compile(
+        r"\b[1-9]\d* (?:passed|passing)\b|test result: ok|^ok\s|^OK\b|^PASS\b", re.MULTILINE
+    ),
+    "lint": re.compile(r"^All checks passed|^Success: no issues found", re.MULTILINE),
+    "build": re.compile(r"^BUILD SUCCESS|^\s*Finished ", re.MULTILINE),
+}
+
 
 @lru_cache(maxsize=512)
 def effort(line: str) -> Effort | None:
@@ -85,11 +93,17 @@ def efforts(call: Call) -> frozenset[Effort]:
 
 
 def passed(line: str, told: bool | None, output: str) -> bool | None:
-    """Return whether a command passed, as its host told: a pipe hides the failure of a test run,
-    and then its own last words count.
+    """Return whether a command passed, as its host told.
+
+    A pipe hides the failure of a test run, and some hosts tell nothing: then its own last words
+    count.
     """
-    pattern = _FAILED.get(effort(line) or "")
-    return False if told and pattern is not None and pattern.search(output) else told
+    known = effort(line) or ""
+    if told is False or known not in _FAILED | _PASSED:
+        return told
+    if known in _FAILED and _FAILED[known].search(output):
+        return False
+    return True if told is None and _PASSED[known].search(output) else told
 
 
 def only_looks(line: str) -> bool:

@@ -11,10 +11,12 @@ import numpy as np
 
 from serve.filters import Filter
 from serve.lessons import asking
+from serve.lessons.impact import is_at_rest, likely_followed
 from serve.lessons.matching import Named, Rules
 from serve.lessons.row_rules import KINDS
 from serve.reader import View
 from serve.rules import role
+from store.projections.lessons import Counts
 from store.projections.memories import Memory
 
 
@@ -41,16 +43,17 @@ def named_by_tool(
 ) -> list[Named]:
     """Return the rules that name a command line about to run or a file about to be edited.
 
-    What they speak against comes first, then the newest. `before` are the command lines that ran
-    before in the same turn; files have forward slashes and are relative to the project where they
-    lie in it.
+    What they speak against comes first, then what is followed oftenest, then the newest; those at
+    rest are left out. `before` are the command lines that ran before in the same turn; files have
+    forward slashes and are relative to the project where they lie in it.
     """
 
     def look(among: Rules) -> list[Named]:
         of_files = [one for path in files for one in among.of_file(path)]
         return [*(among.of_command(command, before) if command else ()), *of_files]
 
-    return _named(view, asked, look)
+    found = _named(view, asked, look)
+    return [one for one in found if not is_at_rest(_counts(view, one), pinned=one.memory.pinned)]
 
 
 def named_by_text(view: View, asked: Filter, prompt: str) -> list[Named]:
@@ -69,7 +72,20 @@ def _named(view: View, asked: Filter, look: Callable[[Rules], list[Named]]) -> l
     }
     found |= {one.memory.id: one for one in look(Rules(fresh(view)))}
     passing = [one for one in found.values() if asked.accepts(one.memory)]
-    return sorted(passing, key=lambda one: (not one.is_forbidden, -one.memory.created_at))
+    return sorted(
+        passing,
+        key=lambda one: (
+            not one.is_forbidden,
+            -likely_followed(_counts(view, one)),
+            -one.memory.created_at,
+        ),
+    )
+
+
+def _counts(view: View, named: Named) -> Counts:
+    """Return what the last build counted of a lesson."""
+    lessons = view.snapshots.lessons
+    return Counts() if lessons is None else lessons.of(named.memory.id)
 
 
 def _is_current(view: View, memory: Memory) -> bool:

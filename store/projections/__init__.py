@@ -5,6 +5,7 @@ from store.projection import Projection
 from store.projections import fields, vectors
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
+from store.projections.lessons import LESSONS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.postings import POSTINGS_PROJECTION
 from store.projections.sessions import SESSIONS_PROJECTION
@@ -22,4 +23,5 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         ENTITIES_PROJECTION,
         GOALS_PROJECTION,
         USAGE_PROJECTION,
+        LESSONS_PROJECTION,
     )

@@ -1,0 +1,159 @@
+"""`mnemolog lessons`: how often each was shown and followed, its impact; drafts, yes or no."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from store.errors import InvalidInput, NotFound
+from store.events import Recorded
+from store.tenant import checked_project
+
+if TYPE_CHECKING:
+    from serve.lessons.standing import Statistics
+    from store.config import Settings
+    from store.log import EventLog
+
+_LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog lessons", "mnemolog lessons accept 7HQ2"),
+)
+@click.option("--project", help="Of this project, or of none; else of all.")
+@output.json_option
+@click.pass_context
+def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
+    """Show how often each lesson was shown and followed, its impact, and what waits for a yes.
+
+    Impact is how much oftener tests, builds and deployments came out well in turns that followed
+    the lesson than in turns that ignored it, in percentage points with a 95 % interval; unknown
+    with fewer than three of either.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from serve.lessons.standing import shown
+
+    settings = context.obj.settings()
+    if project is not None:
+        checked_project(project)
+    with session.open_log(settings) as log:
+        found = _statistics(settings, log, project)
+        if as_json:
+            output.emit(shown(found))
+        else:
+            _show(log, shown(found))
+
+
+@lessons.command(epilog=output.example("mnemolog lessons accept 7HQ2"))
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@output.json_option
+@click.pass_obj
+def accept(session_: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
+    """Make drafts lessons: they are recorded as your own words. First letters suffice."""
+    from store import lesson_commands
+
+    settings = session_.settings()
+    with session.open_log(settings) as log:
+        wanted = _resolved(settings, log, ids)
+        made = [lesson_commands.accept(log, id_, session.now()) for id_ in wanted]
+        if as_json:
+            output.emit({"memories": [{"id": one.id, "seq": one.seq} for one in made]})
+            return
+        for one in made:
+            text = one.body.content if isinstance(one.body, Recorded) else ""
+            output.say(f"{output.short_id(log, one.id)}  {output.one_line(text)}")
+
+
+@lessons.command(epilog=output.example('mnemolog lessons reject 7HQ2 --reason "only that once"'))
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--reason", help="Why; kept in the log.")
+@output.json_option
+@click.pass_obj
+def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
+    """Say no to drafts: the same words are not proposed again. First letters suffice."""
+    from store import lesson_commands
+
+    settings = session_.settings()
+    with session.open_log(settings) as log:
+        wanted = _resolved(settings, log, ids)
+        for id_ in wanted:
+            lesson_commands.reject(log, id_, session.now(), reason)
+    if as_json:
+        output.emit({"rejected": wanted})
+    else:
+        output.say(f"rejected {', '.join(wanted)}")
+
+
+def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "Statistics":
+    from serve.filters import Filter
+    from serve.lessons.standing import statistics
+    from serve.reader import Reader
+    from store.embedding import embedder
+
+    chosen = embedder(settings.choices.embedder, settings.home)
+    reader = Reader(session.chosen(settings), log, chosen)
+    asked = Filter(session.now(), project)
+    return reader.answered(lambda view: statistics(view, log, asked))
+
+
+def _resolved(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...]) -> list[str]:
+    """Return the drafts that are meant; raise NotFound or InvalidInput, before any is changed."""
+    waiting = [row["id"] for row in _statistics(settings, log, None).drafts]
+    return list(dict.fromkeys(_one(log, waiting, prefix.upper()) for prefix in prefixes))
+
+
+def _one(log: "EventLog", waiting: list[str], prefix: str) -> str:
+    found = [id_ for id_ in waiting if id_.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
+    if log.known([prefix]):
+        return prefix  # answered before: saying it again says how
+    raise NotFound(f"no draft {prefix!r}: `mnemolog lessons` lists them")
+
+
+def _show(log: "EventLog", found: dict[str, Any]) -> None:
+    rows = [
+        (
+            output.short_id(log, one["id"]),
+            *(str(one[name]) for name in ("surfaced", "followed", "ignored", "not_applicable")),
+            _impact(one["impact"]),
+            output.one_line(one["text"] + (" (at rest)" if one["at_rest"] else ""), 200),
+        )
+        for one in found["lessons"]
+    ]
+    if rows:
+        columns = ("id", "shown", "followed", "ignored", "n/a", "impact", "lesson")
+        output.table(columns, rows)
+    else:
+        output.say("no lesson was shown yet")
+    if found["never_shown"]:
+        output.say(f"{found['never_shown']} more were never shown")
+    drafts = found["drafts"]
+    if drafts:
+        output.say()
+        ids = [one["id"] for one in drafts]
+        output.table(
+            ("draft", "date", "text"),
+            [(_short(one["id"], ids), one["at"][:10], one["text"]) for one in drafts],
+        )
+        output.note("next: `mnemolog lessons accept ID`, or `mnemolog lessons reject ID`")
+
+
+def _short(id_: str, among: list[str]) -> str:
+    for length in range(_LEAST, len(id_)):
+        if sum(one.startswith(id_[:length]) for one in among) == 1:
+            return id_[:length]
+    return id_
+
+
+def _impact(worth: dict[str, float] | None) -> str:
+    if worth is None:
+        return "unknown"
+    return "{value:+.0f} ({low:+.0f} to {high:+.0f})".format(
+        **{name: 100 * value for name, value in worth.items()}
+    )

@@ -1,0 +1,117 @@
+"""
+How every lesson stands: shown, followed, what it is worth; and the drafts that wait for a person.
+
+The tables of the last build and the events since: nothing waits for a build to be counted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from serve.filters import Filter
+from serve.lessons.impact import Impact, impact, is_at_rest
+from serve.lessons.index import rules
+from serve.reader import View
+from store.events import isoformat
+from store.log import EventLog
+from store.projections.lessons import Counts, Tally
+from store.projections.memories import Memory
+
+SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
+_TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A lesson that was shown; `efforts` are its turns by what was tried in them."""
+
+    memory: Memory
+    counts: Counts
+    efforts: Mapping[str, Counts]
+
+    @property
+    def impact(self) -> Impact | None:
+        return impact(self.counts)
+
+    @property
+    def is_at_rest(self) -> bool:
+        return is_at_rest(self.counts, pinned=self.memory.pinned)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The lessons that were shown, the most shown first; how many rules never were; the drafts
+    that are open, the newest first, as the projection has them.
+    """
+
+    lessons: tuple[Standing, ...]
+    never: int
+    drafts: tuple[dict[str, Any], ...]
+
+
+def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
+    """Return how the lessons stand that may come back."""
+    built = view.snapshots.lessons
+    tally = Tally() if built is None else Tally.of(built.tables)
+    for event in log.read(0 if built is None else view.snapshots.watermark):
+        tally.add(event)
+    may_come = {one.id: one for one in rules(view, asked)}
+    standings = [
+        Standing(
+            may_come[id_],
+            counts,
+            {effort: of for (of_id, effort), of in tally.efforts.items() if of_id == id_},
+        )
+        for id_, counts in tally.lessons.items()
+        if id_ in may_come
+    ]
+    standings.sort(key=lambda one: (-one.counts["surfaced"], -one.counts["last_surfaced_at"]))
+    drafts = [
+        {**row, "draft": msgspec.json.decode(row["draft"])}
+        for row in tally.drafts.values()
+        if asked.project is None or row["project"] in (None, asked.project)
+    ]
+    drafts.sort(key=lambda row: -row["at"])
+    return Statistics(tuple(standings), len(may_come) - len(standings), tuple(drafts))
+
+
+def shown(found: Statistics) -> dict[str, Any]:
+    """Return statistics as they are sent; an impact of too few turns is null."""
+    return {
+        "lessons": [_standing(one) for one in found.lessons],
+        "never_shown": found.never,
+        "drafts": [_draft(row) for row in found.drafts],
+    }
+
+
+def _standing(one: Standing) -> dict[str, Any]:
+    worth, last = one.impact, one.counts["last_surfaced_at"]
+    return {
+        "id": one.memory.id,
+        "text": one.memory.content,
+        "kind": one.memory.kind,
+        "project": one.memory.project,
+        **{name: one.counts[name] for name in SHOWN},
+        "last_surfaced_at": isoformat(last) if last else None,
+        "turns": {name: one.counts[name] for name in _TURNS},
+        "efforts": {
+            effort: {name: counts[name] for name in _TURNS}
+            for effort, counts in sorted(one.efforts.items())
+        },
+        "impact": msgspec.to_builtins(worth) if worth is not None else None,
+        "at_rest": one.is_at_rest,
+    }
+
+
+def _draft(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "at": isoformat(row["at"]),
+        "project": row["project"],
+        "session": row["session"],
+        "because": row["because"],
+        "kind": row["draft"].get("kind"),
+        "text": row["draft"].get("content"),
+    }

@@ -1,0 +1,236 @@
+"""Lessons from a correction to their impact: drafts, counts, intervals, and what people see."""
+
+import json
+from pathlib import Path
+
+import pytest
+from agent import Agent
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_app import OURS
+from test_pretool import agent, built, learn, tenants
+
+from serve.cli import main
+from serve.lessons.impact import difference, impact, is_at_rest, wilson
+from store import lesson_commands
+from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
+from store.errors import InvalidInput, NotFound
+from store.events import Event
+from store.projection import Inputs, Previous, checked_build, digest
+from store.projections.lessons import LESSONS_PROJECTION, Counts
+
+__all__ = ["agent", "tenants"]  # fixtures
+
+NOW = 1_790_000_000_000_000
+
+
+def command(agent: Agent, *words: str) -> dict:
+    """Run the command line on the same home; return its JSON."""
+    agent.tenants.get("default").write_receipts()
+    home = str(agent.tenants.settings.home)
+    result = CliRunner().invoke(main, ["--home", home, *words, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def table(agent: Agent, *words: str) -> str:
+    home = str(agent.tenants.settings.home)
+    result = CliRunner().invoke(main, ["--home", home, *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+# The whole story
+
+
+def test_a_correction_becomes_a_lesson_that_is_said_followed_and_counted(agent: Agent):
+    agent.asked("no, use pnpm instead of npm")
+    agent.stops()
+    (draft,) = command(agent, "lessons")["drafts"]
+    assert (draft["text"], draft["session"]) == ("Use pnpm instead of npm", "s1")
+    (memory,) = command(agent, "lessons", "accept", draft["id"][:6])["memories"]
+
+    later = agent.again("s2")
+    later.asked("add lodash to the shop")
+    assert "Use pnpm instead of npm" in later.runs("npm install lodash")
+    assert later.runs("npm install lodash") == ""
+    later.runs("pnpm add lodash")
+    later.edits("src/cart.ts")
+    later.runs("pnpm test", fails="E  Error: boom")
+    later.edits("src/cart.ts")
+    later.runs("pnpm test")
+    later.stops("It works.")
+
+    found = command(agent, "lessons")
+    (lesson,) = found["lessons"]
+    assert (lesson["id"], lesson["surfaced"], lesson["followed"]) == (memory["id"], 1, 1)
+    assert lesson["turns"]["good_followed"] == 1 and lesson["impact"] is None
+    assert lesson["efforts"]["test"]["good_followed"] == 1
+    assert found["drafts"] == []
+    (outcome,) = agent.events("outcome")
+    assert (outcome.body.before, outcome.body.passed) == (False, True)
+    shown = table(agent, "lessons")
+    assert "unknown" in shown and "Use pnpm instead of npm" in shown
+
+
+def test_statistics_are_current_before_and_after_a_build(agent: Agent):
+    learn(agent, id="pnpm")
+    for number in range(3):
+        one = agent.again(f"s{number}")
+        one.asked("add it")
+        one.runs("npm i x")
+        one.runs("pnpm add x")
+        one.stops()
+        before = command(agent, "lessons")["lessons"]
+        if number == 1:
+            built(agent)
+            assert command(agent, "lessons")["lessons"] == before
+    assert before[0]["surfaced"] == 3 and before[0]["followed"] == 3
+
+
+def test_http_says_what_the_command_line_says(agent: Agent):
+    learn(agent)
+    agent.runs("npm i x")
+    answer = agent.client.get("/v1/lessons", headers=OURS)
+    assert answer.status_code == 200 and answer.json == command(agent, "lessons")
+    assert agent.client.get("/v1/lessons").status_code == 401
+
+
+def test_lessons_are_those_of_a_project_and_of_none(agent: Agent):
+    learn(agent)
+    agent.runs("npm i x")
+    learn(agent, "Never use yarn", project="acme/other")
+    found = command(agent, "lessons", "--project", "acme/web")
+    assert len(found["lessons"]) == 1 and found["never_shown"] == 0
+    assert command(agent, "lessons")["never_shown"] == 1
+
+
+# Drafts
+
+
+def propose(agent: Agent, content: str = "Use pnpm here") -> str:
+    event = lesson_commands.proposal(content, "lesson", NOW, project="acme/web", session="s1")
+    return agent.tenants.get("default").log.append([event])[0].event.id
+
+
+def test_a_yes_records_the_lesson_as_the_persons_word(agent: Agent):
+    log, id_ = agent.tenants.get("default").log, propose(agent)
+    memory = lesson_commands.accept(log, id_, NOW)
+    assert (memory.body.content, memory.body.kind, memory.trust) == (
+        "Use pnpm here",
+        "lesson",
+        "user",
+    )
+    assert (memory.project, memory.session) == ("acme/web", "s1")
+    assert [event.kind for event in log.about(id_)] == ["proposed", "accepted"]
+    assert lesson_commands.accept(log, id_, NOW + 9) == memory
+    with pytest.raises(InvalidInput, match="was accepted"):
+        lesson_commands.reject(log, id_, NOW)
+
+
+def test_a_no_records_nothing_and_may_be_thought_over(agent: Agent):
+    id_ = propose(agent)
+    assert command(agent, "lessons", "reject", id_, "--reason", "once")["rejected"] == [id_]
+    assert agent.events("recorded") == [] and command(agent, "lessons")["drafts"] == []
+    assert "rejected" in table(agent, "lessons", "reject", id_)
+    command(agent, "lessons", "accept", id_)
+    assert len(agent.events("recorded")) == 1
+
+
+def test_an_unknown_or_unclear_draft_changes_nothing(agent: Agent):
+    first, second = propose(agent), propose(agent, "Use uv here")
+    home = str(agent.tenants.settings.home)
+    for prefix, code in (("ZZZZ", 3), ("", 2)):
+        words = ["--home", home, "lessons", "accept", first, prefix]
+        assert CliRunner().invoke(main, words).exit_code == code
+    assert agent.events("accepted") == [] and first != second
+    with pytest.raises(NotFound):
+        lesson_commands.reject(agent.tenants.get("default").log, "nobody", NOW)
+
+
+# Impact
+
+
+@pytest.mark.parametrize(  # Newcombe's table II, method 10
+    ("counts", "interval"),
+    [
+        ((56, 70, 48, 80), (0.0524, 0.3339)),
+        ((9, 10, 3, 10), (0.1705, 0.8090)),
+        ((5, 56, 0, 29), (-0.0381, 0.1926)),
+        ((10, 10, 0, 10), (0.6075, 1.0000)),
+    ],
+)
+def test_an_interval_is_the_one_of_its_source(counts, interval):
+    found = difference(*counts)
+    assert (found.low, found.high) == pytest.approx(interval, abs=5e-5)
+
+
+@given(st.integers(0, 50), st.integers(1, 50), st.integers(0, 50), st.integers(1, 50))
+def test_an_interval_holds_its_value_and_turns_with_its_sides(a: int, n: int, b: int, m: int):
+    a, b = min(a, n), min(b, m)
+    one, other = difference(a, n, b, m), difference(b, m, a, n)
+    assert -1 <= one.low <= one.value <= one.high <= 1
+    assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
+
+
+def test_of_few_turns_no_impact_is_told():
+    few = Counts(good_followed=9, good_ignored=1, bad_ignored=1)
+    assert impact(few) is None
+    assert impact(few + Counts(bad_ignored=1)).value == pytest.approx(2 / 3)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_a_lesson_that_nobody_goes_by_comes_to_rest(agent: Agent):
+    assert not is_at_rest(Counts(ignored=8), pinned=False)
+    assert is_at_rest(Counts(ignored=5, in_vain=4), pinned=False)
+    assert not is_at_rest(Counts(ignored=9, followed=1), pinned=False)
+    assert not is_at_rest(Counts(not_applicable=99), pinned=False)
+    assert not is_at_rest(Counts(ignored=99), pinned=True)
+    learn(agent, id="dead")
+    learn(agent, "Never use yarn", id="alive")
+    log = agent.tenants.get("default").log
+    log.append([Event(f"f{n}", NOW, Followed(verdict="ignored"), "dead") for n in range(9)])
+    built(agent)
+    assert agent.runs("npm i x") == "" and agent.runs("yarn add x")
+
+
+# The projection
+
+IDS = st.sampled_from(["a", "b", "c"])
+BODIES = st.one_of(
+    st.just(Surfaced(place="tool")),
+    st.builds(
+        Followed,
+        verdict=st.sampled_from(["followed", "ignored", "not_applicable"]),
+        place=st.sampled_from(["prompt", "tool"]),
+        stood=st.dictionaries(st.sampled_from(["test", "build"]), st.booleans()),
+    ),
+    st.just(Proposed(what="lesson", draft={"content": "x", "kind": "lesson"})),
+    st.just(Accepted(memory="a")),
+    st.just(Rejected()),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(IDS, BODIES), max_size=20), st.data())
+def test_counts_are_the_same_however_often_they_were_built(steps, data: st.DataObject):
+    events = [
+        Event(id_ if isinstance(body, Proposed) else f"e{seq}", NOW + seq % 3, body, id_, seq=seq)
+        for seq, (id_, body) in enumerate(steps, 1)
+    ]
+
+    def counted(until: int, previous: Previous | None = None):
+        inputs = Inputs(until, lambda after: iter(events[after:until]))
+        return checked_build(LESSONS_PROJECTION, inputs, previous)
+
+    split = data.draw(st.integers(0, len(events)))
+    before = Previous(split, counted(split))
+    assert digest(counted(len(events), before)) == digest(counted(len(events)))
+
+
+def test_nothing_told_of_lessons_shares_the_tables(tmp_path: Path):
+    nothing = Inputs(0, lambda after: iter(()))
+    before = checked_build(LESSONS_PROJECTION, nothing, None)
+    again = checked_build(LESSONS_PROJECTION, nothing, Previous(0, before))
+    assert again.parts == before.parts
