@@ -115,6 +115,7 @@ def test_a_folder_that_somebody_else_uses_now_stays(user: Path, tmp_path: Path):
     (bare / ".cursor/theirs").touch()
     link.carry_out(link.disconnecting(HOSTS["cursor"], machine(bare), install(bare)), NOW)
     assert list(tree(bare)) == [".cursor", ".cursor/theirs"]
+    assert not record.file(install(bare).home).exists()
 
 
 def test_a_damaged_note_of_ours_is_named(user: Path):

@@ -69,7 +69,8 @@ def carry_out(plan: Plan, now: int) -> Path | None:
         record.write(plan.home, connections)
     if plan.is_taken:
         left = {name: one for name, one in connections.hosts.items() if name != plan.host.name}
-        record.write(plan.home, Connections(left, tuple(changes.drop_folders(folders))))
+        folders = changes.drop_folders(folders)
+        record.write(plan.home, Connections(left, tuple(folders) if left else ()))
     return backup
 
 

@@ -36,15 +36,17 @@ class Call:
 
     @cached_property
     def journal(self) -> Journal:
-        """What this session did before this event."""
+        """What this session did before this event, what waits to be written among it.
+
+        It is not written for that: a prompt would wait for the disk.
+        """
         session = self.event.session
-        # looked at first: what is written meanwhile is found twice, not missed
-        waiting = [one for one in tuple(self.tenant.receipts) if one.session == session]
-        written = self.tenant.journals.of(session)
-        if not waiting:
-            return written
-        known = {one.id for one in written.events}
-        return Journal((*written.events, *(one for one in waiting if one.id not in known)))
+        waiting = [one for one in self.tenant.receipts[:] if one.session == session]
+        journal = self.tenant.journals.of(session)
+        if waiting:
+            written = {one.id for one in journal.events}  # some may be, since we looked
+            return Journal((*journal.events, *(one for one in waiting if one.id not in written)))
+        return journal
 
     @property
     def filter(self) -> Filter:
