@@ -8,6 +8,25 @@ may stand in an agent host's settings, which other tools read: it lets nobody li
 import base64
 import hashlib
 import hmac
+import os
+import secrets
+
+from store.config import Settings
+from store.errors import ConfigError
+from store.files import replace_file
+
+
+def owner_token(settings: Settings) -> str:
+    """Return the owner's token, made on first use, readable by the owner alone."""
+    path = settings.token_file
+    if not path.exists():
+        replace_file(path, secrets.token_urlsafe(32).encode())
+    elif os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
+    token = path.read_text().strip()
+    if not token:  # an empty one would let everybody in
+        raise ConfigError(f"{path} is empty: delete it, and the next start makes a new one")
+    return token
 
 
 def hook_key(token: str, host: str) -> str:

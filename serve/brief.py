@@ -10,28 +10,28 @@ from dataclasses import replace
 from serve.filters import Filter
 from serve.goals import due, open_goals
 from serve.hooks.block import Note, Part, note
+from serve.lessons.index import rules
 from serve.newest import newest
 from serve.reader import View
-from serve.rules import role
+from serve.rules import may_come_unasked
 from store.projections.memories import Memory
-from store.traits import RULE_KINDS
 
 BYTES = 2_000  # of the whole brief
 LONGEST = 240  # characters of a text
 _GOALS, _RULES, _DECISIONS = 5, 5, 3
-_LOOKED_AT = 200  # of the newest: who pins an older one means it for ever, and it is recalled
+_LOOKED_AT = 50  # decisions, the newest
 
 
 def brief(view: View, asked: Filter) -> list[Part]:
     """Return the parts of a project's brief, those with something in them; `asked` names it."""
-    goals = [one for one in open_goals(view, asked) if _is_own(one, asked)]
+    goals = [one for one in open_goals(view, asked) if _is_told(one, asked)]
     decisions = newest(view, replace(asked, kinds=("decision",)), _LOOKED_AT)
     parts = (
         Part("Rules on record here:", _notes(_rules(view, asked)[:_RULES], asked)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals[:_GOALS])),
         Part(
             "Newest decisions:",
-            _notes([one for one in decisions if _is_own(one, asked)][:_DECISIONS], asked),
+            _notes([one for one in decisions if _is_told(one, asked)][:_DECISIONS], asked),
         ),
     )
     return [part for part in parts if part.notes]
@@ -44,14 +44,23 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
 
 
 def _rules(view: View, asked: Filter) -> list[Memory]:
-    """Return the rules that were pinned, the project's own and those of none, then its newest."""
-    found = newest(view, replace(asked, kinds=tuple(sorted(RULE_KINDS))), _LOOKED_AT)
-    rules = [one for one in found if role(one) == "rule" and (one.pinned or _is_own(one, asked))]
-    return sorted(rules, key=lambda one: not one.pinned)
+    """Return the project's rules and those pinned for all: these first, then the most followed."""
+    counted = view.snapshots.lessons
+    here = [one for one in rules(view, asked) if one.pinned or _is_own(one, asked)]
+
+    def rank(rule: Memory) -> tuple[bool, int, int, int]:
+        followed = counted.of(rule.id)["followed"] if counted is not None else 0
+        return not rule.pinned, -followed, -rule.created_at, -rule.seq
+
+    return sorted(here, key=rank)
 
 
 def _notes(memories: list[Memory], asked: Filter) -> tuple[Note, ...]:
     return tuple(note(one, asked.project, longest=LONGEST) for one in memories)
+
+
+def _is_told(memory: Memory, asked: Filter) -> bool:
+    return _is_own(memory, asked) and may_come_unasked(memory)
 
 
 def _is_own(memory: Memory, asked: Filter) -> bool:

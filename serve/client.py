@@ -25,32 +25,29 @@ GIVE_UP_S = 3.0  # whatever holds us up, as a host that never ends its event
 MAX_BYTES = 4 << 20  # of an event: what the server takes
 
 
-class NoServer(Exception):
-    """None runs, as far as can be told without waiting."""
-
-
 def main(arguments: "list[str]") -> None:
     """Answer one event."""
     host, home, tenant = _asked(arguments)
     event = _stdin()
     if not host or not event:
         return
-    try:
-        answer = ask(home, host, tenant, event)
-    except NoServer:
+    answer = ask(home, host, tenant, event)
+    if answer is None:
         ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         sys.path.append(ours)  # without `site` only the standard library is known
         from serve import unserved
 
-        answer = unserved.answer(home, host, tenant, event)
+        answer = unserved.answer(home, host, tenant, event, ask)
     if answer.lstrip().startswith(b"{"):
         _print(answer)
 
 
-def ask(home: str, host: str, tenant: str, event: bytes) -> bytes:
-    """Return the server's answer, empty where it has none; raise NoServer."""
+def ask(home: str, host: str, tenant: str, event: bytes) -> "bytes | None":
+    """Return the server's answer, empty where it has none; None where no server runs."""
     deadline = time.monotonic() + ANSWER_S
     connection = _connected(home)
+    if connection is None:
+        return None
     try:
         with open(os.path.join(home, "token"), encoding="utf-8") as file:
             token = file.read().strip()
@@ -78,8 +75,8 @@ def ask(home: str, host: str, tenant: str, event: bytes) -> bytes:
         connection.close()
 
 
-def _connected(home: str) -> socket:
-    """Return a connection to the server that the home's registry names."""
+def _connected(home: str) -> "socket | None":
+    """Return a connection to the server that the home's registry names; None where none runs."""
     try:
         with open(os.path.join(home, "server.json"), "rb") as file:
             registry = file.read(4_096)
@@ -88,13 +85,13 @@ def _connected(home: str) -> socket:
             os.kill(pid, 0)
         connection = socket(AF_INET, SOCK_STREAM)
     except (OSError, ValueError, OverflowError):
-        raise NoServer from None
+        return None
     try:
         connection.settimeout(ANSWER_S / 2)
         connection.connect(("127.0.0.1", port))
     except (OSError, OverflowError):
         connection.close()
-        raise NoServer from None
+        return None
     return connection
 
 

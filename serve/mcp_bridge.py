@@ -2,22 +2,23 @@
 The stdio bridge: MCP over a pipe on one side, `POST /mcp` of this home's server on the other.
 
 Run as `PYTHON -I -S /abs/serve/mcp_bridge.py --home HOME [--tenant NAME]`, by a host for each of
-its sessions, so it is made to cost little: the standard library only, nothing of ours. It keeps
-nothing of the memory's; a server that is not there is started, one that was started anew is found.
+its sessions, so it is made to cost little: the standard library only, nothing of ours, and no
+module at the start that few sessions need. It keeps nothing of the memory's; a server that is not
+there is started, one that was started anew is found.
 """
 
-import base64
 import http.client
 import json
 import os
 import queue
-import subprocess
 import sys
 import threading
 import time
-import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    import subprocess
 
 HOST = "127.0.0.1"
 WORKERS = 4
@@ -162,6 +163,8 @@ def _connection(home: str) -> "Connection | None":
 
 def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
     """Have a server started; of what lies around the user's folder nothing is imported or read."""
+    import subprocess
+
     beside = os.path.dirname(os.path.abspath(__file__))
     run = (
         f"import sys; sys.path.insert(0, {os.path.dirname(beside)!r}); "
@@ -209,6 +212,8 @@ def _encoded(value: str) -> str:
     """Return a name as a header says it: in base64 where it would not come through as it is."""
     if value.isascii() and value.isprintable() and value == value.strip() and value[:2] != "=?":
         return value
+    import base64
+
     encoded = base64.b64encode(value.encode("utf-8", "replace")).decode()
     return f"=?base64?{encoded}?="
 
@@ -223,6 +228,8 @@ def _work(bridge: Bridge, lines: "queue.SimpleQueue[bytes | None]") -> None:
         try:
             bridge.answer(line)
         except Exception:  # the outermost edge: the next message is answered all the same
+            import traceback
+
             traceback.print_exc()
 
 

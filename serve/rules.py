@@ -1,5 +1,6 @@
 """
-Rules apart from background: what of the recalled is to be followed, and what is only good to know.
+Rules apart from background: what of the recalled is to be followed, what is only good to know, and
+what is not said unasked.
 
 Lessons, antipatterns and preferences are rules, and insights of those types. Only a user or an
 agent makes one: text that a tool or the web brought is never more than a fact, whatever it says.
@@ -18,3 +19,11 @@ def role(memory: Memory) -> Role:
     kind = memory.insight_type if memory.kind == "insight" else memory.kind
     binds = kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
     return "rule" if binds else "fact"
+
+
+def may_come_unasked(memory: Memory) -> bool:
+    """Return whether a memory may be put before a model that did not ask for it.
+
+    What a tool or the web said may not, until a person pins it: it is found when it is asked for.
+    """
+    return memory.trust in MAY_RULE or memory.pinned

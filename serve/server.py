@@ -21,12 +21,12 @@ from typing import Any
 import waitress
 
 from serve import control
+from serve.access import owner_token
 from serve.app import MAX_BODY, create_app
 from serve.tenants import OpenTenants, spawn_build
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import ConfigError
-from store.files import replace_file
 from store.log import EventLog
 from store.registry import HOST, Server, register, sole
 
@@ -127,19 +127,6 @@ def _end_on_signal(server: Any, ending: threading.Event) -> None:
     signal.signal(signal.SIGTERM, end)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job
         signal.signal(signal.SIGINT, end)
-
-
-def owner_token(settings: Settings) -> str:
-    """Return the owner's token, made on first use, readable by the owner alone."""
-    path = settings.token_file
-    if not path.exists():
-        replace_file(path, secrets.token_urlsafe(32).encode())
-    elif os.name == "posix" and path.stat().st_mode & 0o077:
-        raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
-    token = path.read_text().strip()
-    if not token:  # an empty one would let everybody in
-        raise ConfigError(f"{path} is empty: delete it, and the next start makes a new one")
-    return token
 
 
 def _make_default(settings: Settings) -> None:

@@ -1,10 +1,11 @@
 """
-What the hook client does where no server runs: an answer from the disk, and a server for the next.
+What the hook client does where no server runs: it starts one, and answers without it.
 
 Standard library only, as the client. What a person or a model waits for with an empty page is
-answered by a process that reads the memory from the disk. What only notes something is dropped (a
-tool was used, the session ended): the prompt before it has started a server, so little is missed,
-and half a second after each use of a tool would be felt.
+answered by a process that reads the memory from the disk; whoever comes while a server is being
+started waits for that instead, as several such processes at once would be late each. What only
+notes something is dropped (a tool was used, the session ended): the prompt before it has started a
+server, so little is missed, and half a second after each use of a tool would be felt.
 """
 
 import json
@@ -12,8 +13,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 COLD_S = 1.5  # for a process that answers from the disk
+COMING_S = 3.0  # a server that was begun to be started so lately is waited for
 TRY_EVERY_S = 30.0  # a server that does not come up is not started again at every prompt
 # the events that are waited for, in the words of all hosts
 AWAITED = frozenset(
@@ -22,19 +25,35 @@ AWAITED = frozenset(
 ENDS = frozenset({"sessionend"})
 
 
-def answer(home: str, host: str, tenant: str, event: bytes) -> bytes:
-    """Return the answer from the disk where one is waited for, and start a server meanwhile."""
+Ask = Callable[[str, str, str, bytes], "bytes | None"]
+
+
+def answer(home: str, host: str, tenant: str, event: bytes, ask: Ask) -> bytes:
+    """Return the answer to what is waited for, else nothing, and see that a server is started."""
     try:
-        name = str(json.loads(event).get("hook_event_name", "")).replace("_", "").lower()
+        told = json.loads(event)
+        named = told.get("hook_event_name") or told.get("hookEventName") or ""  # VS Code's
+        name = str(named).replace("_", "").lower()
     except (ValueError, AttributeError, RecursionError):
         return b""
     if name in ENDS:
         return b""
-    said = b""
-    if not name or name in AWAITED:
-        said = _from_disk(home, host, tenant, event)
-    if _is_our_turn(home):
+    if is_first := _is_our_turn(home):
         _start_server(home, tenant)
+    if name and name not in AWAITED:
+        return b""
+    if not is_first and _age_s(home) < COMING_S:
+        return _from_server(home, host, tenant, event, ask)
+    return _from_disk(home, host, tenant, event)
+
+
+def _from_server(home: str, host: str, tenant: str, event: bytes, ask: Ask) -> bytes:
+    """Return the answer of a server that is being started, nothing where it takes too long."""
+    deadline = time.monotonic() + COLD_S
+    while (said := ask(home, host, tenant, event)) is None:
+        if time.monotonic() > deadline:
+            return b""
+        time.sleep(0.02)
     return said
 
 
@@ -57,15 +76,27 @@ def _from_disk(home: str, host: str, tenant: str, event: bytes) -> bytes:
 
 def _is_our_turn(home: str) -> bool:
     """Whether no hook tried to start the server in the last seconds; the next are then told no."""
-    path = os.path.join(home, "server.try")
+    path = _tried(home)
     try:
         os.makedirs(home, 0o700, exist_ok=True)
-        if os.path.exists(path) and not 0 <= time.time() - os.stat(path).st_mtime < TRY_EVERY_S:
+        if os.path.exists(path) and not 0 <= _age_s(home) < TRY_EVERY_S:
             os.unlink(path)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError:  # another took the turn, or we may not write there
         return False
     return True
+
+
+def _age_s(home: str) -> float:
+    """Return for how many seconds a server is being started; endless where it is not."""
+    try:
+        return time.time() - os.stat(_tried(home)).st_mtime
+    except OSError:
+        return float("inf")
+
+
+def _tried(home: str) -> str:
+    return os.path.join(home, "server.try")
 
 
 def _start_server(home: str, tenant: str) -> None:

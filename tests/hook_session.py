@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from serve.hooks.answer import Hooks
-from serve.hooks.event import HookEvent, Reply, ToolUse
+from serve.hooks.event import HookEvent, ToolUse
 from serve.hooks.hosts.host import Host
 from serve.tenants import OpenTenants
 from store import commands, tenant
@@ -44,7 +44,6 @@ class Session:
     cwd: str | None = None
     at: int = NOW
 
-    hears: bool = True
     deadline_s: float = 30.0
 
     def tell(self, moment: Any, **fields: Any) -> str:
@@ -52,13 +51,11 @@ class Session:
         self.at += MINUTE
         event = HookEvent("plain", moment, self.name, cwd=self.cwd, **fields)
         hooks = Hooks(self.tenants, lambda: self.at, self.deadline_s)
-        answer = hooks.answer(Host("plain", lambda _: event, self._said), {})
+        host = Host("plain", lambda _: event, lambda _, reply: {"says": reply.context})
+        answer = hooks.answer(host, {})
         hooks.close()
         self.tenants.get("default").write_receipts()
         return answer["says"] if answer else ""
-
-    def _said(self, event: HookEvent, reply: Reply) -> dict[str, str] | None:
-        return {"says": reply.context} if self.hears else None
 
     def ask(self, prompt: str) -> str:
         return self.tell("prompt", prompt=prompt)

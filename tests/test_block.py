@@ -124,7 +124,6 @@ def test_a_note_says_where_it_comes_from():
         memory("m1", "It broke", kind="bugfix", source="git", context="at midnight"),
         "acme/api",
         conflicts_with="m2",
-        copies=("m3",),
         history=[memory("m0", "It worked")],
     )
     assert said == {
@@ -137,7 +136,6 @@ def test_a_note_says_where_it_comes_from():
         "trust": "user",
         "text": "It broke",
         "context": "at midnight",
-        "copies": 1,
         "conflicts_with": "m2",
         "replaced": [{"date": "2026-09-21", "text": "It worked"}],
     }

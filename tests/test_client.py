@@ -238,6 +238,28 @@ def test_with_no_server_one_is_started_for_the_next_prompt(home: Path):
     until(lambda: running(Settings(home)))
 
 
+def test_while_a_server_is_being_started_it_is_waited_for(home: Path):
+    home.mkdir(mode=0o700)
+    (home / "server.try").touch()
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(run)
+        time.sleep(0.3)  # by then it has found that none listens yet
+        with listening(home, saying(http(ANSWER))):
+            assert asking.result() == ANSWER
+
+
+def test_a_server_that_does_not_come_is_waited_for_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unserved, "COLD_S", 60.0)
+    mnemolog("record", "The tides come at noon", "--no-project")
+    tried_s = time.time() - unserved.COMING_S
+    (home / "server.try").touch()
+    os.utime(home / "server.try", (tried_s, tried_s))
+    sent = event(prompt="when do the tides come?")
+    assert b"at noon" in unserved.answer(str(home), "claude-code", "", sent, lambda *asked: None)
+
+
 def test_the_registry_of_a_killed_server_is_not_believed(home: Path):
     gone = subprocess.Popen([sys.executable, "-c", "pass"])
     gone.wait()

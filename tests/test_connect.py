@@ -16,6 +16,7 @@ from serve.connect.edits.jsonc import parse
 from serve.connect.hosts import HOSTS
 from serve.connect.link import Plan
 from serve.connect.machine import Install
+from serve.hooks.hosts import HOSTS as ADAPTERS
 from store.errors import ConfigError
 
 NOW = 1_790_000_000_000_000
@@ -273,3 +274,15 @@ def test_a_plugin_of_somebody_else_is_not_overwritten(user: Path):
     path.write_text("export const Mine = 1\n")
     with pytest.raises(ConfigError, match="not mnemolog's"):
         connect("opencode", user)
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTS if name != "opencode"])
+def test_every_event_that_is_asked_for_is_read_by_the_hosts_adapter(name: str, user: Path):
+    connect(name, user)
+    [hooks] = [
+        settings["hooks"] for path in user.rglob("*.json") if "hooks" in (settings := values(path))
+    ]
+    common = {"session_id": "s", "conversation_id": "s", "cwd": "/w", "prompt": "why?"}
+    tool = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+    for event in hooks:
+        assert ADAPTERS[name].read(common | tool | {"hook_event_name": event}) is not None, event

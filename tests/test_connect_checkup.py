@@ -1,8 +1,10 @@
 """What `mnemolog doctor` says of hosts."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hosts_home import install, machine, settle
@@ -155,3 +157,21 @@ def test_a_list_of_addresses_that_names_ours_is_enough(user: Path, log: EventLog
     connect("claude-code", user)
     hear(log, "claude-code", NOW + 1)
     assert said(look(), "warn") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_key_that_other_users_can_read_is_told_of(tmp_path: Path):
+    with TemporaryDirectory(dir="/tmp") as open_to_all:  # tmp_path is the owner's alone
+        user = Path(open_to_all)
+        user.chmod(0o755)
+        (user / ".claude").mkdir()
+        (user / ".claude").chmod(0o755)
+        path = user / ".claude/settings.json"
+        path.write_text("{}")
+        path.chmod(0o644)
+        made = install(tmp_path / "anna")
+        link.carry_out(link.connecting(HOSTS["claude-code"], machine(user), made), NOW)
+        [what] = said(checkup(machine(user), made, None, NOW), "warn")
+        assert what == f"other users can read {path} and the key of Claude Code in it"
+        (user / ".claude").chmod(0o700)
+        assert said(checkup(machine(user), made, None, NOW), "warn") == []

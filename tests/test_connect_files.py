@@ -101,7 +101,7 @@ def test_what_was_there_is_kept_and_not_without_end(user: Path):
         act = link.disconnecting if number % 2 else link.connecting
         backup = link.carry_out(act(HOSTS["cursor"], machine(user), install(user)), NOW)
     assert backup is not None
-    kept = sorted((home / "backups").iterdir())
+    kept = sorted((home / "backups" / "hosts").iterdir())
     assert len(kept) == changes.KEPT and kept[-1] == backup
     [copy] = backup.glob("*_hooks.json")
     assert copy.read_bytes() == before
@@ -115,6 +115,7 @@ def test_a_folder_that_somebody_else_uses_now_stays(user: Path, tmp_path: Path):
     (bare / ".cursor/theirs").touch()
     link.carry_out(link.disconnecting(HOSTS["cursor"], machine(bare), install(bare)), NOW)
     assert list(tree(bare)) == [".cursor", ".cursor/theirs"]
+    assert not record.file(install(bare).home).exists()
 
 
 def test_a_damaged_note_of_ours_is_named(user: Path):

@@ -185,4 +185,13 @@ def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
     call.write_later(call.told(Prompted(prompt="a")))
     assert [type(one.body) for one in call.journal.events] == [Prompted]
-    assert opened.receipts == []
+    assert len(opened.receipts) == 1  # and no disk was waited for
+
+
+def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTenants):
+    opened = tenants.get("default")
+    told = HookEvent("plain", "prompt", "s1")
+    call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
+    call.write(event := call.told(Prompted(prompt="a")))
+    opened.receipts.append(event)
+    assert [one.id for one in call.journal.events] == [event.id]

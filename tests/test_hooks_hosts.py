@@ -1,47 +1,30 @@
 """What hosts send is understood, and what they are told is what their documentation allows."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from hosts_home import install, machine
+from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, laced, ours
 
+from serve.connect import hosts as connectable
 from serve.hooks.event import MAX_CONTEXT, MAX_OUTPUT, MAX_PROMPT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded, ending
 from serve.hooks.hosts.tools import tool_use
-from store import frame
 from store.errors import InvalidInput
 
-DATA = Path(__file__).parent / "data" / "hosts"
-RECORDED = {
-    host: [json.loads(line) for line in (DATA / f"{host}.jsonl").read_text().splitlines()]
-    for host in HOSTS
-}
 ALL = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]
-PROMPTS = dict.fromkeys(HOSTS, "UserPromptSubmit") | {
-    "gemini": "BeforeAgent",
-    "cursor": "beforeSubmitPrompt",
-}
-TEXTS = frozenset(
-    """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
-    tool_output error_message last_assistant_message prompt_response""".split()
-)
-OURS = f"{frame.OPENING}\n{{}}\n{frame.CLOSING}"
+OURS = ours("{}")
 
 
-def read(host: str, name: str, **fields: Any) -> HookEvent | None:
+def read(host: str, event: str, **fields: Any) -> HookEvent | None:
     """Return a recorded event of a host as it is understood, some fields changed."""
-    return HOSTS[host].read(recorded(host, name) | fields)
+    return HOSTS[host].read(recorded(host, event) | fields)
 
 
-def recorded(host: str, name: str) -> dict[str, Any]:
-    return next(one for one in RECORDED[host] if _name(one) == name)
-
-
-def _name(payload: dict[str, Any]) -> str:
-    return payload.get("hook_event_name") or payload["hookEventName"]
+def recorded(host: str, event: str) -> dict[str, Any]:
+    return next(one for one in RECORDED[host] if event_name(one) == event)
 
 
 # What is understood
@@ -193,7 +176,7 @@ def test_a_tool_that_was_stopped_neither_passed_nor_failed():
 def test_a_block_of_ours_is_taken_out_wherever_a_host_puts_it(host: str):
     """What we said must not come back as what a person, a tool or the agent said."""
     for payload in RECORDED[host]:
-        event = HOSTS[host].read(_laced(payload))
+        event = HOSTS[host].read(laced(payload, ours("mark-of-ours")))
         if event is not None:
             tool = event.tool or ToolUse("none")
             for kept in (event.prompt, event.said, tool.output, tool.command or ""):
@@ -201,29 +184,28 @@ def test_a_block_of_ours_is_taken_out_wherever_a_host_puts_it(host: str):
                 assert "mark-of-ours" not in kept
 
 
-def _laced(value: Any, name: str = "") -> Any:
-    """Return a payload with a block of ours at the end of every text that is not a name."""
-    if isinstance(value, dict):
-        return {key: _laced(one, key) for key, one in value.items()}
-    texts = {
-        "prompt",
-        "command",
-        "stdout",
-        "stderr",
-        "error",
-        "output",
-        "llmContent",
-        "tool_output",
-    }
-    texts |= {"text", "text_result_for_llm", "last_assistant_message", "prompt_response"}
-    texts |= {"tool_response", "error_message"}
-    is_text = isinstance(value, str) and name in texts
-    return f"{value}\n{OURS.format('mark-of-ours')}" if is_text else value
-
-
 def test_our_own_words_alone_are_no_prompt():
-    for host, name in PROMPTS.items():
-        assert read(host, name, prompt=OURS) is None, host
+    for host, asked in PROMPTS.items():
+        assert HOSTS[host].read(asked | {"prompt": OURS}) is None, host
+
+
+# What hosts are asked for
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_connect_asks_a_host_for_events_that_are_understood(host: str, tmp_path: Path):
+    assert connectable.HOSTS.keys() == HOSTS.keys()
+    documents = connectable.HOSTS[host].documents(machine(tmp_path / "a"), install(tmp_path / "a"))
+    asked = [
+        event
+        for document in documents
+        if "json" in document.path.suffix
+        for event in document.values(document.put(document.start)).get("hooks", {})
+    ]
+    assert bool(asked) == (host != "opencode")  # a plugin of ours asks there
+    for event in asked:
+        told = {"hook_event_name": event, "session_id": "s", "prompt": "a question"}
+        assert HOSTS[host].read(told) is not None, event
 
 
 # What hosts are told
@@ -231,19 +213,12 @@ def test_our_own_words_alone_are_no_prompt():
 
 @pytest.mark.parametrize(("host", "payload"), ALL)
 def test_what_a_host_is_told_is_in_its_own_schema(host: str, payload: dict[str, Any]):
-    schema = json.loads((DATA / f"{host}.output.json").read_text())
     event = HOSTS[host].read(payload)
     if event is None or not event.is_heard:
         return
     told = HOSTS[host].write(event, Reply("é" * (MAX_CONTEXT // 2)))
-    Draft202012Validator(schema["$defs"][event.name]).validate(told)
-    assert all(len(text.encode()) <= MAX_CONTEXT for text in _contexts(told))
-
-
-def _contexts(told: dict[str, Any]) -> list[str]:
-    inner = told.get("hookSpecificOutput", {}).get("additionalContext")
-    texts = [told.get("additionalContext"), told.get("additional_context"), inner]
-    return [text for text in texts if text is not None]
+    SCHEMAS[host][event.name].validate(told)
+    assert all(len(text.encode()) <= MAX_CONTEXT for text in contexts(told))
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -256,7 +231,7 @@ def test_the_end_of_a_turn_is_told_nothing(host: str):
 
 
 def test_a_host_that_drops_what_is_said_to_a_prompt_is_known():
-    heard = {host: read(host, name).is_heard for host, name in PROMPTS.items()}
+    heard = {host: HOSTS[host].read(asked).is_heard for host, asked in PROMPTS.items()}
     drops = {"cursor", "vscode"}
     assert heard == {host: host not in drops for host in HOSTS}
 

@@ -159,7 +159,7 @@ def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
         ("get_memory", {"id": "nobody"}, "no memory 'nobody'"),
         ("update_memory", {"id": "nobody", "content": "x"}, "no memory 'nobody'"),
         ("forget", {"id": "nobody"}, "no memory 'nobody'"),
-        ("feedback", {"id": "nobody", "verdict": "meh"}, "'meh'"),
+        ("feedback", {"id": "nobody", "verdict": "meh"}, "one of helped not_helped wrong"),
         ("goals", {"action": "add"}, "`content` is missing"),
         ("goals", {"action": "update"}, "`id` is missing"),
         ("goals", {"action": "milestone", "content": "half of it is done"}, "`chain` is missing"),
@@ -259,6 +259,16 @@ def test_a_goal_has_a_status_and_progress(client: FlaskClient):
     assert told(client, "goals", status="done")["goals"][0]["id"] == id_
 
 
+def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
+    for said, day in (("Ship it", "2027-02-01"), ("Test it", "2027-01-01")):
+        told(client, "goals", content=said, due=day)
+    id_ = told(client, "goals", content="Plan it")["id"]
+    told(client, "goals", id=id_, due="2026-12-01", progress=0.1)
+    found = told(client, "goals")["goals"]
+    assert [one["due"] for one in found] == ["2026-12-01", "2027-01-01", "2027-02-01"]
+    assert "$.due" in refused(client, "goals", content="Ship it", due="soon")
+
+
 def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: FlaskClient):
     for said, chain in (("Redis is read no more", "queue"), ("v1 is out", "release")):
         told(client, "goals", action="milestone", content=said, chain=chain)
@@ -339,6 +349,14 @@ def test_a_long_text_is_cut_and_read_whole_by_its_id(client: FlaskClient):
     found = told(client, "recall", query="pnpm lock file")["memories"][0]
     assert len(found["text"]) <= 1_500 and found["cut"] is True
     assert told(client, "get_memory", id=id_)["memories"][0]["text"] == long.strip()
+
+
+def test_a_value_tells_what_it_replaced(client: FlaskClient):
+    for region in ("us", "eu"):
+        kept(client, f"We deploy to {region}", key="deploy.region", value=region)
+    (found,) = told(client, "recall", query="where do we deploy?")["memories"]
+    assert found["text"] == "We deploy to eu"
+    assert found["replaced"] == ["2027-01-15: We deploy to us"]
 
 
 def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):

@@ -83,6 +83,24 @@ def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(s
     assert session.events(Surfaced)[0].subject == "rule"
 
 
+# Unasked
+
+
+def test_what_a_tool_or_the_web_said_is_not_put_before_a_model_unasked(session: Session):
+    for number in range(200):
+        session.remember(
+            f"The package manager we use in this repository is canary {number}",
+            kind=("lesson", "goal", "decision", "bugfix")[number % 4],
+            trust=("tool", "web")[number // 4 % 2],
+            session=session.name,
+        )
+    said = [session.ask(ASKED), session.ask("where were we?"), session.ask("what are our goals?")]
+    said += [session.start(start) for start in ("startup", "compact", "resume", "clear")]
+    assert "canary" not in "".join(said) and any(said)
+    commands.pin(session.log, session.remember(ASKED, trust="tool", id="pinned"), session.at)
+    assert ids(session.ask(ASKED + " again")) == ["pinned"]
+
+
 # Once
 
 
@@ -137,13 +155,9 @@ def test_what_was_replaced_is_not_said(knows: Session):
     assert "rule" not in ids(knows.ask(ASKED))
 
 
-def test_what_no_model_hears_is_not_kept_as_said(knows: Session):
-    knows.hears = False
-    knows.ask(ASKED)
-    assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
-    knows.hears = True
-    assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]
+def test_what_came_too_late_is_not_kept_as_said(knows: Session):
     knows.deadline_s = 1e-9
-    knows.name = "s2"
     assert knows.ask(ASKED) == ""
-    assert not knows.events(Recalled)
+    assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
+    knows.deadline_s = 30.0
+    assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]

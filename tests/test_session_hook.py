@@ -9,8 +9,10 @@ from hook_session import MINUTE, Session, ids, notes, opened
 
 from serve.brief import BYTES as BRIEF_BYTES
 from serve.hooks.session import DIGEST_BYTES
-from store import commands
-from store.agent_events import Acted, Prompted, SessionTold, Surfaced
+from store import commands, tenant
+from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
+from store.build import rebuild
+from store.embedding import LexicalEmbedder
 from store.events import Event
 
 
@@ -126,6 +128,19 @@ def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: P
     assert ids(session.start()) == ["pinned", "d-acme.web"]
     session.cwd = None
     assert ids(session.start()) == ["pinned", "not-pinned", "d-None"]
+
+
+def test_the_brief_names_the_rules_that_are_followed_most(session: Session, tmp_path: Path):
+    for number in range(8):
+        session.remember(f"Rule {number} about commits", kind="lesson", id=f"r{number}")
+    for id_ in ("r1", "r3", "r3"):
+        event = Event(f"f{session.at}", session.at, Followed(verdict="followed"), id_)
+        session.at += MINUTE
+        session.log.append([event])
+    assert ids(session.start()) == ["r7", "r6", "r5", "r4", "r3"]
+    rebuild(tenant.tenant(tmp_path), session.log, LexicalEmbedder(), session.at)
+    session.tenants.get("default").reader.poll()
+    assert ids(session.start("clear")) == ["r3", "r1", "r7", "r6", "r5"]
 
 
 def test_the_brief_is_short_and_the_same_each_time(session: Session):

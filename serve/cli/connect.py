@@ -11,9 +11,12 @@ from serve.cli.session import Session
 from store.errors import InvalidInput, MnemologError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from serve.connect.hosts import Host
     from serve.connect.link import Plan
 
+_WIDEST = 400  # characters of a line; a host that writes its file on one line makes long ones
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 _hosts = click.argument("names", nargs=-1, metavar="[HOST]...")
@@ -111,6 +114,8 @@ def _list(session_: Session, as_json: bool) -> None:
         return
     for row in rows:
         output.say(f"{row['host']:12} {row['state']:13} {output.clean(row['files'][0])}")
+        if "problem" in row:
+            output.say(f"{'':12} {output.clean(row['problem'])}")
     found = [row["host"] for row in rows if row["state"] == "found"]
     if found:
         output.say(f"next: `mnemolog connect {' '.join(found)}`")
@@ -151,8 +156,8 @@ def _carry_out(plans: "list[Plan]", done: str, *, yes: bool, dry_run: bool, as_j
             output.say(f"{plan.host.title} is {done}")
             if backup is not None:
                 output.say(f"  what was there before: {backup}")
-            if plan.host.note and not plan.is_taken:
-                output.say(f"  {plan.host.note}")
+            for note in _notes(plan):
+                output.say(f"  {note}")
     if dry_run:
         output.say("nothing was changed")
 
@@ -177,7 +182,20 @@ def _difference(plan: "Plan") -> list[str]:
     """Return the differences of a plan's files; no secret, ours or another's, is shown."""
     from store.redact import redact
 
-    return [redact(line) for change in plan.changes for line in change.difference()]
+    lines = [redact(line) for change in plan.changes for line in change.difference()]
+    return [line if len(line) <= _WIDEST else line[:_WIDEST] + " …" for line in lines]
+
+
+def _notes(plan: "Plan") -> "Iterator[str]":
+    """Yield what a person must know or do now that a host is connected."""
+    from serve.connect.exposure import exposed
+
+    if plan.is_taken:
+        return
+    if plan.host.note:
+        yield plan.host.note
+    for path in exposed(change.document for change in plan.all):
+        yield f"other users can read {path} and the key in it: run `chmod go= {path}`"
 
 
 def _report(plan: "Plan", is_made: bool, backup: Path | None) -> dict[str, Any]:
@@ -187,5 +205,5 @@ def _report(plan: "Plan", is_made: bool, backup: Path | None) -> dict[str, Any]:
         "files": [str(change.path) for change in plan.changes],
         "difference": _difference(plan),
         "backup": str(backup) if backup else None,
-        "note": plan.host.note,
+        "notes": list(_notes(plan)),
     }

@@ -13,6 +13,7 @@ from typing import Any
 
 from serve.connect import link, record
 from serve.connect.edits import toml_edit
+from serve.connect.exposure import exposed
 from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
 from serve.connect.switches import switched_off
@@ -58,6 +59,9 @@ def _settings(
         yield Finding("error", f"{host.title} {problem}", again)
     if not problems and not link.is_current(host, machine, install):
         yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
+    for path in exposed(host.documents(machine, install)):
+        what = f"other users can read {path} and the key of {host.title} in it"
+        yield Finding("warn", what, f"chmod go= {path}")
     yield from switched_off(host, machine, install)
     if host.name == "codex":
         yield from _codex_trust(machine)

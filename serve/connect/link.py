@@ -12,6 +12,7 @@ from serve.connect.document import Document
 from serve.connect.hosts import Host
 from serve.connect.machine import Install, Machine
 from serve.connect.record import Connected, Connections, Hold
+from store.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ def carry_out(plan: Plan, now: int) -> Path | None:
         record.write(plan.home, connections)
     if plan.is_taken:
         left = {name: one for name, one in connections.hosts.items() if name != plan.host.name}
-        record.write(plan.home, Connections(left, tuple(changes.drop_folders(folders))))
+        folders = changes.drop_folders(folders)
+        record.write(plan.home, Connections(left, tuple(folders) if left else ()))
     return backup
 
 
@@ -99,4 +101,7 @@ def _known(home: Path, host: Host) -> dict[str, Hold]:
 
 
 def _planned(document: Document, known: dict[str, Hold], *, is_taken: bool) -> Change:
-    return changes.planned(document, known.get(str(document.path)), is_taken=is_taken)
+    try:
+        return changes.planned(document, known.get(str(document.path)), is_taken=is_taken)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (nothing was changed)") from error

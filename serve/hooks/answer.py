@@ -67,14 +67,14 @@ class Hooks:
         if event is None:
             return None
         name = tenant or self._tenants.settings.choices.tenant
-        call = self._call(host, event, name)
+        call = self._call(event, name)
         if not self._deliveries.is_first(name, event):
             return None
         context = _short(self._in_time(call))
         said = self._late.heard(name, event, context)
         return host.write(event, Reply(said)) if said else None
 
-    def _call(self, host: Host, event: HookEvent, tenant: str) -> Call:
+    def _call(self, event: HookEvent, tenant: str) -> Call:
         place, opened = self._places.of(event.cwd), self._tenants.get(tenant)
         return Call(
             event,
@@ -83,7 +83,6 @@ class Hooks:
             place.choices,
             place.project,
             self._clock(),
-            carries=host.write(event, Reply("anything")) is not None,
             answer_by=time.monotonic() + self._deadline_s,
         )
 

@@ -57,7 +57,6 @@ def note(
     memory: Memory,
     here: str | None = None,
     *,
-    copies: Sequence[str] = (),
     conflicts_with: str | None = None,
     history: Sequence[Memory] = (),
     longest: int = TEXT,
@@ -87,7 +86,6 @@ def note(
         },
         "status": memory.status,
         "progress": memory.progress,
-        "copies": len(copies) or None,
         "conflicts_with": conflicts_with,
         "replaced": old or None,
     }

@@ -27,19 +27,26 @@ class Call:
     choices: Choices
     project: str
     now: int  # microseconds UTC
-    carries: bool = True  # whether the host puts a reply to this event before its model
     answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
 
     @property
-    def is_heard(self) -> bool:
-        """Whether what is said now reaches the model: else nothing was said, and none is kept."""
-        return self.carries and time.monotonic() < self.answer_by
+    def is_in_time(self) -> bool:
+        """Whether what is said now reaches the host: else nothing was said, and none is kept."""
+        return time.monotonic() < self.answer_by
 
     @cached_property
     def journal(self) -> Journal:
-        """What this session did before this event."""
-        self.tenant.write_receipts()  # what waits to be written belongs to it
-        return self.tenant.journals.of(self.event.session)
+        """What this session did before this event, what waits to be written among it.
+
+        It is not written for that: a prompt would wait for the disk.
+        """
+        session = self.event.session
+        waiting = [one for one in self.tenant.receipts[:] if one.session == session]
+        journal = self.tenant.journals.of(session)
+        if waiting:
+            written = {one.id for one in journal.events}  # some may be, since we looked
+            return Journal((*journal.events, *(one for one in waiting if one.id not in written)))
+        return journal
 
     @property
     def filter(self) -> Filter:

@@ -2,7 +2,8 @@
 Late: what was said where the host does not listen, kept until it does.
 
 Cursor and VS Code drop what is said to a prompt, and Gemini what is said before a tool is used. It
-is then given with the next event of the session that they hear; when the turn is over, it is gone.
+is then given with the next event of the session that they hear, be it in a later turn: a memory is
+said once in a session, so what is dropped here would never be said.
 """
 
 import threading
@@ -10,8 +11,9 @@ from collections import OrderedDict
 
 from serve.hooks.event import MAX_CONTEXT, HookEvent
 
-_KEPT = 256  # sessions
-_ENDS = frozenset({"stop", "session_end"})
+_SESSIONS = 256
+_TEXTS = 4  # of a session
+_FORGETS = frozenset({"compacted", "session_end"})  # what was said before counts no longer
 
 
 class Late:
@@ -19,24 +21,35 @@ class Late:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
 
     def heard(self, tenant: str, event: HookEvent, context: str) -> str:
-        """Return what is to be said at an event: of what waited as much as fits beside it."""
+        """Return what is to be said at an event: beside the context what waited, as far as fits."""
         key = tenant, event.session
         with self._lock:
-            waited = self._waiting.pop(key, "")
+            waited = self._waiting.pop(key, [])
+            if event.moment in _FORGETS:
+                return ""
+            said = ""
             if event.is_heard:
-                return _both(waited, context)
-            if event.moment == "prompt":  # another question: what the last one found is stale
-                waited = ""
-            if event.moment not in _ENDS and (kept := _both(waited, context)):
-                self._waiting[key] = kept
-            while len(self._waiting) > _KEPT:
+                said, waited = _fitting(context, waited)
+            elif context:
+                waited = [*waited, context]
+            if waited:
+                self._waiting[key] = waited[-_TEXTS:]
+            while len(self._waiting) > _SESSIONS:
                 self._waiting.popitem(last=False)
-        return ""
+        return said
 
 
-def _both(waited: str, context: str) -> str:
-    both = "\n".join(filter(None, (waited, context)))
-    return both if len(both.encode()) <= MAX_CONTEXT else context
+def _fitting(context: str, waited: list[str]) -> tuple[str, list[str]]:
+    """Return the context after what waited and fits beside it, the oldest first; and the rest."""
+    said = context
+    rest: list[str] = []
+    for text in reversed(waited):
+        both = f"{text}\n{said}" if said else text
+        if len(both.encode()) <= MAX_CONTEXT:
+            said = both
+        else:
+            rest.insert(0, text)
+    return said, rest

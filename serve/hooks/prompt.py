@@ -21,6 +21,7 @@ from serve.lessons.index import named_by_text
 from serve.query.intent import asks_for_open, intent
 from serve.reader import View
 from serve.recall import Answer, Hit, Question, recall
+from serve.rules import may_come_unasked
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled
 from store.events import Hit as Told
@@ -46,14 +47,14 @@ def answered(call: Call) -> Reply:
     wanted = intent(prompt)
     prompted = call.told(Prompted(prompt=prompt[:KEPT], intent=wanted, turn=call.event.turn))
     is_silent = wanted in ("small_talk", "command") and not asks_for_open(prompt)
-    if is_silent or not call.is_heard:
+    if is_silent:
         call.write_later(prompted)
         return SILENCE
     began = time.perf_counter()
     found = call.tenant.reader.answered(lambda view: _found(view, call))
     said = _block(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
-    if not call.is_heard:
+    if not call.is_in_time:
         call.write_later(prompted)
         return SILENCE
     receipt = _receipt(call, found.answer, said, took_us)
@@ -77,15 +78,19 @@ def _found(view: View, call: Call) -> Found:
     return Found(
         answer=recall(view, question, call.embedder),
         rules=tuple(one.memory for one in named[:RULES]),
-        goals=tuple(open_goals(view, call.filter)[:GOALS]) if asks_for_open(prompt) else (),
+        goals=tuple(_goals(view, call)) if asks_for_open(prompt) else (),
     )
+
+
+def _goals(view: View, call: Call) -> list[Memory]:
+    return [one for one in open_goals(view, call.filter) if may_come_unasked(one)][:GOALS]
 
 
 def _block(call: Call, found: Found) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
-    hits = found.answer.hits
+    hits = [hit for hit in found.answer.hits if may_come_unasked(hit.memory)]
     if max((hit.confidence for hit in hits), default=0.0) < BAR:
-        hits = ()
+        hits = []
     of_rules = {one.id: (one, note(one, call.project)) for one in found.rules}
     of_hits = {hit.memory.id: (hit.memory, _note(hit, call.project)) for hit in hits}
     background = of_rules | of_hits
@@ -103,7 +108,6 @@ def _note(hit: Hit, project: str) -> Note:
     return note(
         hit.memory,
         project,
-        copies=hit.copies,
         conflicts_with=hit.conflicts_with,
         history=hit.history,
     )

@@ -14,6 +14,7 @@ from serve.hooks.block import Block, Note, Part, note, rendered
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply, Start
 from serve.reader import View
+from serve.rules import may_come_unasked
 from serve.work import Work, work
 from store.agent_events import SessionTold, Stage, Surfaced
 from store.importers.excerpt import one_line
@@ -35,8 +36,9 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answered(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    said = _said(call, call.event.start) if call.is_heard else Block()
-    said = said if call.is_heard else Block()  # it took too long
+    said = _said(call, call.event.start)
+    if not call.is_in_time:
+        said = Block()
     rules = (one["id"] for one in said.notes if one.get("role") == "rule")
     call.write_later(
         call.told(SessionTold(stage=_STAGES[call.event.start])),
@@ -62,7 +64,7 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     recorded = [
         one for one in _living(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
     ]
-    goals = open_goals(view, call.filter)[:_GOALS]
+    goals = [one for one in open_goals(view, call.filter) if may_come_unasked(one)][:_GOALS]
     return (
         Part("Rules this session was shown:", _notes(shown[-_RULES:], call)),
         Part(
@@ -78,7 +80,8 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
 def _living(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
     """Return those of some memories that may still come back, in the order given."""
     found = (view.tail.find(id_) for id_ in ids)
-    return [one for one in found if one is not None and call.filter.accepts(one)]
+    passing = [one for one in found if one is not None and call.filter.accepts(one)]
+    return [one for one in passing if may_come_unasked(one)]
 
 
 def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:

@@ -68,9 +68,15 @@ def taken(of: Parameters[Asked], given: Params) -> Asked:
     try:
         return of.decoder.decode(msgspec.json.encode(_named(of, given)))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        required = of.schema.get("required", [])
-        there = ", ".join(f"{name} (required)" if name in required else name for name in of.names)
+        there = ", ".join(_described(of.schema, name) for name in of.names)
         raise InvalidInput(f"{error}. The parameters are: {there}") from error
+
+
+def _described(schema: Mapping[str, Any], name: str) -> str:
+    choices = schema["properties"][name].get("enum", [])
+    notes = ["required"] if name in schema.get("required", []) else []
+    notes += ["one of " + " ".join(choices)] if choices else []
+    return f"{name} ({', '.join(notes)})" if notes else name
 
 
 def _named(of: Parameters[Any], given: Params) -> dict[str, Any]:

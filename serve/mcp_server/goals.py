@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from datetime import date
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -38,6 +39,7 @@ class Goals(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(description="The goal to update.", min_length=1)] | None = None
     status: GoalStatus | None = None
     progress: Annotated[Unit, Meta(description="0 to 1.")] | None = None
+    due: Annotated[date, Meta(description="The day it is due: 2026-12-01.")] | None = None
     chain: (
         Annotated[Name, Meta(description="The name of the milestones that follow one another.")]
         | None
@@ -57,7 +59,7 @@ def goals(here: Here, asked: Goals) -> Told:
     new = NewMemory(asked.content, kind="goal" if action == "add" else "milestone")
     if action == "add":
         state = {name: getattr(asked, name) for name in ("status", "progress")}
-        more = {name: value for name, value in state.items() if value is not None}
+        more = {name: value for name, value in state.items() if value is not None} | _due(asked, {})
         draft = drafted(here, new, asked.project, **more)
     elif asked.chain:
         draft = drafted(here, new, asked.project, chain=asked.chain)
@@ -77,10 +79,17 @@ def _update(here: Here, asked: Goals) -> Told:
         raise InvalidInput(f"{id_} is no goal: `goals` without arguments lists them")
     names = ("content", "status", "progress")
     given = {name: value for name in names if (value := getattr(asked, name)) is not None}
+    memory = here.tenant.reader.answered(lambda view: view.tail.find(id_))
+    given |= _due(asked, msgspec.json.decode(memory.metadata) if memory else {})
     if not given:
-        raise InvalidInput("say what changes: `status`, `progress` or `content`")
+        raise InvalidInput("say what changes: `status`, `progress`, `due` or `content`")
     commands.revise(log, id_, msgspec.convert(given, Revised), here.now)
     return Told("The goal is updated.", {"id": id_})
+
+
+def _due(asked: Goals, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata with the day that was named; nothing where none was."""
+    return {"metadata": metadata | {"due": asked.due.isoformat()}} if asked.due else {}
 
 
 def _list(here: Here, asked: Goals) -> Told:

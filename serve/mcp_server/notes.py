@@ -20,12 +20,14 @@ from store.projections.memories import ACTIVE, Memory
 Note = dict[str, Any]
 
 LONGEST = 1_500  # characters of a text; the whole is read by its id
+BESIDE = 8_000  # of what stands beside the text of a whole one
 MOST = 24_000  # characters of all texts in an answer
 
 _MARKS = (
     *("state", "superseded_by", "conflicts_with", "ended_at", "pinned", "key", "value"),
     *("status", "progress", "chain", "tags"),
 )
+_OLDER = 2  # of the memories that one replaced
 _NOTHING: tuple[object, ...] = (None, False, "", [])
 _TEXTS = ("context", "action", "result", "text")
 
@@ -52,9 +54,11 @@ def shown(found: Mapping[str, Any], longest: int = LONGEST) -> Note:
         "confidence": found.get("confidence"),
     }
     told = labels | {name: found.get(name) for name in _MARKS}
-    texts = {name: found.get(name) for name in _TEXTS}
-    cut = any(text and len(text) > longest for text in texts.values())
-    told |= {name: _cut(text, longest) for name, text in texts.items() if text}
+    told["replaced"] = [_old(one) for one in found.get("history", ())[:_OLDER] if "text" in one]
+    texts = {name: text for name in _TEXTS if (text := found.get(name))}
+    most = {name: longest if name == "text" else min(longest, BESIDE) for name in texts}
+    cut = any(len(text) > most[name] for name, text in texts.items())
+    told |= {name: _cut(text, most[name]) for name, text in texts.items()}
     if told["state"] == ACTIVE:
         del told["state"]
     kept = {name: _clean(value) for name, value in told.items() if value not in _NOTHING}
@@ -78,6 +82,10 @@ def framed(notes: Sequence[Note]) -> str:
     lines = (msgspec.json.encode(one).decode() for one in notes)
     plain = (line.replace("<", "\\u003c").replace(">", "\\u003e") for line in lines)
     return "\n".join([OPENING, *plain, CLOSING])
+
+
+def _old(replaced: Mapping[str, Any]) -> str:
+    return f"{replaced['at'][:10]}: {_cut(replaced['text'], LONGEST // 5)}"
 
 
 def _cut(text: str, longest: int) -> str:

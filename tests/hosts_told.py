@@ -1,0 +1,62 @@
+"""What agent hosts were recorded to tell, and the schemas of what they may be told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from serve.hooks.hosts import HOSTS
+from store import frame
+
+DATA = Path(__file__).parent / "data" / "hosts"
+RECORDED = {
+    host: [json.loads(line) for line in (DATA / f"{host}.jsonl").read_text().splitlines()]
+    for host in HOSTS
+}
+PROMPTS = {
+    host: next(one for one in payloads if "prompt" in one) for host, payloads in RECORDED.items()
+}
+SCHEMAS = {
+    host: {
+        name: Draft202012Validator(schema)
+        for name, schema in json.loads((DATA / f"{host}.output.json").read_text())["$defs"].items()
+    }
+    for host in HOSTS
+}
+_SESSION = ("session_id", "sessionId", "conversation_id")
+_TEXTS = frozenset(
+    """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
+    tool_output error_message last_assistant_message prompt_response""".split()
+)
+
+
+def event_name(payload: dict[str, Any]) -> str:
+    """Return an event's name."""
+    return payload.get("hook_event_name") or payload["hookEventName"]
+
+
+def in_session(payload: dict[str, Any], session: str) -> dict[str, Any]:
+    """Return an event as if told in another session."""
+    return payload | {field: session for field in _SESSION if field in payload}
+
+
+def ours(text: str) -> str:
+    """Return a text in the frame of what we say."""
+    return f"{frame.OPENING}\n{text}\n{frame.CLOSING}"
+
+
+def laced(value: Any, said: str, field: str = "") -> Any:
+    """Return a payload in which every text that people, tools or agents wrote ends with `said`."""
+    if isinstance(value, dict):
+        return {key: laced(one, said, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [laced(one, said, field) for one in value]
+    return f"{value}\n{said}" if isinstance(value, str) and field in _TEXTS else value
+
+
+def contexts(told: dict[str, Any]) -> list[str]:
+    """Return what reaches the model of a host's output, once for every place it stands in."""
+    inner = told.get("hookSpecificOutput", {}).get("additionalContext")
+    texts = [told.get("additionalContext"), told.get("additional_context"), inner]
+    return [text for text in texts if text is not None]
