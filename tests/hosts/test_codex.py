@@ -23,13 +23,19 @@ def test_hooks_that_nobody_trusts_are_skipped_and_doctor_says_so(desk: Desk, cod
     assert HOSTS["codex"].note in found
 
 
-def trust(desk: Desk) -> None:
-    """Start Codex as a person does, and say yes to what it asks of hooks that it does not know."""
+def trust(desk: Desk, prompt: str = "") -> None:
+    """Start Codex as a person does, say yes to what it asks of hooks it does not know, and go on.
+
+    Without the server of its own that it would leave behind.
+    """
     command = [str(PROGRAMS / "codex"), "--no-daemon"]
     with Terminal(command, desk.environ(), desk.repository()) as terminal:
         terminal.until("Hooks need review")
         terminal.press("2", until=lambda: "› 2. Trust all" in terminal.shown)
         terminal.press("\r", until=lambda: "trusted_hash" in settings(desk))
+        if prompt:
+            terminal.type(prompt)
+            terminal.press("\r", until=lambda: bool(desk.models.requests))
 
 
 def settings(desk: Desk) -> str:
@@ -41,7 +47,8 @@ def test_once_a_person_trusts_them_hooks_run_and_doctor_is_content(
 ) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
-    trust(desk)
+    trust(desk, ASKED)
+    assert [FACT in block for block in blocks(desk.models.requests[0])] == [True]
     assert [FACT in block for block in ask(desk)] == [True]
     found = desk.mnemolog("doctor")
     assert UNTRUSTED not in found
