@@ -10,7 +10,7 @@ from hosts.terminal import Terminal
 from store.agent_events import Prompted, SessionTold
 
 
-def test_after_a_compaction_the_session_is_told_what_it_did_and_asked_again_what_is_known(
+def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_known(
     desk: Desk, claude: Agent
 ) -> None:
     desk.record(FACT)

@@ -2,9 +2,11 @@
 
 from hosts.agents import UNGUARDED, Agent
 from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
+from hosts.mock_models import Script
 from hosts.terminal import Terminal
 
 from serve.connect.hosts import HOSTS
+from store.agent_events import SessionTold
 
 UNTRUSTED = "Codex has been told to trust none of our hooks"
 
@@ -61,6 +63,23 @@ def test_what_codex_wrote_meanwhile_stays_when_we_are_taken_out(desk: Desk, code
     desk.mnemolog("disconnect", "codex", "--yes")
     ours = before[before.index("[mcp_servers.mnemolog]") : before.index("[tui]")]
     assert settings(desk) == before.replace(ours, "")
+
+
+def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_known(
+    desk: Desk, codex: Agent
+) -> None:
+    desk.record(FACT)
+    desk.program("pytest", "echo 3 passed")
+    desk.mnemolog("start")
+    short = ("-c", "model_auto_compact_token_limit=50000", "-c", "model_context_window=100000")
+    desk.models.script = Script((codex.shell("pytest -q"),), tokens=90_000)
+    session = codex.session(codex.ask(desk, ASKED, *short))
+    desk.models.script = Script()
+    codex.ask(desk, ASKED, *short, after=session)
+    told = blocks(desk.models.requests[-1])
+    assert '"ran":"pytest -q"' in told[0]
+    assert FACT in told[-1]
+    assert "compacted" in [one.body.stage for one in desk.events(session, SessionTold)]
 
 
 def test_codex_has_nothing_to_say_against_our_settings(desk: Desk, codex: Agent) -> None:
