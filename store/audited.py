@@ -14,8 +14,8 @@ from store.projections.memory.parts import parts_of
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """`of_memories` are the candidate's memories, of which every projection is made; `published` is
-    what is served now of the same projection, None where nothing is.
+    """`of_memories` are the candidate's memories; of a projection that is not made of them, its own
+    tables. `published` is what is served now of the same projection, None where nothing is.
     """
 
     log: EventLog

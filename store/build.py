@@ -140,13 +140,12 @@ def step(
 
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
     """Run the audits of one projection; what they said is kept beside the candidate."""
-    of_memories = projection.name == "memories"
     served = published(build.tenant)
     before = served.projections.get(projection.name) if served else None
     memories = (
-        tables
-        if of_memories
-        else load(build, candidates.refs(build.tenant, build.names)["memories"])
+        load(build, candidates.refs(build.tenant, build.names)["memories"])
+        if "memories" in projection.inputs
+        else tables  # they may not be built yet
     )
     results = audit(
         projection.name,

@@ -101,7 +101,7 @@ def test_what_was_there_is_kept_and_not_without_end(user: Path):
         act = link.disconnecting if number % 2 else link.connecting
         backup = link.carry_out(act(HOSTS["cursor"], machine(user), install(user)), NOW)
     assert backup is not None
-    kept = sorted((home / "backups").iterdir())
+    kept = sorted((home / "backups" / "hosts").iterdir())
     assert len(kept) == changes.KEPT and kept[-1] == backup
     [copy] = backup.glob("*_hooks.json")
     assert copy.read_bytes() == before

@@ -1,16 +1,20 @@
 """Edits of JSON with comments, against random documents: what was not meant is not touched."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from serve.connect.document import Hooks, Server, json_file
 from serve.connect.edits import json_edit
 from serve.connect.edits.jsonc import parse
 from store.errors import ConfigError
 
+unhurried = settings(deadline=None)
 KEYS = st.sampled_from(["hooks", "a", "mcpServers", "Stop", "b", "é", 'q"'])
 PIECES = ["", " ", "\n", "\r\n  ", "\t", "// why: {[,\n", '/* "a": 1, */', "// c  \r\n", "/**/"]
 GAPS = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
@@ -60,17 +64,20 @@ def has_twins(text: str) -> bool:
     return False
 
 
+@unhurried
 @given(documents())
 def test_comments_and_trailing_commas_mean_nothing(text: str):
     assert not isinstance(parse(text).value, str)
 
 
+@unhurried
 @given(VALUES)
 def test_plain_json_is_read_as_the_standard_library_does(value: Any):
     text = json.dumps(value, indent=2)
     assert parse(text).value == json.loads(text)
 
 
+@unhurried
 @given(documents(), KEYS, VALUES)
 @example("{}", "a", {"b": 1})
 @example("{\n}", "a", 1)
@@ -89,6 +96,7 @@ def test_a_member_put_in_is_there_and_taken_out_leaves_no_trace(text: str, key: 
     assert json_edit.take(new, path, blanks) == text
 
 
+@unhurried
 @given(documents(), KEYS, VALUES)
 @example('{"hooks": {"Stop": [\n\n]}}', "Stop", 1)
 @example('{"hooks": {"Stop": [1 /* one */]}}', "Stop", 1)
@@ -105,6 +113,7 @@ def test_an_item_added_is_last_and_taken_out_leaves_no_trace(text: str, key: str
     assert json_edit.take(new, (*path, len(items) - 1), blanks) == text
 
 
+@unhurried
 @given(documents(), VALUES)
 def test_a_value_is_replaced_in_its_place(text: str, value: Any):
     assume(not has_twins(text))
@@ -116,6 +125,7 @@ def test_a_value_is_replaced_in_its_place(text: str, value: Any):
     assert new.startswith(text[: child.node.start]) and new.endswith(text[child.end :])
 
 
+@unhurried
 @given(documents())
 def test_whatever_is_taken_out_the_rest_means_the_same(text: str):
     assume(not has_twins(text))
@@ -126,6 +136,26 @@ def test_whatever_is_taken_out_the_rest_means_the_same(text: str):
         assert parse(new).value == {
             key: value for key, value in root.value.items() if key != child.key
         }
+
+
+HOOK = {"type": "command", "command": "/py -I -S /x/serve/client.py codex --home /h"}
+HOOKS = Hooks("codex", {"Stop": HOOK, "a": HOOK})
+SERVER = Server(("mcpServers",), {"command": "/py", "args": ["-I"]})
+
+
+@unhurried
+@given(documents(), st.booleans())
+@example('{"hooks": {"Stop": [ ], "b": []}, "mcpServers": {\n}}', True)
+def test_all_that_is_ours_taken_out_of_a_file_leaves_no_trace(text: str, is_grouped: bool):
+    assume(not has_twins(text))
+    file = json_file(Path("x"), replace(HOOKS, is_grouped=is_grouped), SERVER)
+    try:
+        new = file.put(text)
+    except ConfigError:  # something else stands where hooks or servers belong
+        return
+    assert len(file.entries(new)) == 3
+    assert file.put(new) == new
+    assert file.take(new, json_edit.blanks_of(text, file.places)) == text
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 import tomllib
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from serve.connect.edits import marked, toml_edit
 from store.errors import ConfigError
 
+unhurried = settings(deadline=None)
 OURS = {"command": "/py", "args": ["-I", "a b", 'c"d']}
 LINES = st.lists(
     st.sampled_from(["", "# note", "a = 1", "[x]", '[mcp_servers.docs]\ncommand = "npx"', "text"]),
@@ -18,6 +19,7 @@ LINES = st.lists(
 ENDS = st.sampled_from(["\n", "\r\n"])
 
 
+@unhurried
 @given(LINES, ENDS, st.booleans())
 @example([], "\n", False)
 def test_a_block_taken_out_of_markdown_leaves_no_trace(lines: list[str], end: str, ends: bool):
@@ -45,6 +47,7 @@ def is_toml(text: str) -> bool:
     return True
 
 
+@unhurried
 @given(LINES.filter(lambda lines: "text" not in lines), ENDS, st.booleans())
 def test_a_table_taken_out_of_toml_leaves_no_trace(lines: list[str], end: str, ends: bool):
     text = "\n".join(lines).replace("\n", end) + end * ends

@@ -3,7 +3,7 @@ Changes to hosts' files: planned as texts, shown as differences, made one file a
 
 A host may write its settings at any moment. So the bytes are compared just before they are
 replaced; where they changed, the same edit is made on what is there now. A file keeps its mode and
-stays behind its symbolic link; what was there before is kept in `<home>/backups`.
+stays behind its symbolic link; what was there before is kept in `<home>/backups/hosts`.
 """
 
 import difflib
@@ -58,7 +58,7 @@ def planned(document: Document, hold: Hold | None, *, is_taken: bool) -> Change:
     try:
         return _taken(document, before, hold) if is_taken else _put(document, before, hold)
     except ConfigError as error:
-        raise ConfigError(f"{document.path}: {error} (nothing was changed)") from error
+        raise ConfigError(f"{document.path}: {error}") from error
 
 
 def make(change: Change, folders: list[str]) -> Change:
@@ -82,18 +82,18 @@ def make(change: Change, folders: list[str]) -> Change:
 
 
 def back_up(home: Path, name: str, changes: list[Change]) -> Path | None:
-    """Keep what the changed files hold in `<home>/backups`; return the folder, if any was made."""
+    """Keep what the changed files hold in `<home>/backups/hosts`; return the folder, if any."""
     kept = [change for change in changes if change.is_one and change.before is not None]
     if not kept:
         return None
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    folder = home / "backups" / f"{stamp}-{name}"
+    folder = home / "backups" / "hosts" / f"{stamp}-{name}"
     try:
         for change in kept:
             replace_file(folder / _flat(change.path), change.before or b"")
     except OSError as error:
         raise LogReadOnly(f"{folder} cannot be written ({error.strerror})") from error
-    for old in sorted((home / "backups").iterdir())[:-KEPT]:
+    for old in sorted(folder.parent.iterdir())[:-KEPT]:
         shutil.rmtree(old)
     return folder
 

@@ -12,6 +12,7 @@ from serve.connect.document import Document
 from serve.connect.hosts import Host
 from serve.connect.machine import Install, Machine
 from serve.connect.record import Connected, Connections, Hold
+from store.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +101,7 @@ def _known(home: Path, host: Host) -> dict[str, Hold]:
 
 
 def _planned(document: Document, known: dict[str, Hold], *, is_taken: bool) -> Change:
-    return changes.planned(document, known.get(str(document.path)), is_taken=is_taken)
+    try:
+        return changes.planned(document, known.get(str(document.path)), is_taken=is_taken)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (nothing was changed)") from error

@@ -24,6 +24,8 @@ _CUES = (
     words.FORBIDS | words.WANTS | words.WITH | words.WITHOUT | words.EXCEPT | words.BEFORE
     | words.WHEN | words.EXPLAINS | words.RATHER_ALONE | frozenset({"rather", "instead"})
 )  # fmt: skip
+_SCRIPTS = frozenset("bash bat cmd fish js mjs pl ps1 py rb sh ts zsh".split())
+_MOST_TOOLS = 6
 _PLAIN_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | words.MORE_TOOLS) - words.WORD_TOOLS
 
 
@@ -61,11 +63,18 @@ def tokens(text: str) -> list[Token]:
 
 
 def _words(written: str) -> list[Token]:
+    if "/" in written and len(tools := written.strip("\"'*_.").split("/")) < _MOST_TOOLS:
+        if all(tool in _PLAIN_TOOLS for tool in tools):  # "npm/yarn/pnpm"
+            said = " or ".join(tools).split()
+            return [*(Token(word, written=word) for word in said), *_end_of(written)]
     bare = written.strip("\"'*_\u201c\u201d\u201e") if not _GLOB.fullmatch(written) else written
-    ends = bare.endswith(".") and len(bare) > 1
-    bare = bare.rstrip(".") if ends else bare
-    found = [Token(bare.casefold(), written=bare)] if bare else []
-    return [*found, Token(".", is_stop=True)] if ends else found
+    end = _end_of(bare)
+    bare = bare.rstrip(".") if end else bare
+    return [*([Token(bare.casefold(), written=bare)] if bare else []), *end]
+
+
+def _end_of(written: str) -> list[Token]:
+    return [Token(".", is_stop=True)] if written.rstrip("*_").endswith(".") else []
 
 
 def phrase(of: list[Token], place: int) -> str:
@@ -117,8 +126,10 @@ def _code(text: str) -> Named | None:
 
 
 def _run(file: str) -> Command | None:
-    """Return the command that runs a file; a folder or several files are not run."""
-    return None if "*" in file or file.endswith("/") else command((file,))
+    """Return the command that runs a file; a folder, several files or data are not run."""
+    extension = file.rpartition("/")[2].rpartition(".")[2]
+    is_script = extension in _SCRIPTS or ("/" in file and "." not in file.rpartition("/")[2])
+    return command((file,)) if is_script and "*" not in file and file[-1] != "/" else None
 
 
 def _is_placeholder(line: tuple[str, ...]) -> bool:
@@ -136,6 +147,8 @@ def file_named(written: str) -> str | None:
 
 def _prose(of: list[Token], place: int, *, is_run: bool) -> Named | None:
     tool = of[place].written
+    if is_run and _is_said_to_run(of, place):
+        return Named(1, command((tool,)))
     if tool not in _PLAIN_TOOLS and not (is_run and tool in words.WORD_TOOLS):
         return None
     line, taken = [tool], 1
@@ -159,6 +172,15 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Named | None:
     if len(line) == 1 and phrase(of, place + 1).partition(" ")[0] in words.THINGS_OF_A_TOOL:
         return None
     return Named(taken, command(tuple(line)))
+
+
+def _is_said_to_run(of: list[Token], place: int) -> bool:
+    """Whether an unknown word is a program by what stands around it: "run goctl directly"."""
+    if place == 0 or place + 1 >= len(of) or of[place + 1].text not in words.DIRECTLY:
+        return False
+    word = of[place].written
+    is_run = of[place - 1].text in ("run", "execute", "invoke", "call")
+    return is_run and _PROGRAM.fullmatch(word) is not None and word not in words.NO_PROGRAMS
 
 
 def _is_subcommand(tool: str, word: str, known: frozenset[str] | None) -> bool:

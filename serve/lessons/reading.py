@@ -179,7 +179,8 @@ class Reading:
         """Read "never push to main"; return whether it says enough to know a command by."""
         line = words.GIT_VERBS[verb]
         where, length = naming.branch(self.tokens, place + 1)
-        if where is None and len(line) < 3:
+        is_all = place + 1 >= len(self.tokens) or self.tokens[place + 1].is_stop
+        if where is None and len(line) < 3 and not is_all:
             return False
         self.forbidden.append(command(line, where))
         self.mode, self.verb, self.at = "forbid", "run", place + 1 + length

@@ -61,7 +61,8 @@ GIT_VERBS = {
     "rebase": ("git", "rebase"),
     "rebasing": ("git", "rebase"),
 }
-BRANCHES = frozenset("main master develop production prod trunk staging release".split())
+# and remotes, of which the same is said
+BRANCHES = frozenset("main master develop production prod trunk staging release upstream".split())
 ONTO = frozenset({"on", "to", "into", "onto", "auf", "in"})
 
 # what is never to be done without something: when that something is wanted
@@ -112,11 +113,22 @@ ABOUT = frozenset(
 MORE_TOOLS = frozenset(
     """bash bunx curl deno gcloud gradlew ipython jq kubectl npx pipenv pipx pnpx python python2
     python3 rsync rustup scp sed sqlite3 ssh sudo uvx vercel wget wrangler zsh rm podman
-    docker-compose unittest virtualenv venv nvm conda mamba hatch pdm lerna bazel mvn gradle
+    docker-compose grep awk chmod chown perl ruby rg fd unittest virtualenv venv nvm conda mamba
+    hatch pdm lerna bazel mvn gradle
     """.split()
 )
 # programs whose names are words: only where something is said to be run
-WORD_TOOLS = frozenset("make just go task mix nix rake flask node cargo black tox".split())
+WORD_TOOLS = frozenset(
+    """make just go task mix nix rake flask node cargo black tox find cat ls kill cp mv sort head
+    tail""".split()
+)
+# what is said of a program, and of nothing else, right after its name
+DIRECTLY = frozenset("directly manually here locally yourself anymore".split())
+# what is run and is no program
+NO_PROGRAMS = frozenset(
+    """it them this that these those tests test migrations commands scripts code everything anything
+    things builds jobs benchmarks install time find""".split()
+)
 GO_WORDS = frozenset("build fmt generate get install mod run test vet work".split())
 
 # after the name of a tool: it is these that are spoken of
