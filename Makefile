@@ -5,9 +5,12 @@ BIN := $(VENV)/bin
 SIZES ?= 1000,10000,100000
 PMB := .venv-pmb
 NODE := .node
+HOSTS := .hosts
+CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
+CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean mcp-tools mcp-conformance torture
+.PHONY: setup demo test lint bench clean mcp-tools mcp-conformance torture hosts
 
 setup: $(READY)
 
@@ -31,6 +34,14 @@ test: lint
 # longer than what every push runs
 torture: setup
 	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py
+
+# the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
+hosts: setup $(HOSTS)/.ready
+	$(BIN)/python -m pytest tests/hosts
+
+$(HOSTS)/.ready: Makefile
+	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX)
+	touch $(HOSTS)/.ready
 
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
@@ -58,4 +69,4 @@ mcp-conformance: setup mcp-tools
 	$(BIN)/python -m pytest tests/test_mcp_conformance.py
 
 clean:
-	rm -rf $(VENV) $(PMB) $(NODE) .demo
+	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) .demo

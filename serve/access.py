@@ -2,7 +2,8 @@
 Who may ask for what: the owner's token opens every route, a host's hook key its one hook route.
 
 A hook key follows from the token, so nothing has to be kept, and a new token ends all of them. It
-may stand in an agent host's settings, which other tools read: it lets nobody list, read or delete.
+may stand in an agent host's settings, which other tools read: who has it can tell events and hear
+what an agent would be told, and cannot list, change or delete anything.
 """
 
 import base64

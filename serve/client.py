@@ -21,7 +21,7 @@ except ImportError:  # an interpreter that does it otherwise
     from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
 
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
-GIVE_UP_S = 3.0  # whatever holds us up, as a host that never ends its event
+GIVE_UP_S = 4.0  # whatever holds us up, as a host that never ends its event
 MAX_BYTES = 4 << 20  # of an event: what the server takes
 
 

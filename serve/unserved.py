@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
-COLD_S = 1.5  # for a process that answers from the disk
+COLD_S = 2.0  # for an answer without a server: half a second, but for a busy machine
 COMING_S = 3.0  # a server that was begun to be started so lately is waited for
 TRY_EVERY_S = 30.0  # a server that does not come up is not started again at every prompt
 # the events that are waited for, in the words of all hosts

@@ -38,9 +38,12 @@ await hooks["experimental.chat.system.transform"](session, asked)
 await hooks.event({ event: { type: "session.idle", properties: session } })
 const after = { system: [] }
 await hooks["experimental.chat.system.transform"](session, after)
+await hooks.event({ event: { type: "session.compacted", properties: session } })
+const compacted = { system: [] }
+await hooks["experimental.chat.system.transform"](session, compacted)
 await hooks.event({ event: { type: "session.deleted", properties: { info: { id: "s1" } } } })
 await hooks.event({ event: { type: "file.edited", properties: {} } })
-console.log(JSON.stringify({ asked, after }))
+console.log(JSON.stringify({ asked, after, compacted }))
 """
 
 
@@ -63,11 +66,14 @@ def run(tmp_path: Path):
     return with_client
 
 
-def test_opencode_is_told_what_the_client_says_until_the_turn_ends(run):
+def test_opencode_is_told_what_the_client_says_until_it_compacts(run):
     told, heard = run(CLIENT)
-    assert told == {"asked": {"system": ["theirs", "a note", "a rule"]}, "after": {"system": []}}
+    assert told["asked"] == {"system": ["theirs", "a note", "a rule"]}
+    assert told["after"] == {"system": ["a note", "a rule"]}  # the next turn's requests too
+    assert told["compacted"] == {"system": []}
     assert [event["hook_event_name"] for event in heard] == [
-        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"),
+        *("SessionStart", "SessionEnd"),
     ]
     assert {event["session_id"] for event in heard} == {"s1"}
     assert {event["cwd"] for event in heard} == {"/work/web"}
@@ -78,4 +84,5 @@ def test_opencode_is_told_what_the_client_says_until_the_turn_ends(run):
 @pytest.mark.parametrize("client", ["raise SystemExit(1)", "print('no JSON')", "print('null')"])
 def test_a_client_that_fails_is_silence(run, client: str):
     told, _ = run(client)
-    assert told == {"asked": {"system": ["theirs"]}, "after": {"system": []}}
+    assert told["asked"] == {"system": ["theirs"]}
+    assert told["after"] == told["compacted"] == {"system": []}

@@ -60,6 +60,8 @@ PROMPTS = {
         "不对,应该用 pnpm",
         "not like that, keep the old name",
         "actually, use the other endpoint",
+        "stop it, that's the wrong branch",
+        "wrong file",
     ],
 }
 

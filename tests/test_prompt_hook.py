@@ -46,7 +46,7 @@ def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Ses
 
 
 def test_a_memory_that_is_not_sure_says_nothing(knows: Session, monkeypatch):
-    monkeypatch.setattr(prompts, "BAR", 1.1)
+    monkeypatch.setattr(prompts, "LETTERS_BAR", 1.1)
     assert knows.ask(ASKED) == ""
     assert knows.events(Recalled)[0].body.dropped["unsaid"] == 2
 

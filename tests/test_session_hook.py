@@ -52,7 +52,7 @@ def test_a_session_that_goes_on_is_told_what_it_did(session: Session, start: str
     session.cwd = "/src"
     assert [one for one in notes(session.start(start)) if "id" not in one] == [
         {"asked": "now let the download retry too", "answered": False},
-        {"failing": "test", "ran": "pytest", "error": "E 1"},
+        {"failing": "test", "ran": "pytest", "error": "E 1", "trust": "tool"},
         {"asked": "make the upload retry five times"},
         {"ran": "make", "for": "build", "passed": True, "times": 1},
         {"ran": "pytest", "for": "test", "passed": False, "times": 2},

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from serve.tenants import OpenTenants
     from store.config import Settings
 
-DEADLINE_S = 1.2  # from when all is imported; the client that waits for us gives up soon after
+DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
 MAX_BYTES = 4 << 20
 
 

@@ -277,7 +277,8 @@ HOSTS: Mapping[str, Host] = {
             lambda machine: (codex_folder(machine),),
             _codex,
             _rules_in(lambda machine: codex_folder(machine) / "AGENTS.md"),
-            "Codex skips hooks without a word until you trust them: start `codex`, type /hooks",
+            "Codex skips hooks without a word until you trust them: start `codex`, where it asks "
+            "(or type /hooks)",
         ),
         Host(
             "gemini",

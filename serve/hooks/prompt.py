@@ -28,7 +28,9 @@ from store.events import Hit as Told
 from store.projections.memories import Memory
 
 KEPT = 2_000  # characters of a prompt in the log
-BAR = 0.6  # of the best memory's confidence; docs/recall.md has what it keeps and lets through
+# The least confidence of the best memory, where vectors know meaning and where they know letters:
+# either keeps .87 of the right answers. docs/recall.md has what they let through.
+MEANING_BAR, LETTERS_BAR = 0.6, 0.5
 GOALS, RULES = 8, 3  # that were asked for; that the prompt names
 
 
@@ -37,6 +39,7 @@ class Found:
     """What the memory knows of a prompt: what recall says, rules it names, goals it asks for."""
 
     answer: Answer
+    bar: float
     rules: tuple[Memory, ...]
     goals: tuple[Memory, ...]
 
@@ -77,6 +80,7 @@ def _found(view: View, call: Call) -> Found:
     named = named_by_text(view, call.filter, prompt)
     return Found(
         answer=recall(view, question, call.embedder),
+        bar=MEANING_BAR if view.snapshots.calibration.knows_meaning else LETTERS_BAR,
         rules=tuple(one.memory for one in named[:RULES]),
         goals=tuple(_goals(view, call)) if asks_for_open(prompt) else (),
     )
@@ -89,7 +93,7 @@ def _goals(view: View, call: Call) -> list[Memory]:
 def _block(call: Call, found: Found) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
     hits = [hit for hit in found.answer.hits if may_come_unasked(hit.memory)]
-    if max((hit.confidence for hit in hits), default=0.0) < BAR:
+    if max((hit.confidence for hit in hits), default=0.0) < found.bar:
         hits = []
     of_rules = {one.id: (one, note(one, call.project)) for one in found.rules}
     of_hits = {hit.memory.id: (hit.memory, _note(hit, call.project)) for hit in hits}

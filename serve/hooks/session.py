@@ -92,9 +92,10 @@ def _left(done: Work) -> Iterator[Note]:
     if done.asked and not done.is_answered:
         yield {"asked": one_line(done.asked[-1], _PROMPT), "answered": False}
     for effort, act in done.failing:
-        yield {"failing": effort, "ran": one_line(act.command or act.tool, _PROMPT)} | (
-            {"error": one_line(act.error[-_PROMPT:], _PROMPT)} if act.error else {}
-        )
+        failed = {"failing": effort, "ran": one_line(act.command or act.tool, _PROMPT)}
+        if act.error:  # a tool's own words, and marked as such
+            failed |= {"error": one_line(act.error[-_PROMPT:], _PROMPT), "trust": "tool"}
+        yield failed
 
 
 def _asked(done: Work) -> Iterator[Note]:

@@ -20,12 +20,12 @@ _OWN_WORDS = 3  # from so many on, a slash command says what it is about
 _CORRECTIONS = re.compile(
     r"\s*(?:"
     # no, ... / wrong: ... / not that, ...
-    r"(?:no|nope|nah|wrong|not quite|stop|wait no|nein|falsch|stopp|non|faux|arr[êe]te|nee|fout|"
-    r"não|errado|incorrecto|sbagliato|fermo|нет|неверно|неправильно|стоп|nie|źle)\s*[,:;.!–—-]+\s*\w"
+    r"(?:no|nope|nah|wrong|not quite|stop(?: it| that)?|wait no|nein|falsch|stopp|non|faux|"
+    r"arr[êe]te|nee|fout|não|errado|incorrecto|sbagliato|fermo|нет|неверно|неправильно|стоп|nie|źle)\s*[,:;.!–—-]+\s*\w"
     r"|(?:not|nicht|pas|niet)\s+(?:like )?(?:that|this|so|das|dies|ça|cela|zo)\b"
     # that is wrong
-    r"|(?:that|this|it|which)(?:'s| is| was)\s+(?:still )?(?:wrong|incorrect|not (?:right|correct|"
-    r"what|how|true|it)\b)"
+    r"|(?:that|this|it|which)(?:'s| is| was)\s+(?:still )?(?:(?:the )?wrong|incorrect|"
+    r"not (?:right|correct|what|how|true|it)\b)|wrong \w+\s*[.!]*\s*\Z"
     r"|das (?:ist|war|stimmt) (?:so )?(?:falsch|nicht)|c'est (?:faux|pas)|est[áo] mal|eso no es|"
     r"è sbagliato|está errado|это (?:не так|неправильно|неверно)"
     # you did what you should not

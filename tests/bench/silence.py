@@ -54,8 +54,8 @@ def main() -> None:
         ("small talk", [kind for kind in silent if kind.startswith("smalltalk")]),
         ("foreign, other topic", ["foreign", "foreign_other_topic"]),
     ):
-        count = sum(prompts[kind] for kind in those)
-        print(f"{name:24} {sum(said[kind] for kind in those) / count:.4f} of {count}")
+        if count := sum(prompts[kind] for kind in those):
+            print(f"{name:24} {sum(said[kind] for kind in those) / count:.4f} of {count}")
 
 
 def is_answerable(

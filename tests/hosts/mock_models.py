@@ -10,7 +10,7 @@ https://platform.openai.com/docs/api-reference/responses-streaming.
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,6 +33,7 @@ class Models:
     script: Script = field(default_factory=Script)
     requests: list[JSON] = field(default_factory=list)
     others: list[str] = field(default_factory=list)  # what else was asked for
+    meanwhile: Callable[[], object] = lambda: None  # what happens while the model thinks
 
     def __enter__(self) -> "Models":
         models = self
@@ -42,7 +43,7 @@ class Models:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
         return self
 
@@ -105,6 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not body.get("tools"):
             return "a title"
         self.told.requests.append(body)
+        self.told.meanwhile()
         script = self.told.script
         done = sum(map(_results, _turn(body[where])))
         return script.tools[done] if done < len(script.tools) else script.text
@@ -180,6 +182,8 @@ def _responses(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
         name = f"call_{len(json.dumps(body))}"
         item = {"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": step[0]}
         item["arguments"] = json.dumps(step[1])
+        if step[0].startswith("mcp__"):  # tools of a server stand in a namespace of their own
+            item["namespace"], _, item["name"] = step[0].rpartition("__")
         if set(step[1]) == {"input"}:  # a tool that takes plain text
             item = {"type": "custom_tool_call", "id": f"ctc_{name}", "call_id": name}
             item |= {"name": step[0], "input": step[1]["input"], "status": "completed"}

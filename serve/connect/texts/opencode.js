@@ -3,6 +3,7 @@ import { spawn } from "node:child_process"
 
 const COMMAND = COMMAND_OF_THE_CLIENT
 const WAIT_MS = 5000
+const KEPT = 24000 // characters of notes that a session's requests hold: the newest
 
 // the client's answer to one event; null where it says nothing, is missing or is too slow
 function ask(event) {
@@ -33,11 +34,16 @@ function ask(event) {
 
 export const Mnemolog = async ({ directory }) => {
   const started = new Set()
-  const waiting = new Map() // session -> what its next request to the model is told
+  // session -> the notes that each of its requests holds: what stands in the system prompt is no
+  // part of the history, and nothing is told twice in a session
+  const notes = new Map()
   const tell = (name, session, more) =>
     ask({ hook_event_name: name, session_id: session, cwd: directory, ...more })
   const keep = (session, text) => {
-    if (text) waiting.set(session, [...(waiting.get(session) ?? []), text])
+    if (!text) return
+    const kept = [...(notes.get(session) ?? []), text]
+    while (kept.length > 1 && kept.join("").length > KEPT) kept.shift()
+    notes.set(session, kept)
   }
   const start = async (session, source) => {
     if (started.has(session) && source === "startup") return
@@ -54,8 +60,7 @@ export const Mnemolog = async ({ directory }) => {
       keep(session, await tell("UserPromptSubmit", session, { prompt }))
     },
     "experimental.chat.system.transform": async (input, output) => {
-      const notes = waiting.get(input?.sessionID)
-      if (notes) output?.system?.push(...notes)
+      output?.system?.push(...(notes.get(input?.sessionID) ?? []))
     },
     "tool.execute.before": async (input, output) => {
       const tool = { tool_name: input?.tool, tool_input: output?.args, tool_use_id: input?.callID }
@@ -70,13 +75,13 @@ export const Mnemolog = async ({ directory }) => {
     event: async ({ event }) => {
       const session = event?.properties?.sessionID ?? event?.properties?.info?.id
       if (!session) return
-      if (event.type === "session.compacted") await start(session, "compact")
-      if (event.type === "session.idle") {
-        waiting.delete(session)
-        await tell("Stop", session, {})
+      if (event.type === "session.compacted") {
+        notes.delete(session) // the core tells again what matters
+        await start(session, "compact")
       }
+      if (event.type === "session.idle") await tell("Stop", session, {})
       if (event.type === "session.deleted") {
-        waiting.delete(session)
+        notes.delete(session)
         started.delete(session)
         await tell("SessionEnd", session, { reason: "other" })
       }

@@ -1,0 +1,167 @@
+"""
+A user's machine for the tests: a home folder of its own, repositories in it, a memory, the agents.
+
+Nothing of whoever runs the tests is seen: the environment is made from nothing, the model's API is
+ours on loopback, and whatever else a program would like to reach goes to a proxy that is not there.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import background
+from hosts.mock_models import JSON, Models, parts
+
+from serve.client import home_of
+from store import tenant
+from store.config import Settings
+from store.events import Event
+from store.frame import CLOSING, OPENING
+from store.log import EventLog
+from store.registry import running
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / ".hosts" / "node_modules" / ".bin"
+LONGEST_S = 60  # of one run of a program
+_NOWHERE = "http://127.0.0.1:9"
+_BLOCK = re.compile(re.escape(OPENING) + ".*?" + re.escape(CLOSING), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program's run ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> list[JSON]:
+        """What it printed as lines of JSON."""
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+
+
+@dataclass
+class Desk:
+    """A home folder, and the model that the agents there talk to."""
+
+    folder: Path
+    models: Models
+
+    @classmethod
+    def at(cls, folder: Path, models: Models) -> "Desk":
+        made = cls(folder, models)
+        made.memory.mkdir(parents=True, mode=0o700)
+        made.choose(port=_free_port())  # the usual one may be in use here
+        return made
+
+    @property
+    def memory(self) -> Path:
+        """The home of our memory, where it lies without anybody having said so."""
+        return Path(home_of(self.environ()).replace("~", str(self.folder), 1))
+
+    def choose(self, **settings: int) -> None:
+        """Add to our settings, as a user writes them."""
+        with open(self.memory / "config.toml", "a", opener=_private) as file:
+            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+
+    def repository(self, name: str = "shop") -> Path:
+        """Return a repository, made if it is not there."""
+        folder = self.folder / name
+        if not folder.exists():
+            run(["git", "init", "-q", str(folder)], self.environ(), self.folder)
+        return folder
+
+    def program(self, name: str, does: str) -> None:
+        """Put a program of ours before those of the machine."""
+        file = self.folder / "bin" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{does}\n")
+        file.chmod(0o755)
+
+    def environ(self, **more: str) -> dict[str, str]:
+        return {
+            "HOME": str(self.folder),
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            "HTTP_PROXY": _NOWHERE,
+            "HTTPS_PROXY": _NOWHERE,
+            "NO_PROXY": "127.0.0.1,localhost",
+            **more,
+        }
+
+    def mnemolog(self, *words: str, cwd: Path | None = None) -> str:
+        """Run a command of ours to its end, which must be a good one; return what it prints."""
+        command = [sys.executable, "-P", "-m", "serve.cli", *words]
+        environ = self.environ(PYTHONPATH=str(ROOT))
+        done = run(command, environ, cwd or self.repository())
+        assert done.code == 0, done.err
+        return done.out
+
+    def record(self, text: str, *words: str, cwd: Path | None = None) -> str:
+        """Record a memory of a repository; return its id."""
+        return json.loads(self.mnemolog("record", text, *words, "--json", cwd=cwd))["id"]
+
+    def run(self, *words: str, cwd: Path | None = None, **environ: str) -> Done:
+        """Run an agent to its end."""
+        program = str(PROGRAMS / words[0])
+        return run([program, *words[1:]], self.environ(**environ), cwd or self.repository())
+
+    def events(self, session: str, kind: type) -> list[Event]:
+        """Return what the log holds of one kind from a session; the server ends for it."""
+        self.mnemolog("stop")  # what it gathered is written then
+        with EventLog(tenant.tenant(self.memory).log) as log:
+            return [one for one in log.of_session(session) if isinstance(one.body, kind)]
+
+    @property
+    def server(self) -> object:
+        """The server that runs here, None where none does."""
+        return running(Settings(self.memory))
+
+    def end(self) -> None:
+        """End the server that the agents started."""
+        background.end(self.memory)
+
+
+def run(command: list[str], environ: Mapping[str, str], cwd: Path) -> Done:
+    """Run a program and what it starts; all of it is ended where it takes too long."""
+    process = subprocess.Popen(
+        command,
+        env=environ,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        raise AssertionError(f"{command} did not end: {out[-999:]} {err[-999:]}") from None
+    return Done(process.returncode, out, err)
+
+
+def blocks(request: JSON) -> list[str]:
+    """Return the blocks of ours that stand in what a model is asked, in order."""
+    return [block for _, text in parts(request) for block in _BLOCK.findall(text)]
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

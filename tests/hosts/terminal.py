@@ -1,0 +1,75 @@
+"""A terminal in which a test sits before a program: what it shows, and keys for it."""
+
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+_STEERING = re.compile(
+    rb"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b."
+)
+# what a program asks its terminal, and what one answers: without it some do not start
+_ASKED = {
+    b"\x1b[6n": b"\x1b[1;1R",
+    b"\x1b[c": b"\x1b[?1;2c",
+    b"\x1b]10;?": b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\",
+    b"\x1b]11;?": b"\x1b]11;rgb:0000/0000/0000\x1b\\",
+}
+
+
+class Terminal:
+    """A program in a terminal of its own; it is ended when the test is done with it."""
+
+    def __init__(self, command: list[str], environ: Mapping[str, str], cwd: Path) -> None:
+        import pty  # neither is there on Windows
+        import termios
+
+        self._shown = b""
+        self._pid, self._pipe = pty.fork()
+        if self._pid == 0:
+            os.chdir(cwd)
+            os.execve(command[0], command, {**environ, "TERM": "xterm-256color"})
+        termios.tcsetwinsize(self._pipe, (40, 120))
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self._pipe)
+
+    def until(self, words: str, timeout_s: float = 30) -> None:
+        """Wait until the program has shown some words."""
+        deadline = time.monotonic() + timeout_s
+        while words not in self.shown:
+            assert time.monotonic() < deadline, f"{words!r} never came: {self.shown[-2000:]}"
+            self._look(0.1)
+
+    @property
+    def shown(self) -> str:
+        return " ".join(_STEERING.sub(b" ", self._shown).decode(errors="replace").split())
+
+    def press(self, key: str, until: Callable[[], bool], timeout_s: float = 30) -> None:
+        """Press a key until something holds: a program that just began may not heed it yet."""
+        deadline = time.monotonic() + timeout_s
+        while not until():
+            assert time.monotonic() < deadline, f"{key!r} changed nothing: {self.shown[-2000:]}"
+            os.write(self._pipe, key.encode())
+            self._look(0.5)
+
+    def _look(self, for_s: float) -> None:
+        """Read what the program shows in some time, and answer what it asks its terminal."""
+        end = time.monotonic() + for_s
+        while select.select([self._pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            try:
+                part = os.read(self._pipe, 1 << 16)
+            except OSError:  # Linux says so where the program has ended
+                raise AssertionError(f"it ended: {self.shown[-2000:]}") from None
+            for asked, answer in _ASKED.items():
+                if asked in part:
+                    os.write(self._pipe, answer)
+            self._shown += part

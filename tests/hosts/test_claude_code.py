@@ -1,0 +1,67 @@
+"""Claude Code alone: its compaction, its http hooks and the plugin."""
+
+import json
+
+from hosts.agents import Agent, claude_environ
+from hosts.desk import Desk, blocks
+from hosts.mock_models import Script
+
+from store.agent_events import Prompted, SessionTold
+
+FACT = "The invoices of the shop are archived in the bucket acme-ledger-7 after ninety days"
+ASKED = "in which bucket are the invoices archived?"
+
+
+def test_after_a_compaction_the_session_is_told_what_it_did_and_asked_again_what_is_known(
+    desk: Desk, claude: Agent
+) -> None:
+    desk.record(FACT)
+    desk.mnemolog("start")
+    desk.program("pytest", "echo 3 passed")
+    desk.models.script = Script((claude.shell("pytest -q"),))
+    session = claude.session(claude.ask(desk, ASKED))
+    desk.models.script = Script()
+    claude.ask(desk, "/compact", after=session)
+    claude.ask(desk, ASKED, after=session)
+    told = blocks(desk.models.requests[-1])
+    assert '"ran":"pytest -q"' in told[0]
+    assert FACT in told[-1]
+    stages = [one.body.stage for one in desk.events(session, SessionTold)]
+    assert stages == [
+        "started",
+        "stopped",
+        "ended",
+        "resumed",
+        *["compacted"] * 2,
+        "ended",
+        "resumed",
+        "stopped",
+        "ended",
+    ]
+    assert [one.body.prompt for one in desk.events(session, Prompted)] == [ASKED, ASKED]
+
+
+def test_the_plugin_alone_brings_the_memory(desk: Desk) -> None:
+    desk.record(FACT)
+    desk.mnemolog("start")
+    folder = desk.folder / "plugin"
+    desk.mnemolog("plugin", str(folder))
+    environ = claude_environ(desk)
+    for words in (
+        ("plugin", "validate", str(folder), "--strict"),
+        ("plugin", "validate", str(folder / "plugins" / "mnemolog"), "--strict"),
+        ("plugin", "marketplace", "add", str(folder)),
+        ("plugin", "install", "mnemolog@mnemolog-local"),
+    ):
+        done = desk.run("claude", *words, **environ)
+        print(words, done)
+        assert done.code == 0
+    tool = "mcp__plugin_mnemolog_mnemolog__recall"
+    desk.models.script = Script(((tool, {"query": ASKED}),))
+    words = ("claude", "-p", ASKED, "--output-format", "stream-json", "--verbose")
+    done = desk.run(*words, "--allowedTools", tool, **environ)
+    print(done.out[:3000])
+    first, second = desk.models.requests
+    assert [FACT in block for block in blocks(first)] == [True]
+    print(json.dumps(second["messages"])[-3000:])
+    assert json.dumps(second["messages"]).count(FACT) == 2

@@ -1,0 +1,66 @@
+"""Codex alone: hooks that nobody trusts yet, and what it writes into its settings meanwhile."""
+
+from hosts.agents import UNGUARDED, Agent
+from hosts.desk import PROGRAMS, Desk, blocks
+from hosts.terminal import Terminal
+
+from serve.connect.hosts import HOSTS
+
+FACT = "The invoices of the shop are archived in the bucket acme-ledger-7 after ninety days"
+ASKED = "in which bucket are the invoices archived?"
+UNTRUSTED = "Codex has been told to trust none of our hooks"
+
+
+def ask(desk: Desk) -> list[str]:
+    done = desk.run("codex", "exec", "--json", UNGUARDED, ASKED)
+    assert done.code == 0
+    return blocks(desk.models.requests[-1])
+
+
+def test_hooks_that_nobody_trusts_are_skipped_and_doctor_says_so(desk: Desk, codex: Agent) -> None:
+    desk.record(FACT)
+    assert ask(desk) == []
+    found = desk.mnemolog("doctor")
+    assert UNTRUSTED in found
+    assert HOSTS["codex"].note in found
+
+
+def trust(desk: Desk) -> None:
+    """Start Codex as a person does, and say yes to what it asks of hooks that it does not know."""
+    command = [str(PROGRAMS / "codex"), "--no-daemon"]
+    with Terminal(command, desk.environ(), desk.repository()) as terminal:
+        terminal.until("Hooks need review")
+        terminal.press("2", until=lambda: "› 2. Trust all" in terminal.shown)
+        terminal.press("\r", until=lambda: "trusted_hash" in settings(desk))
+
+
+def settings(desk: Desk) -> str:
+    return (desk.folder / ".codex" / "config.toml").read_text()
+
+
+def test_once_a_person_trusts_them_hooks_run_and_doctor_is_content(
+    desk: Desk, codex: Agent
+) -> None:
+    desk.record(FACT)
+    desk.mnemolog("start")
+    trust(desk)
+    assert [FACT in block for block in ask(desk)] == [True]
+    found = desk.mnemolog("doctor")
+    assert UNTRUSTED not in found
+    assert "Codex is connected, and its hooks arrive" in found
+
+
+def test_what_codex_wrote_meanwhile_stays_when_we_are_taken_out(desk: Desk, codex: Agent) -> None:
+    trust(desk)
+    before = settings(desk)
+    desk.mnemolog("disconnect", "codex", "--yes")
+    ours = before[before.index("[mcp_servers.mnemolog]") : before.index("[tui]")]
+    assert settings(desk) == before.replace(ours, "")
+
+
+def test_codex_has_nothing_to_say_against_our_settings(desk: Desk, codex: Agent) -> None:
+    done = desk.run("codex", "exec", "--json", UNGUARDED, "hello!")
+    said = [
+        one["item"]["message"] for one in done.said if one.get("item", {}).get("type") == "error"
+    ]
+    assert not [one for one in said if "mock-model" not in one]
