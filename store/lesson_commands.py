@@ -5,6 +5,7 @@ A draft has its id from its project and words, so what was proposed once, whatev
 never proposed again. Only a person's yes makes it a memory, and then it is the person's word.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,13 @@ from store.events import Event, MemoryKind, derived_id, new_id
 from store.importers.rules import CORRECTION
 from store.log import EventLog
 
+_LEAD = re.compile(r"^(?:(?:actually|please|well|and|but|so|ok|okay)\b[,:]?\s+)+", re.IGNORECASE)
 _HASH = 10  # a ULID's letters from here on are those of its hash
 
 
 def lasting(sentence: str) -> str:
-    """Return a correction as a rule reads: "no, use pnpm" is "Use pnpm"."""
-    text = CORRECTION.sub("", sentence.strip())
+    """Return a correction as a rule reads: "no, actually use pnpm" is "Use pnpm"."""
+    text = _LEAD.sub("", CORRECTION.sub("", sentence.strip()))
     return text[:1].upper() + text[1:]
 
 

@@ -150,7 +150,7 @@ def test_record_reads_standard_input():
         ("record", "A bad key", "--key", "nodot"),
         ("record", "A bad id", "--id", "../x"),
         ("record", "Both", "--project", "demo", "--no-project"),
-        ("recall", "something", "--since", "yesterday"),
+        ("recall", "something", "--since", "whenever"),
         ("recall", "something", "--since", "1d", "--until", "2d"),
         ("goal", "x"),
     ],

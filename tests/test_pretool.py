@@ -2,12 +2,17 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
 from agent import Agent
 
 from serve.filters import Filter
+from serve.hooks import before_tool
+from serve.hooks.call import Call
+from serve.hooks.event import SILENCE, HookEvent, ToolUse
 from serve.lessons.index import named_by_text
 from serve.tenants import OpenTenants
 from store import build, commands, frame, tenant
@@ -151,6 +156,15 @@ def test_a_prompt_names_a_lesson_by_program_file_or_what_it_asks(
     learn(agent, text)
     with agent.tenants.get("default").reader.view() as view:
         assert bool(named_by_text(view, Filter(NOW), prompt)) == is_named
+
+
+def test_what_comes_too_late_was_not_said(agent: Agent):
+    learn(agent)
+    tenant, settings = agent.tenants.get("default"), agent.tenants.settings
+    event = HookEvent("codex", "before_tool", "s1", tool=ToolUse("Bash", "run", "npm i"))
+    late = Call(event, tenant, agent.tenants.embedder, settings.choices, "", NOW, answer_by=0.0)
+    assert before_tool.answered(late) == SILENCE and agent.events("surfaced") == []
+    assert before_tool.answered(replace(late, answer_by=inf)).context
 
 
 def test_our_own_tools_are_told_nothing(agent: Agent):

@@ -156,7 +156,35 @@ def test_what_is_a_lesson_already_is_not_proposed(agent: Agent):
     assert RULE and drafts(agent) == []
 
 
-@pytest.mark.parametrize("prompt", ["that's wrong", "add a test", "no, thanks", "why npm?"])
+@pytest.mark.parametrize(
+    ("prompt", "draft"),
+    [
+        ("No! Always use pnpm, never npm.", "Always use pnpm, never npm."),
+        ("actually, use ruff not flake8", "Use ruff not flake8"),
+        ("stop using npm, it breaks the lock file", "Stop using npm, it breaks the lock file"),
+        ("no, don't use mocks in the tests", "Don't use mocks in the tests"),
+        ("Fix the login. From now on write tests first.", "From now on write tests first."),
+    ],
+)
+def test_a_draft_reads_as_a_rule(agent: Agent, prompt: str, draft: str):
+    agent.asked(prompt)
+    agent.stops()
+    assert [one["content"] for one in drafts(agent)] == [draft]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "that's wrong",
+        "add a test",
+        "no, thanks",
+        "why npm?",
+        "no, revert that",
+        "no, that file is fine",
+        "don't run npm test yet",
+        "don't touch the tests for now",
+    ],
+)
 def test_a_prompt_without_a_lasting_sentence_proposes_nothing(agent: Agent, prompt: str):
     agent.asked(prompt)
     agent.stops()

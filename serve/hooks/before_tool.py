@@ -33,7 +33,7 @@ def answered(call: Call) -> Reply:
     with _choosing:
         said = call.tenant.journals.of(call.event.session).surfaced_at("tool")
         new = [one for one in found if one.memory.id not in said][:MOST]
-        if not new:
+        if not new or not call.is_in_time:
             return SILENCE
         call.write(*(_surfaced(call, one) for one in new))
     return Reply(block(note(one.memory, call.project) for one in new).text)

@@ -3,6 +3,7 @@ What a turn came to, once the agent stops: which lessons were followed, how test
 a note of it if the agent made none, and drafts of what the person corrected. Nothing is said.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from serve.hooks import ambient
@@ -23,6 +24,12 @@ from store.importers.rules import rules as lasting_sentences
 from store.projections.memories import FORGOTTEN
 
 MAX_DRAFTS = 3  # of one prompt
+_PASSING = re.compile(
+    r"^(?:(?:no|nope|wrong|stop)\s*[,:;]\s*)?(?:that|this|it|these|those|i meant)\b"
+    r"|\b(?:that|this|it|these|those|again|back|there)[.!]*$"
+    r"|\b(?:yet|for now|right now|just now|this time|today|for the moment)\b",
+    re.IGNORECASE,
+)
 
 
 def answered(call: Call) -> Reply:
@@ -109,8 +116,15 @@ def _drafts(call: Call, turn: Sequence[Event]) -> Iterator[Event]:
 
 
 def _lasting(prompt: str) -> list[Rule]:
-    preferences = [one for one in lasting_sentences(prompt) if one.kind == "preference"]
-    return corrections(prompt) or preferences
+    """Return the sentences of a prompt that hold beyond it: what it corrects, and what it prefers
+    or forbids by name. What speaks of this one thing, or of now, does not.
+    """
+    found = corrections(prompt) or [
+        one
+        for one in lasting_sentences(prompt)
+        if one.kind == "preference" or (one.kind == "lesson" and wording(one.text).names_anything)
+    ]
+    return [one for one in found if not _PASSING.search(one.text)]
 
 
 def _known(call: Call) -> set[str]:
