@@ -10,7 +10,7 @@ from hosts.agents import CLAUDE_CODE, CODEX, Agent
 from hosts.desk import ASKED, FACT, Desk, blocks
 from hosts.mock_models import Script, parts
 
-from store.agent_events import Acted, SessionTold
+from store.agent_events import Acted, Followed, Outcome, SessionTold
 
 RULE = "Use pnpm here, never npm: the lock file is pnpm's"
 RECALL = ("mcp__mnemolog__recall", {"query": ASKED})
@@ -121,6 +121,20 @@ def test_what_an_agent_does_is_kept(desk: Desk, agent: Agent) -> None:
     passed = [True, False, True] if agent is CLAUDE_CODE else [None] * 3  # Codex does not tell
     assert [one.passed for one in acted] == passed
     assert told == ["started", "stopped", "ended"]
+
+
+def test_when_an_agent_stops_its_turn_is_judged(desk: Desk, agent: Agent) -> None:
+    desk.program("npm", "echo nothing is installed")
+    desk.program("pytest", "echo 3 passed")
+    desk.record(RULE, "--kind", "preference")
+    desk.mnemolog("start")
+    ran = ("npm install ms", "npm install lodash", "pytest -q")
+    desk.models.script = Script(tuple(map(agent.shell, ran)))
+    prompt = "add the package ms. No, never commit without running the linter first!"
+    session = agent.session(agent.ask(desk, prompt))
+    assert [event.body.verdict for event in desk.events(session, Followed)] == ["ignored"]
+    assert [event.body.effort for event in desk.events(session, Outcome)] == ["test"]
+    assert "ever commit without running the linter first" in desk.mnemolog("lessons")
 
 
 def test_a_session_taken_up_again_is_told_what_it_did(desk: Desk, agent: Agent) -> None:

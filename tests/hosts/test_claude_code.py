@@ -31,6 +31,23 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     assert [one.body.prompt for one in desk.events(session, Prompted)] == [ASKED, ASKED]
 
 
+def test_a_turn_that_changed_and_tried_something_leaves_a_note_of_itself(
+    desk: Desk, claude: Agent
+) -> None:
+    desk.program("pytest", "echo 3 passed")
+    desk.mnemolog("start")
+    file = desk.repository() / "tax.py"
+    edit = ("Write", {"file_path": str(file), "content": "RATE = 19\n"})
+    desk.models.script = Script((edit, claude.shell("pytest -q")))
+    claude.ask(desk, "put the tax rate into tax.py and run the tests", "--allowedTools", "Write")
+    assert file.read_text() == "RATE = 19\n"
+    desk.mnemolog("stop")
+    (note,) = json.loads(desk.mnemolog("list", "--json"))["memories"]
+    assert (note["kind"], note["source"]) == ("activity", "ambient")
+    said = json.dumps(note)
+    assert all(one in said for one in ("put the tax rate", "tax.py", "pytest -q"))
+
+
 def test_in_a_terminal_what_is_known_reaches_the_model_too(desk: Desk) -> None:
     desk.record(FACT)
     CLAUDE_CODE.set_up(desk)
