@@ -104,8 +104,8 @@ def list_(
     with session.open_log(settings) as log:
         from serve.answers import moment_of, seen
         from serve.filters import Filter
-        from serve.newest import newest
         from serve.reader import Reader
+        from serve.summaries.newest import newest
         from store.embedding import embedder
 
         reader = Reader(
