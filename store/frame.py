@@ -14,14 +14,20 @@ CLOSING = "End of recalled notes."
 _BLOCK = re.compile(re.escape(OPENING) + r".*?(?:" + re.escape(CLOSING) + r"|\Z)", re.DOTALL)
 
 
+# a line of a block that was quoted by itself, or is what is left of one that a host cut in two
+_NOTE = re.compile(r'\{"id":"[\w.:-]{1,64}","kind":"\w{1,64}","role":"(?:rule|fact)","date":[^\n]*')
+
+
 def contains(text: str) -> bool:
     """Whether a text holds a block of ours, whole or cut off."""
     return OPENING in text
 
 
 def strip(text: str) -> str:
-    """Return the text without any block of ours; a block without its end is taken to the end."""
+    """Return the text without any block of ours, or line of one; one without its end is taken to
+    the end.
+    """
     if not contains(text):
-        return text
+        return text if _NOTE.search(text) is None else _NOTE.sub("", text).strip()
     # what stood around a block may be another one's opening: that one is taken to the end too
-    return _BLOCK.sub("", text).partition(OPENING)[0].strip()
+    return _NOTE.sub("", _BLOCK.sub("", text)).partition(OPENING)[0].strip()

@@ -177,3 +177,9 @@ def test_parts_are_cut_from_the_end():
     ]
     less = rendered(parts, len(whole.text.encode()) - 1)
     assert less.notes == ({"did": "one"}, {"did": "two"}) and "Then:" not in less.text
+
+
+def test_a_line_of_a_block_is_known_again_by_itself():
+    sent = block([note(memory("m1", "The port is 7437"))]).text
+    lines = [line for line in sent.split("\n") if line.startswith("{")]
+    assert [frame.strip(line) for line in lines] == [""]

@@ -79,8 +79,8 @@ def listening(home: Path, serve: Callable[[socket.socket], None]) -> Iterator[No
 
 def register(home: Path, port: int, pid: int) -> None:
     one = Server(pid, port, 1, "a" * 32)
-    replace_file(home / "server.json", msgspec.json.encode(one))
     replace_file(home / "token", b"secret")
+    replace_file(home / "server.json", msgspec.json.encode(one))  # who reads it asks at once
 
 
 def saying(answer: bytes, heard: list[bytes] | None = None) -> Callable[[socket.socket], None]:

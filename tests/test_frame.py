@@ -6,7 +6,22 @@ from hypothesis import strategies as st
 from store.frame import CLOSING, OPENING, contains, strip
 
 BLOCK = f"{OPENING}\n- a note\n{CLOSING}"
-PIECES = st.sampled_from([OPENING, CLOSING, OPENING[:9], OPENING[9:], " ", "words", "\n", BLOCK])
+NOTE = '{"id":"m1","kind":"fact","role":"fact","date":"2026-09-21","text":"a note"}'
+PIECES = st.sampled_from(
+    [
+        OPENING,
+        CLOSING,
+        OPENING[:9],
+        OPENING[9:],
+        " ",
+        "words",
+        "\n",
+        BLOCK,
+        NOTE,
+        NOTE[:9],
+        NOTE[9:],
+    ]
+)
 
 
 def test_a_text_without_a_block_is_the_same_object():
@@ -24,6 +39,10 @@ def test_a_block_that_was_cut_off_is_taken_to_the_end():
 
 def test_a_block_hidden_in_a_block_is_not_put_together_by_stripping():
     assert strip(OPENING[:10] + BLOCK + OPENING[10:] + " hidden") == ""
+
+
+def test_a_line_of_a_block_that_stands_alone_is_taken_out():
+    assert strip(f"It says:\n- {NOTE}\nSo I did.") == "It says:\n- \nSo I did."
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))

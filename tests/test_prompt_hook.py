@@ -161,3 +161,25 @@ def test_what_came_too_late_is_not_kept_as_said(knows: Session):
     assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)
     knows.deadline_s = 30.0
     assert ids(knows.ask(ASKED + " again")) == ["rule", "why"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        " ",
+        "\x00",
+        "?" * 16_000,
+        "package manager " * 1_000,
+        "\u202e\u200b pnpm \U000e0041",
+        "🙂 pnpm 言語 пакет",
+        '{"prompt": "which package manager"}',
+        "Traceback (most recent call last):\n" + '  File "a.py", line 1\n' * 400,
+        "$(rm -rf /) `pnpm` ; DROP TABLE events; --",
+        "\\" * 3_000 + "((((((((((" * 200,
+    ],
+)
+def test_whatever_is_typed_is_answered_by_a_block_or_by_silence(
+    knows: Session, caplog: pytest.LogCaptureFixture, prompt: str
+):
+    assert set(ids(knows.ask(prompt))) <= {"rule", "why"}
+    assert caplog.text == "" and len(knows.events(Prompted)) == 1

@@ -22,7 +22,8 @@ class Ask(Protocol):
 class Agent:
     """One agent. `set_up` writes the settings its user had before; `shell` is its tool for it.
 
-    `files` are the settings that connect edits, from the home folder.
+    `files` are the settings that connect edits, from the home folder; with `no_servers` no MCP
+    server is started, ours neither.
     """
 
     host: str
@@ -31,6 +32,7 @@ class Agent:
     session: Callable[[Done], str]
     shell: Callable[[str], tuple[str, JSON]]
     files: tuple[str, ...]
+    no_servers: tuple[str, ...]
 
 
 def _settle_claude(desk: Desk) -> None:
@@ -97,6 +99,7 @@ CLAUDE_CODE = Agent(
     lambda done: done.said[0]["session_id"],
     lambda command: ("Bash", {"command": command, "description": "as asked"}),
     (".claude/settings.json", ".claude.json", ".claude/CLAUDE.md"),
+    ("--strict-mcp-config", "--mcp-config", '{"mcpServers": {}}'),
 )
 CODEX = Agent(
     "codex",
@@ -105,4 +108,5 @@ CODEX = Agent(
     lambda done: done.said[0]["thread_id"],
     lambda command: ("exec_command", {"cmd": command, "login": False}),
     (".codex/hooks.json", ".codex/config.toml", ".codex/AGENTS.md"),
+    ("-c", "mcp_servers.mnemolog.enabled=false"),
 )

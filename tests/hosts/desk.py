@@ -30,6 +30,8 @@ from store.registry import running
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / ".hosts" / "node_modules" / ".bin"
 LONGEST_S = 60  # of one run of a program
+FACT = "The invoices of the shop are archived in the bucket acme-ledger-7 after ninety days"
+ASKED = "in which bucket are the invoices archived?"
 _NOWHERE = "http://127.0.0.1:9"
 _BLOCK = re.compile(re.escape(OPENING) + ".*?" + re.escape(CLOSING), re.DOTALL)
 

@@ -1,13 +1,11 @@
 """Codex alone: hooks that nobody trusts yet, and what it writes into its settings meanwhile."""
 
 from hosts.agents import UNGUARDED, Agent
-from hosts.desk import PROGRAMS, Desk, blocks
+from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
 from hosts.terminal import Terminal
 
 from serve.connect.hosts import HOSTS
 
-FACT = "The invoices of the shop are archived in the bucket acme-ledger-7 after ninety days"
-ASKED = "in which bucket are the invoices archived?"
 UNTRUSTED = "Codex has been told to trust none of our hooks"
 
 
