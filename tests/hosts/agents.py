@@ -46,6 +46,16 @@ def _settle_claude(desk: Desk) -> None:
     (desk.folder / ".claude" / "settings.json").write_text(json.dumps(settings, indent=4))
 
 
+def meet_claude(desk: Desk) -> None:
+    """Answer what Claude Code asks in a terminal when it is started for the first time."""
+    known = {
+        "hasCompletedOnboarding": True,
+        "customApiKeyResponses": {"approved": [claude_environ(desk)["ANTHROPIC_API_KEY"]]},
+        "projects": {str(desk.repository()): {"hasTrustDialogAccepted": True}},
+    }
+    (desk.folder / ".claude.json").write_text(json.dumps(known, indent=2))
+
+
 def _ask_claude(
     desk: Desk, prompt: str, *options: str, cwd: Path | None = None, after: str = ""
 ) -> Done:

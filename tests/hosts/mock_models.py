@@ -20,10 +20,14 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Script:
-    """What the model does with every prompt: `tools` are names and arguments."""
+    """What the model does with every prompt: `tools` are names and arguments.
+
+    `tokens` is how long it says a request was that it answers with the last words.
+    """
 
     tools: tuple[tuple[str, JSON], ...] = ()
     text: str = "FINAL-ANSWER"
+    tokens: int = 10
 
 
 @dataclass
@@ -96,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith("/messages"):
             self._stream(list(_messages(body, self._next(body, "messages"))))
         elif path.endswith("/responses"):
-            self._stream(list(_responses(body, self._next(body, "input"))))
+            self._stream(list(_responses(body, self._next(body, "input"), self.told.script.tokens)))
         else:
             self.told.others.append(f"POST {self.path}")
             self._answer({"input_tokens": 10})
@@ -172,7 +176,7 @@ def _messages(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
     yield {"type": "message_stop"}
 
 
-def _responses(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
+def _responses(body: JSON, step: tuple[str, JSON] | str, tokens: int) -> Iterator[JSON]:
     answer = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
     yield {"type": "response.created", "response": answer}
     if isinstance(step, str):
@@ -188,7 +192,8 @@ def _responses(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
             item = {"type": "custom_tool_call", "id": f"ctc_{name}", "call_id": name}
             item |= {"name": step[0], "input": step[1]["input"], "status": "completed"}
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
-    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    asked = tokens if isinstance(step, str) else 10
+    usage = {"input_tokens": asked, "output_tokens": 5, "total_tokens": asked + 5}
     details = {"input_tokens_details": {"cached_tokens": 0}}
     details |= {"output_tokens_details": {"reasoning_tokens": 0}}
     done = answer | {"status": "completed", "output": [item], "usage": usage | details}

@@ -61,6 +61,11 @@ class Terminal:
             os.write(self._pipe, key.encode())
             self._look(0.5)
 
+    def type(self, words: str) -> None:
+        """Type some words, and wait until they stand on the screen."""
+        os.write(self._pipe, words.encode())
+        self.until(words.split()[-1])
+
     def _look(self, for_s: float) -> None:
         """Read what the program shows in some time, and answer what it asks its terminal."""
         end = time.monotonic() + for_s

@@ -2,14 +2,15 @@
 
 import json
 
-from hosts.agents import Agent, claude_environ
-from hosts.desk import ASKED, FACT, Desk, blocks
+from hosts.agents import CLAUDE_CODE, Agent, claude_environ, meet_claude
+from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
 from hosts.mock_models import Script
+from hosts.terminal import Terminal
 
 from store.agent_events import Prompted, SessionTold
 
 
-def test_after_a_compaction_the_session_is_told_what_it_did_and_asked_again_what_is_known(
+def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_known(
     desk: Desk, claude: Agent
 ) -> None:
     desk.record(FACT)
@@ -28,6 +29,24 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_asked_again_what
     compacted = ["resumed", "compacted", "compacted", "ended"]  # as it starts anew, its summary
     assert stages == ["started", *ended, *compacted, "resumed", *ended]
     assert [one.body.prompt for one in desk.events(session, Prompted)] == [ASKED, ASKED]
+
+
+def test_in_a_terminal_what_is_known_reaches_the_model_too(desk: Desk) -> None:
+    desk.record(FACT)
+    CLAUDE_CODE.set_up(desk)
+    meet_claude(desk)
+    desk.mnemolog("connect", "claude-code", "--yes")
+    desk.mnemolog("start")
+    environ = desk.environ(**claude_environ(desk))
+    with Terminal([str(PROGRAMS / "claude")], environ, desk.repository()) as terminal:
+        terminal.until("❯")
+        terminal.type(ASKED)
+        terminal.press("\r", until=lambda: bool(desk.models.requests))
+    assert [FACT in block for block in blocks(desk.models.requests[0])] == [True]
+    desk.mnemolog("disconnect", "claude-code", "--yes")
+    kept = json.loads((desk.folder / ".claude.json").read_text())
+    assert "mcpServers" not in kept
+    assert kept["numStartups"] == 1
 
 
 def test_the_plugin_alone_brings_the_memory(desk: Desk) -> None:

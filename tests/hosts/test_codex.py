@@ -2,9 +2,11 @@
 
 from hosts.agents import UNGUARDED, Agent
 from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
+from hosts.mock_models import Script
 from hosts.terminal import Terminal
 
 from serve.connect.hosts import HOSTS
+from store.agent_events import SessionTold
 
 UNTRUSTED = "Codex has been told to trust none of our hooks"
 
@@ -23,13 +25,19 @@ def test_hooks_that_nobody_trusts_are_skipped_and_doctor_says_so(desk: Desk, cod
     assert HOSTS["codex"].note in found
 
 
-def trust(desk: Desk) -> None:
-    """Start Codex as a person does, and say yes to what it asks of hooks that it does not know."""
+def trust(desk: Desk, prompt: str = "") -> None:
+    """Start Codex as a person does, say yes to what it asks of hooks it does not know, and go on.
+
+    Without the server of its own that it would leave behind.
+    """
     command = [str(PROGRAMS / "codex"), "--no-daemon"]
     with Terminal(command, desk.environ(), desk.repository()) as terminal:
         terminal.until("Hooks need review")
         terminal.press("2", until=lambda: "› 2. Trust all" in terminal.shown)
         terminal.press("\r", until=lambda: "trusted_hash" in settings(desk))
+        if prompt:
+            terminal.type(prompt)
+            terminal.press("\r", until=lambda: bool(desk.models.requests))
 
 
 def settings(desk: Desk) -> str:
@@ -41,7 +49,8 @@ def test_once_a_person_trusts_them_hooks_run_and_doctor_is_content(
 ) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
-    trust(desk)
+    trust(desk, ASKED)
+    assert [FACT in block for block in blocks(desk.models.requests[0])] == [True]
     assert [FACT in block for block in ask(desk)] == [True]
     found = desk.mnemolog("doctor")
     assert UNTRUSTED not in found
@@ -54,6 +63,23 @@ def test_what_codex_wrote_meanwhile_stays_when_we_are_taken_out(desk: Desk, code
     desk.mnemolog("disconnect", "codex", "--yes")
     ours = before[before.index("[mcp_servers.mnemolog]") : before.index("[tui]")]
     assert settings(desk) == before.replace(ours, "")
+
+
+def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_known(
+    desk: Desk, codex: Agent
+) -> None:
+    desk.record(FACT)
+    desk.program("pytest", "echo 3 passed")
+    desk.mnemolog("start")
+    short = ("-c", "model_auto_compact_token_limit=50000", "-c", "model_context_window=100000")
+    desk.models.script = Script((codex.shell("pytest -q"),), tokens=90_000)
+    session = codex.session(codex.ask(desk, ASKED, *short))
+    desk.models.script = Script()
+    codex.ask(desk, ASKED, *short, after=session)
+    told = blocks(desk.models.requests[-1])
+    assert '"ran":"pytest -q"' in told[0]
+    assert FACT in told[-1]
+    assert "compacted" in [one.body.stage for one in desk.events(session, SessionTold)]
 
 
 def test_codex_has_nothing_to_say_against_our_settings(desk: Desk, codex: Agent) -> None:
