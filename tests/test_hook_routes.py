@@ -28,7 +28,7 @@ from store.commands import Draft
 from store.config import Settings
 from store.log import EventLog
 
-EXAMPLES = int(os.environ.get("HOOK_FUZZ_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("FUZZED", "2000"))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from serve.cli import moments, output, session
+from serve import moments
+from serve.cli import output, session
 from serve.cli.session import Session
 from store.events import micros, moment
 from store.log import EventLog

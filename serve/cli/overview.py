@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from serve.cli import moments, output, session
+from serve import moments
+from serve.cli import output, session
 from serve.cli.session import Session
 from store.events import micros
 from store.log import EventLog

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from serve.answers import RecallRequest, answer, seen, whole
-from serve.cli.moments import moment
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
+from serve.moments import moment
 from serve.rules import role
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
