@@ -33,7 +33,7 @@ test: lint
 
 # longer than what every push runs
 torture: setup
-	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py
+	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py tests/test_hook_routes.py
 
 # the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
 hosts: setup $(HOSTS)/.ready

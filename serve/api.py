@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from flask import Blueprint, Response, request
 
-from serve import digest, history, overview
 from serve.answers import RecallRequest, answer, seen, whole
 from serve.filters import Filter
 from serve.lessons import standing
-from serve.tenants import OpenTenant, OpenTenants
+from serve.process.tenants import OpenTenant, OpenTenants
+from serve.summaries import digest, history, overview
 from store import commands
 from store.commands import Draft
 from store.errors import InvalidInput, NotFound

@@ -22,7 +22,7 @@ from serve.hooks import routes as hook_routes
 from serve.hooks.answer import Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
 from serve.mcp_server.product import product
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store.errors import (
     IdConflict,
     InvalidInput,

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve import why
-from serve.candidates import Candidates, candidates, holding
 from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.query.mode import KINDS
 from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
-from serve.replaced import Replaced
-from serve.selection import Selection, select
-from serve.weighing import Weighed, weigh
+from serve.stages import why
+from serve.stages.candidates import Candidates, candidates, holding
+from serve.stages.replaced import Replaced
+from serve.stages.selection import Selection, select
+from serve.stages.weighing import Weighed, weigh
 from store.embedding import Embedder
 from store.projections.memories import Memory
 

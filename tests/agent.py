@@ -11,7 +11,7 @@ from test_app import TOKEN, post
 
 from serve.access import hook_key
 from serve.app import create_app
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store.events import Event
 
 _numbers = itertools.count()

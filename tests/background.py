@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from serve import daemon
+from serve.process import daemon
 from store.config import Settings
 from store.registry import is_held, registered
 

@@ -10,7 +10,7 @@ import msgspec
 from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent, ToolUse
 from serve.hooks.hosts.host import Host
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from background import end, mnemolog, said, until
 
-from serve import daemon
+from serve.process import daemon
 from store.config import Settings
 from store.files import replace_file
 from store.log import EventLog
@@ -225,6 +225,9 @@ def test_starting_at_once_from_four_places_gives_one_server(home: Path):
         thread.join()
     assert len(found) == 4
     assert set(found) == {running(Settings(home)).pid}
+    daemon.stop(Settings(home))
+    time.sleep(1)  # time enough for a late one to take the place of the one that ended
+    assert not is_held(Settings(home))
 
 
 def test_its_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from serve.app import create_app
 from serve.cli import main
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store import build
 from store.config import Settings
 from store.embedding import LexicalEmbedder

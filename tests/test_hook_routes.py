@@ -22,13 +22,13 @@ from serve.hooks.deliveries import WITHIN_S, Deliveries
 from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.late import Late
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store import commands, frame, tenant
 from store.commands import Draft
 from store.config import Settings
 from store.log import EventLog
 
-EXAMPLES = int(os.environ.get("HOOK_FUZZ_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("FUZZED", "2000"))
 
 
 @pytest.fixture(scope="module")

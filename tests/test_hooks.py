@@ -18,7 +18,7 @@ from serve.hooks.call import Call
 from serve.hooks.event import HookEvent, Reply
 from serve.hooks.hosts.host import Host
 from serve.journal import Journals
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store import tenant
 from store.agent_events import Acted, Prompted, Surfaced
 from store.config import Settings

@@ -21,7 +21,7 @@ FILES = {
 # setting.
 HAND_THE_ENVIRONMENT_ON = {
     "store/embedders/remote.py",
-    "serve/jobs.py",
+    "serve/process/jobs.py",
     "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
     "serve/cli/session.py",
@@ -134,12 +134,12 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "serve/app.py",
                 "serve/api.py",
                 "serve/hooks/routes.py",
-                "serve/control.py",
+                "serve/process/control.py",
                 "serve/dashboard.py",
                 "serve/mcp_server/endpoint.py",
             },
         ),
-        ("waitress", {"serve/server.py"}),
+        ("waitress", {"serve/process/server.py"}),
     ],
 )
 def test_an_outside_thing_has_one_owner(module: str, owners: set[str]):

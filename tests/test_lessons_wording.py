@@ -144,6 +144,7 @@ def test_a_rule_is_not_held_against_what_it_does_not_name(text: str, line: str):
         ("billing/invoice.py: check the tenant id for null", "billing/invoice.py"),
         ("After changing schema.sql run `make gen`", "store/schema.sql"),
         ("Never modify `**/vendor/*.c`", "lib/vendor/x.c"),
+        ("Never edit `app/**/[id].tsx`", "web/app/shop/cart/[id].tsx"),
     ],
 )
 def test_a_file_that_a_rule_names_is_known(text: str, path: str):
@@ -155,6 +156,7 @@ def test_a_file_that_a_rule_names_is_known(text: str, path: str):
     [
         ("don't edit generated/*.py", "generated/deep/models.py"),
         ("don't edit generated/*.py", "src/models.py"),
+        ("Never edit `app/**/[id].tsx`", "app/shop/i.tsx"),
         ("don't edit generated/*.py", "notgenerated/x.py"),
         ("never import apsw outside store/log.py", "store/log.py"),
         ("put helpers somewhere other than utils.py", "utils.py"),

@@ -19,7 +19,7 @@ from mcp_client import ENVELOPE, MODERN, NAMED_BY, TOKEN, send
 from serve.app import create_app
 from serve.mcp_server.methods import _COMMON, _LEGACY, _MODERN
 from serve.mcp_server.tools import OURS
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.log import EventLog

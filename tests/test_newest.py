@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from serve.filters import Filter
-from serve.newest import newest
 from serve.reader import Reader
+from serve.summaries.newest import newest
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

@@ -11,7 +11,7 @@ from test_app import TOKEN, post
 
 from serve.app import create_app
 from serve.cli import main
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings

@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from serve import layers
 from serve.filters import Filter
 from serve.reader import Reader, View
 from serve.recall import Hit, Question, recall
+from serve.stages import layers
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

@@ -30,7 +30,7 @@ from store.tenant import tenant
 
 ROOT = Path(__file__).parents[1]
 START = (
-    "import sys; from serve.server import run; from store.config import load; "
+    "import sys; from serve.process.server import run; from store.config import load; "
     "run(load(), port=int(sys.argv[1]))"
 )
 

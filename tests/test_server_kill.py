@@ -21,7 +21,7 @@ from store.log import EventLog
 from store.tenant import tenant
 
 ROOT = Path(__file__).parents[1]
-START = "from serve.server import run; from store.config import load; run(load(), port=0)"
+START = "from serve.process.server import run; from store.config import load; run(load(), port=0)"
 KILLS = 20
 CLIENTS = 4
 

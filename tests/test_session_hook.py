@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hook_session import MINUTE, Session, ids, notes, opened
 
-from serve.brief import BYTES as BRIEF_BYTES
 from serve.hooks.session import DIGEST_BYTES
+from serve.summaries.brief import BYTES as BRIEF_BYTES
 from store import commands, tenant
 from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.build import rebuild

@@ -107,7 +107,9 @@ def view_at(log: list[Event], watermark: int) -> View:
     sessions = Sessions.open(checked_build(SESSIONS_PROJECTION, above, None))
     live = LiveTail(rows, index, EMBEDDER)
     live.extend(log[watermark:])
-    return View(Snapshots(None, rows, index, None, None, None, sessions, None, ()), live.now())
+    return View(
+        Snapshots(None, rows, index, None, None, None, sessions, None, None, ()), live.now()
+    )
 
 
 def found(view: View, query: str, now: int, **only: object) -> set[str]:

@@ -18,7 +18,7 @@ def start(session_: Session, /, as_json: bool) -> None:
     Where it already runs that is said, and nothing is done. It ends by itself when nobody asked for
     `idle_exit_s`, and what it says is in `server.log` of the home.
     """
-    from serve import daemon
+    from serve.process import daemon
 
     server, is_new = daemon.start(session_.settings())
     if as_json:
@@ -33,7 +33,7 @@ def start(session_: Session, /, as_json: bool) -> None:
 @click.pass_obj
 def stop(session_: Session, /, as_json: bool) -> None:
     """End the server of this home; what it gathered is written before."""
-    from serve import daemon
+    from serve.process import daemon
 
     server = daemon.stop(session_.settings())
     if as_json:

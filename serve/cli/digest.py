@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from serve.cli import moments, output, session
+from serve import moments
+from serve.cli import output, session
 from serve.cli.session import Session
 from store.events import micros, moment
 from store.log import EventLog
@@ -35,9 +36,9 @@ def digest(
     start = micros(moments.moment(since, at))
     end = micros(moments.moment(until, at)) if until else at
     with session.open_log(settings) as log:
-        from serve import digest as digests
         from serve.filters import Filter
         from serve.reader import Reader
+        from serve.summaries import digest as digests
         from store.embedding import embedder
 
         asked = Filter(at, belongs, since=start, until=end)
@@ -93,10 +94,10 @@ def brief(session_: Session, /, project: str | None, as_json: bool) -> None:
     settings = session_.settings()
     belongs = session.project(settings, project, none=False)
     with session.open_log(settings) as log:
-        from serve import brief as briefs
         from serve.filters import Filter
         from serve.hooks.block import rendered
         from serve.reader import Reader
+        from serve.summaries import brief as briefs
         from store.embedding import embedder
 
         asked = Filter(session.now(), belongs or "")
@@ -119,10 +120,10 @@ def goals(session_: Session, /, project: str | None, all_projects: bool, as_json
     settings, at = session_.settings(), session.now()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
-        from serve import goals as wanted
         from serve.filters import Filter
-        from serve.overview import item
         from serve.reader import Reader
+        from serve.summaries import goals as wanted
+        from serve.summaries.overview import item
         from store.embedding import embedder
 
         asked = Filter(at, belongs)

@@ -24,8 +24,8 @@ def history(
     settings = session_.settings()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
-        from serve import history as histories
         from serve.reader import Reader
+        from serve.summaries import history as histories
         from store.embedding import embedder
 
         reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))

@@ -10,7 +10,7 @@ from serve.cli.session import Session
 from store.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from serve.tenants import OpenTenants
+    from serve.process.tenants import OpenTenants
     from store.config import Settings
 
 DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
@@ -55,8 +55,8 @@ def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] |
 
 def _tenants(settings: "Settings") -> "OpenTenants":
     """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
+    from serve.process.tenants import OpenTenants
     from serve.query_embedder import QueryEmbedder
-    from serve.tenants import OpenTenants
     from store.embedding import SilentEmbedder
 
     tenants = OpenTenants(settings)

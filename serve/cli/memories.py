@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from serve.cli import moments, output, session
+from serve import moments
+from serve.cli import output, session
 from serve.cli.session import Session
 from store.events import MEMORY_KINDS
 from store.tenant import checked_project
@@ -104,8 +105,8 @@ def list_(
     with session.open_log(settings) as log:
         from serve.answers import moment_of, seen
         from serve.filters import Filter
-        from serve.newest import newest
         from serve.reader import Reader
+        from serve.summaries.newest import newest
         from store.embedding import embedder
 
         reader = Reader(

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from serve.cli import moments, output, session
+from serve import moments
+from serve.cli import output, session
 from serve.cli.session import Session
 from store.events import micros
 from store.log import EventLog
@@ -40,9 +41,9 @@ def overview(
     settings = session_.settings()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
-        from serve import overview as overviews
         from serve.filters import Filter
         from serve.reader import Reader
+        from serve.summaries import overview as overviews
         from store.embedding import embedder
 
         asked = Filter(session.now(), belongs)
@@ -103,11 +104,11 @@ def timeline(
     belongs = session.project(settings, project, none=all_projects)
     start, end = (micros(moments.moment(one, at)) if one else None for one in (since, until))
     with session.open_log(settings) as log:
-        from serve import overview as overviews
         from serve.filters import Filter
-        from serve.newest import newest
         from serve.reader import Reader
         from serve.recall import recall
+        from serve.summaries import overview as overviews
+        from serve.summaries.newest import newest
         from store.embedding import embedder
 
         asked = Filter(at, belongs, since=start, until=end)

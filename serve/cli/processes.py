@@ -11,9 +11,9 @@ import sys
 
 import click
 
-from serve import jobs
 from serve.cli import output, session
 from serve.cli.session import Session
+from serve.process import jobs
 from store.config import Settings
 
 
@@ -95,7 +95,7 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
     import logging
 
     gc.disable()  # what is imported stays; the server turns it on when it is ready
-    from serve import server
+    from serve.process import server
     from store.registry import HOST
 
     settings = session_.settings()

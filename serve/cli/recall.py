@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from serve.cli import moments, output, session
+from serve import moments
+from serve.cli import output, session
 from serve.cli.session import Session
 from store.config import Settings
 from store.errors import LogError

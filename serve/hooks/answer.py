@@ -17,7 +17,7 @@ from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
 from serve.hooks.late import Late
 from serve.place import Places
-from serve.tenants import OpenTenants
+from serve.process.tenants import OpenTenants
 from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")

@@ -142,8 +142,12 @@ def _size(*lines: str) -> int:
 
 
 def _line(note: Note) -> str:
-    safe = {name: _safe(value) for name, value in note.items()}
-    text = msgspec.json.encode(safe).decode()
+    return plain_json({name: _safe(value) for name, value in note.items()})
+
+
+def plain_json(note: Note) -> str:
+    """Return a note as one line of JSON without any markup."""
+    text = msgspec.json.encode(note).decode()
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 

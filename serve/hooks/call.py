@@ -10,7 +10,7 @@ from math import inf
 from serve.filters import Filter
 from serve.hooks.event import HookEvent
 from serve.journal import Journal
-from serve.tenants import OpenTenant
+from serve.process.tenants import OpenTenant
 from store.body import Body
 from store.config import Choices
 from store.embedding import Embedder

@@ -11,8 +11,6 @@ or once the session was compacted or cleared.
 import time
 from dataclasses import dataclass
 
-from serve.brief import goal_note
-from serve.goals import open_goals
 from serve.hooks.block import Block, Note, block, note
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
@@ -22,6 +20,8 @@ from serve.query.intent import asks_for_open, intent
 from serve.reader import View
 from serve.recall import Answer, Hit, Question, recall
 from serve.rules import may_come_unasked
+from serve.summaries.brief import goal_note
+from serve.summaries.goals import open_goals
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled
 from store.events import Hit as Told

@@ -7,15 +7,15 @@ journal; a new one the brief of its project. The host's own summary is not said 
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from serve.brief import BYTES as BRIEF_BYTES
-from serve.brief import brief, goal_note
-from serve.goals import open_goals
 from serve.hooks.block import Block, Note, Part, note, rendered
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply, Start
 from serve.reader import View
 from serve.rules import may_come_unasked
-from serve.work import Work, work
+from serve.summaries.brief import BYTES as BRIEF_BYTES
+from serve.summaries.brief import brief, goal_note
+from serve.summaries.goals import open_goals
+from serve.summaries.work import Work, work
 from store.agent_events import SessionTold, Stage, Surfaced
 from store.importers.excerpt import one_line
 from store.projections.memories import Memory

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from serve.lessons.efforts import efforts
-from serve.lessons.patterns import glob
+from serve.lessons.patterns import is_matched
 from serve.lessons.shell import Call, calls, program
 from serve.lessons.wording import Wording, wording
 from store.projections.memories import Memory
@@ -49,11 +49,11 @@ def is_occasion(rule: Wording, call: Call) -> bool:
 
 
 def is_untouchable(rule: Wording, path: str) -> bool:
-    return any(glob(one).search(path) for one in rule.untouched)
+    return any(is_matched(one, path) for one in rule.untouched)
 
 
 def is_about_file(rule: Wording, path: str) -> bool:
-    return any(glob(one).search(path) for one in rule.files)
+    return any(is_matched(one, path) for one in rule.files)
 
 
 class Rules:

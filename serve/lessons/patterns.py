@@ -2,6 +2,7 @@
 Patterns: the commands and files a rule may name, and whether a call or a path is one of them.
 """
 
+import fnmatch
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,13 +139,30 @@ def _path(word: str) -> str:
     return word.replace("\\", "/").removeprefix("./")
 
 
-@lru_cache(maxsize=4_096)
-def glob(written: str) -> re.Pattern[str]:
-    """Return what a file's path, with forward slashes, is searched for: `generated/*.py` lies
+def is_matched(written: str, path: str) -> bool:
+    """Return whether a path, with forward slashes, is one a glob speaks of: `generated/*.py` lies
     anywhere below, `migrations/` is all in such a folder, `**` is any number of folders.
     """
-    path = _path(written).lstrip("/")
-    whole = path + "**" if path.endswith("/") else path
-    parts = re.split(r"(\*\*/?|\*|\?)", whole)
-    kinds = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("(?:^|/)" + "".join(kinds.get(one, re.escape(one)) for one in parts) + "$")
+    parts = path.split("/")
+    places = {0}  # parts that are matched so far; a step at a time, so no path is dear
+    for segment in _segments(written):
+        if segment is None:
+            places = set(range(min(places), len(parts) + 1)) if places else places
+        else:
+            places = {
+                place + 1 for place in places if place < len(parts) and segment.match(parts[place])
+            }
+    return len(parts) in places
+
+
+@lru_cache(maxsize=4_096)
+def _segments(written: str) -> tuple[re.Pattern[str] | None, ...]:
+    """Return what a glob's folders and file are matched with; None is any number of folders."""
+    names = _path(written).lstrip("/").split("/")
+    names = [*names[:-1], "**"] if not names[-1] else names
+    return None, *(None if name == "**" else _segment(name) for name in names)
+
+
+def _segment(name: str) -> re.Pattern[str]:
+    # [id].tsx is a file's name
+    return re.compile(fnmatch.translate(name.replace("[", "[[]")))

@@ -12,6 +12,7 @@ from serve.lessons.patterns import Command, Occasion, command
 from store.agent_events import Effort
 
 _MIN_STEM = 6
+_PARENTHESIS = 40  # tokens; a longer one is read like the rest
 
 Mode = Literal["forbid", "want", "occasion", "off"]
 
@@ -94,7 +95,7 @@ class Reading:
         return named is not None and self._word_at(self.at + named.tokens) in words.FOR_ITSELF
 
     def _skip_to(self, mark: str) -> None:
-        for place in range(self.at, len(self.tokens)):
+        for place in range(self.at, min(self.at + _PARENTHESIS, len(self.tokens))):
             if self.tokens[place].is_stop and self.tokens[place].text == mark:
                 self.at = place + 1
                 self.is_start = False

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from serve import goals as every
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note
 from serve.mcp_server.reading import Project
 from serve.mcp_server.writing import NewMemory, drafted
-from serve.newest import newest
 from serve.reader import View
+from serve.summaries import goals as every
+from serve.summaries.newest import newest
 from store import commands
 from store.body import Name, Unit
 from store.errors import InvalidInput

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from serve.filters import Filter
 from serve.mcp_server.notes import Note, bounded, framed
 from serve.mcp_server.registry import Result
-from serve.tenants import OpenTenant
+from serve.process.tenants import OpenTenant
 from store.config import Choices
 from store.embedding import Embedder
 from store.frame import CLOSING, OPENING

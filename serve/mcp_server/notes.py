@@ -9,10 +9,8 @@ its own words again and does not record them a second time.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from serve.answers import short
-from serve.hooks.block import cleaned
+from serve.hooks.block import cleaned, plain_json
 from serve.rules import role
 from store.frame import CLOSING, OPENING
 from store.projections.memories import ACTIVE, Memory
@@ -79,9 +77,7 @@ def bounded(notes: Sequence[Note]) -> tuple[list[Note], int]:
 
 def framed(notes: Sequence[Note]) -> str:
     """Return notes as the block a model reads: a line of JSON each, without any markup."""
-    lines = (msgspec.json.encode(one).decode() for one in notes)
-    plain = (line.replace("<", "\\u003c").replace(">", "\\u003e") for line in lines)
-    return "\n".join([OPENING, *plain, CLOSING])
+    return "\n".join([OPENING, *map(plain_json, notes), CLOSING])
 
 
 def _old(replaced: Mapping[str, Any]) -> str:

@@ -8,15 +8,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from serve import overview as overviews
 from serve.answers import RecallRequest, answer, seen, whole
-from serve.cli.moments import moment
 from serve.filters import Filter
-from serve.goals import open_goals
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
-from serve.newest import newest
+from serve.moments import moment
 from serve.rules import role
+from serve.summaries import overview as overviews
+from serve.summaries.goals import open_goals
+from serve.summaries.newest import newest
 from store import commands
 from store.events import MemoryKind, micros
 from store.projections.memories import FORGOTTEN, Memory

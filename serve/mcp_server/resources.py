@@ -11,8 +11,8 @@ from serve.mcp_server.notes import framed, note
 from serve.mcp_server.protocol import Params
 from serve.mcp_server.reading import ProjectOverview, project_overview
 from serve.mcp_server.registry import Call, Prompt, Result, Template
-from serve.newest import newest
 from serve.reader import View
+from serve.summaries.newest import newest
 from store import commands
 from store.projections.memories import FORGOTTEN, Memory
 

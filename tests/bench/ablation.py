@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from serve import candidates
 from serve.evaluation import dataset, report
 from serve.evaluation.dataset import Result, Workspace
 from serve.evaluation.report import Difference, Scores
 from serve.evaluation.run import run
 from serve.recall import Mode
+from serve.stages import candidates
 from store import config
 from store.config import Choices
 from store.projections import memories

@@ -17,7 +17,7 @@ from serve.evaluation.dataset import Prompt, Query, Workspace
 from serve.hooks import prompt
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
-from serve.tenants import OpenTenant, OpenTenants
+from serve.process.tenants import OpenTenant, OpenTenants
 from store.config import Choices, Settings
 
 

@@ -8,12 +8,12 @@ open goals, the newest decisions. A project nobody told us anything about has no
 from dataclasses import replace
 
 from serve.filters import Filter
-from serve.goals import due, open_goals
 from serve.hooks.block import Note, Part, note
 from serve.lessons.index import rules
-from serve.newest import newest
 from serve.reader import View
 from serve.rules import may_come_unasked
+from serve.summaries.goals import due, open_goals
+from serve.summaries.newest import newest
 from store.projections.memories import Memory
 
 BYTES = 2_000  # of the whole brief

@@ -10,9 +10,9 @@ scores. Only the best few dozen are read and compared.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from serve.alike import Told, likeness, names_one, near, told
 from serve.query.analysis import Question
-from serve.weighing import Values, Weighed
+from serve.stages.alike import Told, likeness, names_one, near, told
+from serve.stages.weighing import Values, Weighed
 from store.projections.memories import Memory
 
 # Read beyond those asked for: a newer value may stand a few places below the older one.

@@ -12,14 +12,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from serve import evidence as evidences
-from serve import layers
-from serve.evidence import WEIGHTS, Heard
-from serve.nearness import Nearness
 from serve.query.analysis import Analysis, Question
 from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
 from serve.reader import View
-from serve.scratch import Scratch
+from serve.stages import evidence as evidences
+from serve.stages import layers
+from serve.stages.evidence import WEIGHTS, Heard
+from serve.stages.nearness import Nearness
+from serve.stages.scratch import Scratch
 from store.topk import best
 
 Scores = npt.NDArray[np.float32]

@@ -1,5 +1,5 @@
 """
-The server in the background: how it is started and told to end; `python -P -m serve.daemon` is it.
+The server in the background: how it is started and told to end; this file run as a module is it.
 
 It ends by itself when nobody asked for `idle_exit_s`; the next hook starts it again. Where its port
 is taken it listens on a free one: whoever asks finds the port in the registry.
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from serve import jobs
+from serve.process import jobs
 from store import config
 from store.config import Settings
 from store.errors import ConfigError, MnemologError
@@ -41,10 +41,13 @@ def start(settings: Settings) -> tuple[Server, bool]:
     with open(settings.server_log, "ab", opener=_private) as output:
         said_before = output.tell()
         process = jobs.start_server(settings, output)
-    # one that another call started meanwhile is as good: ours then ends at once
     _until(lambda: running(settings) or (process.poll() is not None and not is_held(settings)))
     if (found := running(settings)) is None:
         raise ConfigError(f"the server did not start: {_said(settings.server_log, said_before)}")
+    if found.pid != process.pid:
+        # one that another call started meanwhile is as good; ours must not come up after its end
+        process.terminate()
+        process.wait()
     return found, found.pid == process.pid
 
 
@@ -131,7 +134,7 @@ class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
 def main() -> None:
     """Serve the home that the environment names; what is said goes to its `server.log`."""
     gc.disable()  # what is imported stays; the server turns it on when it is ready
-    from serve import server
+    from serve.process import server
 
     log = logging.getLogger("mnemolog")
     settings = config.load()

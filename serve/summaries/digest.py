@@ -10,13 +10,13 @@ from itertools import groupby, islice
 from typing import Any, Literal
 
 from serve.filters import Filter
-from serve.goals import open_goals
-from serve.goals import shown as goals_shown
-from serve.newest import newest
-from serve.overview import along_time, item
 from serve.reader import View
 from serve.rules import role
-from serve.work import Work, work
+from serve.summaries.goals import open_goals
+from serve.summaries.goals import shown as goals_shown
+from serve.summaries.newest import newest
+from serve.summaries.overview import along_time, item
+from serve.summaries.work import Work, work
 from store.events import Event, isoformat, moment
 from store.log import EventLog
 from store.projections.memories import Memory

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from serve.filters import Filter
-from serve.newest import newest
-from serve.overview import along_time
 from serve.reader import View
+from serve.summaries.newest import newest
+from serve.summaries.overview import along_time
 from store.projections.memories import Memory
 
 LOOKED_AT = 200  # of the newest: who has more open goals has none

@@ -1,6 +1,6 @@
 """
 How a process of ours is started: a job, `python -P -m pipelines`, or a server in the background,
-`python -P -m serve.daemon`; always as a process, never by an import.
+`python -P -m serve.process.daemon`; always as a process, never by an import.
 
 It runs in the home, so that no folder the user stands in lends it a module or a setting.
 """
@@ -33,7 +33,7 @@ def start_server(settings: Settings, output: IO[bytes]) -> "subprocess.Popen[byt
     """Start a server of this home that outlives us and our terminal."""
     chosen = {"MNEMOLOG_TENANT": settings.choices.tenant}
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "serve.daemon"],
+        [sys.executable, "-P", "-m", "serve.process.daemon"],
         cwd=settings.home.absolute(),
         env=_environment(settings) | chosen,
         stdin=subprocess.DEVNULL,

@@ -17,7 +17,7 @@ from serve.query.common import COMMON, SHARE
 from serve.ranking import context
 from serve.ranking.fusion import Ranking
 from serve.reader import View
-from serve.scratch import Scratch
+from serve.stages.scratch import Scratch
 from store.projections.sessions import Sessions
 from store.traits import Traits
 

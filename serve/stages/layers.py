@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from serve.evidence import words
 from serve.query.analysis import MAX_QUERY, Analysis, Question
 from serve.query.hints import hints
 from serve.query.parts import parts
@@ -19,7 +18,8 @@ from serve.ranking import pagerank
 from serve.ranking.fusion import Ranking
 from serve.ranking.siblings import siblings
 from serve.reader import View
-from serve.scratch import Scratch
+from serve.stages.evidence import words
+from serve.stages.scratch import Scratch
 from store import text
 from store.config import Layer
 from store.extensions import Decomposer

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.candidates import Candidates, Docs, holding
 from serve.query.analysis import Analysis, Question
 from serve.reader import View
-from serve.selection import Selection
-from serve.weighing import Weighed
+from serve.stages.candidates import Candidates, Docs, holding
+from serve.stages.selection import Selection
+from serve.stages.weighing import Weighed
 from store.projections.entities import EntityIndex
 from store.projections.memories import Memory
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import waitress
 
-from serve import control
 from serve.access import owner_token
 from serve.app import MAX_BODY, create_app
-from serve.tenants import OpenTenants, spawn_build
+from serve.process import control
+from serve.process.tenants import OpenTenants, spawn_build
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import ConfigError

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from serve import jobs
 from serve.answers import RecallRequest, answer
 from serve.journal import Journals
+from serve.process import jobs
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants

@@ -7,7 +7,7 @@ from typing import Any
 
 from serve.answers import seen
 from serve.reader import View
-from serve.replaced import Replaced
+from serve.stages.replaced import Replaced
 from store.events import isoformat
 from store.projections.memories import Memory
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.candidates import Candidates
 from serve.query.analysis import Question
 from serve.ranking import profiles
 from serve.reader import View
+from serve.stages.candidates import Candidates
 
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
