@@ -48,7 +48,7 @@ def checkup(settings: Settings) -> list[Finding]:
         *_permissions(settings.home),
         _space(settings.home),
         _sqlite(),
-        _server(settings),
+        server(settings),
         *_tenant(settings),
     ]
     order = ("error", "warn", "ok")
@@ -122,12 +122,13 @@ def _sqlite() -> Finding:
     return Finding("error", what, f"install an apsw that carries {least} or newer")
 
 
-def _server(settings: Settings) -> Finding:
-    server, port = running(settings), settings.choices.port
-    if server is not None and server.port == port:
-        return Finding("ok", f"the server listens on port {port} (process {server.pid})")
-    if server is not None:
-        what = f"the server listens on port {server.port}, the settings say {port}"
+def server(settings: Settings) -> Finding:
+    """Return whether the server is where those that were connected look for it."""
+    found, port = running(settings), settings.choices.port
+    if found is not None and found.port == port:
+        return Finding("ok", f"the server listens on port {port} (process {found.pid})")
+    if found is not None:
+        what = f"the server listens on port {found.port}, the settings say {port}"
         cure = f"hosts that were given {port} do not reach it: {_ANOTHER_PORT}"
         return Finding("warn", what, cure)
     if is_held(settings):

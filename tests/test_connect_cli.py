@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,15 @@ def test_hosts_are_listed_with_what_is_there_and_connected(user: Path):
     assert states["gemini"] == "found"
     assert states["cursor"] == "not found"
     assert "next: `mnemolog connect gemini`" in run("connect").stdout
+
+
+def test_a_port_that_another_program_has_is_told_of(user: Path, monkeypatch: pytest.MonkeyPatch):
+    with socket.create_server(("127.0.0.1", 0)) as another:
+        monkeypatch.setenv("MNEMOLOG_PORT", str(another.getsockname()[1]))
+        connected = run("connect", "claude-code", "--yes")
+    assert connected.exit_code == 0
+    assert "another program listens on port" in connected.stderr
+    assert "set another `port`" in connected.stderr
 
 
 def test_the_difference_is_shown_without_any_key(user: Path, home: Path):

@@ -46,6 +46,7 @@ def connect(
     entries of ours are touched; the difference is shown first, and a copy of each file is kept.
     """
     from serve.connect import link
+    from store import health
 
     if not names:
         _list(session_, as_json)
@@ -56,6 +57,8 @@ def connect(
     install = session.install(settings, makes_token=not dry_run)
     plans = [link.connecting(host, machine, install, rules=not no_rules) for host in hosts]
     _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
+    if (found := health.server(settings)).severity != "ok":  # what hosts post would go elsewhere
+        output.note(f"note: {found.what}: {found.cure}")
 
 
 @click.command(epilog=output.example("mnemolog disconnect claude-code"))
