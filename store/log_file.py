@@ -4,6 +4,7 @@ The SQLite file behind the log: how it is made and opened, whose it is, and what
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,7 +98,7 @@ def connect(path: Path) -> apsw.Connection:
 def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
     """Check whose file it is, make the table in an empty one, set what each connection needs."""
     if create and not _tables(connection):
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        _write_ahead(connection)
         with immediate(connection):
             if not _tables(connection):  # another process may have been first
                 from importlib.resources import files
@@ -117,6 +118,19 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     if version < SCHEMA_VERSION:
         _migrate(connection)
+
+
+def _write_ahead(connection: apsw.Connection) -> None:
+    """Turn write-ahead logging on; SQLite does not wait for a lock here, however it is told to."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _migrate(connection: apsw.Connection) -> None:
