@@ -26,7 +26,7 @@ if said:
 
 HOST = """
 const { Mnemolog } = await import(process.argv[2])
-const hooks = await Mnemolog({ directory: "/work/web" })
+const hooks = await Mnemolog({ directory: "/srv/web" })
 const session = { sessionID: "s1" }
 const parts = [{ type: "text", text: "where do we deploy?" }, { type: "file" }]
 await hooks["chat.message"](session, { parts })
@@ -76,7 +76,7 @@ def test_opencode_is_told_what_the_client_says_until_it_compacts(run):
         *("SessionStart", "SessionEnd"),
     ]
     assert {event["session_id"] for event in heard} == {"s1"}
-    assert {event["cwd"] for event in heard} == {"/work/web"}
+    assert {event["cwd"] for event in heard} == {"/srv/web"}
     assert heard[1]["prompt"] == "where do we deploy?"
     assert heard[2]["tool_input"] == {"command": "npm i"}
 
