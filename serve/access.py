@@ -1,5 +1,6 @@
 """
-Who may ask for what: the owner's token opens every route, a host's hook key its one hook route.
+Who may ask for what: the owner's token opens every route, a host's hook key its one hook route
+and tenant.
 
 A hook key follows from the token, so nothing has to be kept, and a new token ends all of them. It
 may stand in an agent host's settings, which other tools read: who has it can tell events and hear
@@ -30,16 +31,17 @@ def owner_token(settings: Settings) -> str:
     return token
 
 
-def hook_key(token: str, host: str) -> str:
-    """Return the key that opens `POST /v1/hooks/<host>` and nothing else."""
-    digest = hmac.digest(token.encode(), b"hooks/" + host.encode(), hashlib.sha256)
+def hook_key(token: str, host: str, tenant: str | None = None) -> str:
+    """Return the key that opens `POST /v1/hooks/<host>`, of that tenant, and nothing else."""
+    opened = f"hooks/{host}" + (f"?tenant={tenant}" if tenant else "")
+    digest = hmac.digest(token.encode(), opened.encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def may_enter(path: str, sent: str, token: str) -> bool:
+def may_enter(path: str, tenant: str | None, sent: str, token: str) -> bool:
     """Return whether what was sent opens a path; a wrong one tells nothing by time."""
     if hmac.compare_digest(sent.encode(), token.encode()):
         return True
     prefix, _, host = path.rpartition("/")
     is_hook = prefix == "/v1/hooks"
-    return is_hook and hmac.compare_digest(sent.encode(), hook_key(token, host).encode())
+    return is_hook and hmac.compare_digest(sent.encode(), hook_key(token, host, tenant).encode())

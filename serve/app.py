@@ -87,7 +87,8 @@ def _gate(asked: Request, token: str) -> Response | None:
         )
     if asked.path not in _OPEN_PATHS:
         scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not may_enter(asked.path, sent, token):
+        tenant = asked.args.get("tenant")
+        if scheme.lower() != "bearer" or not may_enter(asked.path, tenant, sent, token):
             return error(
                 HTTPStatus.UNAUTHORIZED,
                 "no_token",

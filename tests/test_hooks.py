@@ -75,6 +75,17 @@ def test_a_hook_key_opens_the_hook_route_of_its_host_and_nothing_else(tenants: O
     assert client.get("/v1/overview?topic=x", headers=OURS | with_key).status_code == 401
 
 
+def test_a_hook_key_opens_one_tenant_and_no_other(tenants: OpenTenants):
+    EventLog(tenant.tenant(tenants.settings.home, "acme").log, create=True).close()
+    client = create_app(tenants, TOKEN, lambda: NOW).test_client()
+    keys = {None: hook_key(TOKEN, "claude-code"), "acme": hook_key(TOKEN, "claude-code", "acme")}
+    for name, key in keys.items():
+        for asked in (None, "acme", "other"):
+            path = "/v1/hooks/claude-code" + (f"?tenant={asked}" if asked else "")
+            told = post(client, path, PROMPT, Authorization=f"Bearer {key}")
+            assert told.status_code == (204 if asked == name else 401), (name, asked)
+
+
 def test_a_new_token_ends_the_hook_keys_of_the_old(tenants: OpenTenants):
     client = create_app(tenants, "another", lambda: NOW).test_client()
     with_key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}

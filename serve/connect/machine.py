@@ -59,7 +59,7 @@ class Install:
         return f"http://{HOST}:{self.port}/v1/hooks/{host}{tenant}"
 
     def key(self, host: str) -> str:
-        return hook_key(self.token, host)
+        return hook_key(self.token, host, self.tenant)
 
     def line(self, host: str) -> str:
         """Return the client's command as the line a shell takes."""
