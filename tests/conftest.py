@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -65,6 +66,10 @@ Rotate the signing key every quarter; the runbook is docs/keys.md.
 asyncio.TaskGroup cancels the siblings when one task fails, gather does not.
 The CSV export writes a BOM because Excel guesses the encoding otherwise.
 """.strip().splitlines()
+
+
+# a shell that started us in the background has it ignored, and what we start would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
