@@ -72,7 +72,7 @@ def main() -> None:
         "  In a repository of yours:\n"
         f"    {MNEMOLOG.relative_to(ROOT)} import git . --build\n"
         f'    {MNEMOLOG.relative_to(ROOT)} recall "why did we ..."\n'
-        f"    {MNEMOLOG.relative_to(ROOT)} connect      bring it to your agents: hooks, tools, rules\n"
+        f"    {MNEMOLOG.relative_to(ROOT)} connect      bring it to your agents\n"
         f"    {MNEMOLOG.relative_to(ROOT)} serve        the server that hooks and programs ask\n"
         f"    {MNEMOLOG.relative_to(ROOT)} ui           what was built, from what, and the checks\n"
     )
