@@ -3,14 +3,16 @@ From a request to an answer and back: what HTTP and the command line share, so b
 """
 
 import time
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from serve.filters import Filter
+from serve.query.analysis import usual
 from serve.reader import Reader
-from serve.recall import Answer, Hit, Question, recall
+from serve.recall import Answer, Hit, recall
 from serve.rules import role
 from store.config import Choices
 from store.embedding import Embedder
@@ -66,29 +68,27 @@ def answer(
     until = micros(asked.until) if asked.until else None
     if since is not None and until is not None and since >= until:
         raise InvalidInput("`since` must lie before `until`")
-    question = Question(
-        text=asked.query,
-        filter=Filter(
-            now=now,
-            project=checked_project(asked.project) if asked.project else asked.project,
-            kinds=asked.kinds,
-            tiers=asked.tiers,
-            tags=asked.tags,
-            since=since,
-            until=until,
-            active_only=asked.active_only,
-            as_of=moment_of(reader, asked.as_of),
-        ),
-        top_k=asked.top_k or choices.top_k,
+    those = Filter(
+        now=now,
+        project=checked_project(asked.project) if asked.project else asked.project,
+        kinds=asked.kinds,
+        tiers=asked.tiers,
+        tags=asked.tags,
+        since=since,
+        until=until,
+        active_only=asked.active_only,
+        as_of=moment_of(reader, asked.as_of),
+    )
+    wanted = usual(asked.query, those, choices)
+    question = replace(
+        wanted,
+        top_k=asked.top_k or wanted.top_k,
         mode=asked.mode,
-        fusion=choices.fusion,
-        profile=asked.profile or choices.profile,
-        profiles=choices.profiles,
+        profile=asked.profile or wanted.profile,
         min_confidence=(
-            choices.min_confidence if asked.min_confidence is None else asked.min_confidence
+            wanted.min_confidence if asked.min_confidence is None else asked.min_confidence
         ),
         explain=asked.explain,
-        layers=choices.layers,
     )
     found = reader.answered(lambda view: recall(view, question, embedder))
     took_us = round((time.perf_counter() - began) * 1e6)

@@ -16,9 +16,10 @@ from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
 from serve.journal import Journal
 from serve.lessons.index import named_by_text
+from serve.query.analysis import usual
 from serve.query.intent import asks_for_open, intent
 from serve.reader import View
-from serve.recall import Answer, Hit, Question, recall
+from serve.recall import Answer, Hit, recall
 from serve.rules import may_come_unasked
 from serve.summaries.brief import goal_note
 from serve.summaries.goals import open_goals
@@ -66,17 +67,8 @@ def answered(call: Call) -> Reply:
 
 
 def _found(view: View, call: Call) -> Found:
-    choices, prompt = call.choices, call.event.prompt
-    question = Question(
-        text=prompt,
-        filter=call.filter,
-        top_k=choices.top_k,
-        fusion=choices.fusion,
-        profile=choices.profile,
-        profiles=choices.profiles,
-        min_confidence=choices.min_confidence,
-        layers=choices.layers,
-    )
+    prompt = call.event.prompt
+    question = usual(prompt, call.filter, call.choices)
     named = named_by_text(view, call.filter, prompt)
     return Found(
         answer=recall(view, question, call.embedder),

@@ -19,7 +19,7 @@ from serve.query.mode import TaskMode, task_mode
 from serve.query.smalltalk import is_smalltalk
 from serve.reader import View
 from store import text
-from store.config import Layer
+from store.config import Choices, Layer
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import isoformat
@@ -58,6 +58,20 @@ class Question:
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
+
+
+def usual(text: str, asked: Filter, choices: Choices) -> Question:
+    """Return a question as the settings want it asked."""
+    return Question(
+        text=text,
+        filter=asked,
+        top_k=choices.top_k,
+        fusion=choices.fusion,
+        profile=choices.profile,
+        profiles=choices.profiles,
+        min_confidence=choices.min_confidence,
+        layers=choices.layers,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,9 @@ class Desk:
         return running(Settings(self.memory))
 
     def end(self) -> None:
-        """End the server that the agents started."""
+        """End the server that the agents started, and one that a last hook starts after it."""
+        background.end(self.memory)
+        time.sleep(0.7)
         background.end(self.memory)
 
 
