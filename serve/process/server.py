@@ -1,7 +1,8 @@
 """
-The server process: one per user, on loopback, with its token.
+The server process: one of a home, on loopback, behind the owner's token.
 
-The token is the owner's: made on first use, and refused where others may read it.
+It ends when it is told to, when nobody asked for long, and when its registry file is gone; what is
+being answered is finished first, and what was gathered is written.
 """
 
 import contextlib
