@@ -22,9 +22,7 @@ from store.frame import CLOSING, OPENING
 from store.importers.excerpt import MORE, one_line
 from store.projections.memories import Memory
 
-# Of the whole block in UTF-8: hosts cut at 10,000 characters or bytes. It bounds tokens too: one is
-# three bytes or more, in English, code, Cyrillic and Chinese.
-MAX_BYTES = 9_000
+MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
 TEXT = 600  # characters of a note's text
 BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
 RULES = "On record as rules (lessons, preferences, antipatterns):"
