@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 import click
@@ -95,6 +96,41 @@ def _json(manifest: Manifest, seconds: float) -> bytes:
         "checks": manifest.checks,
     }
     return msgspec.json.encode(shown)
+
+
+@cli.command("run")
+@click.argument("name")
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+@click.option("--project", default=None, help="Only of this project, and of none.")
+@click.option("--root", default=None, help="The project's folder, where its files are looked at.")
+@click.option("--apply", is_flag=True, help="Carry the plan out at once.")
+@click.option("--no-model", is_flag=True, help="Ask no model, also where one is set.")
+@click.option("--estimate", is_flag=True, help="Ask no model and plan nothing: say what it costs.")
+def run_job(
+    name: str,
+    tenant: str | None,
+    project: str | None,
+    root: str | None,
+    apply: bool,
+    no_model: bool,
+    estimate: bool,
+) -> None:
+    """Run a job; print its plan's id as JSON, null where it has nothing to do."""
+    from pipelines import jobs
+    from pipelines.jobs.job import run
+
+    settings = config.load()
+    plan = run(
+        jobs.job(name),
+        settings,
+        tenant or settings.choices.tenant,
+        time.time_ns() // 1_000,
+        apply=apply,
+        project=project,
+        root=Path(root) if root else None,
+        report=lambda what: click.echo(f"... {what}", err=True),
+    )
+    click.echo(json.dumps({"plan": plan.id if plan else None}))
 
 
 @cli.command()

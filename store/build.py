@@ -118,7 +118,7 @@ def step(
         with parallel.workers() as workers:
             given = Inputs(
                 build.watermark,
-                lambda after: build.log.read(after, build.watermark),
+                lambda after: build.log.standing(after, build.watermark),
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
@@ -262,7 +262,7 @@ def digests(
     made: dict[str, Built] = {}
     with parallel.workers() as workers:
         for projection in projections.all_of(embedder):
-            given = Inputs(watermark, lambda after: log.read(after, watermark), made)
+            given = Inputs(watermark, lambda after: log.standing(after, watermark), made)
             if folder is not None:
                 put = partial(snapshot.keep, folder, projection)
                 given = replace(given, keep=put, map=workers.map)
@@ -328,6 +328,8 @@ def _reused(
 def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
     if old is None or old.version != projection.version or old.watermark > build.watermark:
         return None
+    if projection.grows and build.log.undone(build.watermark, old.watermark):
+        return None  # rows of an undone plan are no longer there: what is left has other numbers
     tables = _loaded(build, old)
     return None if tables is None else Previous(old.watermark, tables)
 

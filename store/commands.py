@@ -78,6 +78,8 @@ def recorded(draft: Draft, now: int) -> Event:
     Raise JunkText for a text that is worth no memory, InvalidName for a project's name, and
     InvalidInput for one that is too large.
     """
+    if draft.made is not None:
+        raise InvalidInput("`made` is for jobs to say: leave it out")
     content = checked_text(draft.content)
     _check_metadata(draft.metadata)
     if draft.created_at is not None and not _EARLIEST <= micros(draft.created_at) <= _LATEST:

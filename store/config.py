@@ -26,6 +26,29 @@ PROJECT_FILE = ".mnemolog.toml"
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
 
 
+class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which language models jobs may ask, and what for at most; `[llm]` in config.toml.
+
+    A model is named as litellm names it ("openai/gpt-5-mini", "ollama/llama3"); a tier that is not
+    set takes the next cheaper one, else the next dearer; with none, no model is asked. Keys are
+    never kept here: the provider's own variable (OPENAI_API_KEY) is read. A limit of 0 is none.
+    """
+
+    cheap: str = ""
+    balanced: str = ""
+    expensive: str = ""
+    api_base: str = ""  # of a server that speaks OpenAI's protocol
+    usd_a_run: Annotated[float, msgspec.Meta(ge=0.0)] = 0.50
+    usd_a_day: Annotated[float, msgspec.Meta(ge=0.0)] = 2.00
+    tokens_a_run: Annotated[int, msgspec.Meta(ge=0)] = 200_000
+    tokens_a_day: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 60.0
+
+    @property
+    def is_set(self) -> bool:
+        return any((self.cheap, self.balanced, self.expensive))
+
+
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set, each with its default."""
 
@@ -39,6 +62,9 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.3
     layers: tuple[Layer, ...] = ()
+    llm: Llm = Llm()
+    # how often a recall that is recorded tries what the router does not hold best; 0: never
+    explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
     # a server that was started in the background ends after so long unasked; 0: never

@@ -6,7 +6,8 @@ MnemologError
 ├── InvalidInput            what the caller sent cannot be used: mend the call
 │   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
-│   └── IdConflict          this id was already used for something else
+│   ├── IdConflict          this id was already used for something else
+│   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
 ├── LogError                the event log could not do it; nothing was written
@@ -21,6 +22,8 @@ MnemologError
 │   └── NoManifest          nothing was published yet
 ├── BuildBusy               another build of this tenant is running
 ├── BuildRefused            the checks did not pass; the last good manifest stays
+├── ModelError              a language model did not answer, or not with what was asked
+│   └── BudgetSpent         asking it once more would cost more than is allowed
 ├── EmbedderError           the embedding model did not answer, or not with what was asked
 └── SourceError             an import's source, or a dataset, cannot be read
 """
@@ -43,6 +46,10 @@ class JunkText(InvalidInput):
 
 
 class IdConflict(InvalidInput):
+    pass
+
+
+class PlanStale(InvalidInput):
     pass
 
 
@@ -99,6 +106,14 @@ class BuildBusy(MnemologError):
 
 
 class BuildRefused(MnemologError):
+    pass
+
+
+class ModelError(MnemologError):
+    pass
+
+
+class BudgetSpent(ModelError):
     pass
 
 

@@ -28,6 +28,17 @@ from store.agent_events import (
     Surfaced,
 )
 from store.body import Body, Id, Key, Name, Seconds, Tag, Unit
+from store.job_events import (
+    Actions,
+    Adopted,
+    Applied,
+    Called,
+    Judged,
+    Made,
+    Planned,
+    Staled,
+    Undone,
+)
 
 MemoryKind = Literal[
     "fact",
@@ -63,7 +74,8 @@ class Recorded(Body, frozen=True, kw_only=True):
 
     `key` ("deploy.region") makes it a keyed fact: the newest of a key in a project holds, the
     older ones are kept as its history. `chain` names the milestones that follow one another.
-    `created_at` is when it happened, where that is not when it was written down.
+    `created_at` is when it happened, where that is not when it was written down. `made` is set
+    where a job made it of its `source_ids`: it holds only as long as each of them does.
     """
 
     content: str
@@ -89,6 +101,7 @@ class Recorded(Body, frozen=True, kw_only=True):
     ttl_s: Seconds | None = None
     created_at: datetime | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    made: Made | None = None
 
 
 class Revised(Body, frozen=True, kw_only=True):
@@ -150,6 +163,14 @@ class Hit(msgspec.Struct, frozen=True):
     confidence: float
 
 
+class Route(msgspec.Struct, frozen=True):
+    """What the router chose for a recall, in which state, and how likely it was to choose so."""
+
+    state: str
+    actions: Actions
+    propensity: float
+
+
 class Recalled(Body, frozen=True, kw_only=True):
     """The receipt of one recall: what was asked, from which state, what came back."""
 
@@ -160,10 +181,14 @@ class Recalled(Body, frozen=True, kw_only=True):
     hits: tuple[Hit, ...]
     dropped: dict[str, int]
     took_us: int
+    route: Route | None = None
 
 
 class Rated(Body, frozen=True, kw_only=True):
-    """A person or an agent said whether a recalled memory helped; -1 harmful, 1 decisive."""
+    """A person or an agent said whether a memory, or all that a recall brought, helped.
+
+    The subject is the memory, or the recall's receipt; -1 is harmful, 1 decisive.
+    """
 
     verdict: Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
     reason: str | None = None
@@ -195,11 +220,18 @@ KINDS: Mapping[str, type[Body]] = {
     "proposed": Proposed,
     "accepted": Accepted,
     "rejected": Rejected,
+    "planned": Planned,
+    "applied": Applied,
+    "undone": Undone,
+    "staled": Staled,
+    "judged": Judged,
+    "adopted": Adopted,
+    "called": Called,
 }
 # Events that change no memory: they never make a memory fresh and are worth no rebuild alone.
 RECEIPTS = frozenset(
     """recalled prompted action session surfaced followed outcome proposed accepted
-    rejected""".split()
+    rejected planned applied undone judged adopted called""".split()
 )
 
 _kind_of = {body: kind for kind, body in KINDS.items()}

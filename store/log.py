@@ -35,9 +35,11 @@ from store.events import (
     decode,
     encode,
 )
+from store.job_events import Undone
 from store.log_file import Row
 
 _COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
+MOST_SEQ = 2**62  # more than SQLite will ever number
 _BATCH = 2_000  # rows fetched at a time: bounds memory without a round trip per row
 
 
@@ -125,18 +127,46 @@ class EventLog:
                 yield _event(row)
             after = rows[-1][0]
 
+    def standing(self, after: int, until: int) -> Iterator[Event]:
+        """Yield the events that `read` does, but those of plans that were undone up to `until`."""
+        gone = self.undone(until)
+        events = self.read(after, until)
+        return (event for event in events if event.id not in gone) if gone else events
+
+    def undone(self, until: int, after: int = 0) -> frozenset[str]:
+        """Return the ids of the events that count no more, for an `undone` with a seq up to `until`
+        and above `after` says so.
+        """
+        found = (event.body for event in self.of_jobs(("undone",), after, until))
+        return frozenset(id_ for body in found if isinstance(body, Undone) for id_ in body.events)
+
+    def of_jobs(self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ) -> list[Event]:
+        """Return what jobs told, of some of their kinds, with `after` < seq <= `until`, in order.
+
+        The kinds are planned, applied, undone, judged, adopted and called.
+        """
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {_COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
+            "AND seq > ? AND seq <= ? ORDER BY seq",
+            (*kinds, after, until),
+        )
+        return [_event(row) for row in rows]
+
     def bodies(self, after: int, until: int) -> Iterator[tuple[str, str, Body]]:
-        """Yield id, subject and body of the events with `after` < seq <= `until`, in order.
+        """Yield id, subject and body of the events that `standing` yields.
 
         For who read them before: their hashes are not looked at, so it costs a quarter of `read`.
         """
+        gone = self.undone(until)
         while rows := self._fetch(
             "SELECT seq, kind, id, subject, body FROM events WHERE seq > ? AND seq <= ? "
             "ORDER BY seq LIMIT ?",
             (after, until, _BATCH),
         ):
             for _, kind, id_, subject, body in rows:
-                yield id_, subject, decode(kind, body)
+                if id_ not in gone:
+                    yield id_, subject, decode(kind, body)
             after = rows[-1][0]
 
     def about(self, subject: str) -> list[Event]:

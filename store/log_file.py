@@ -16,10 +16,13 @@ from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, Log
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+# the condition of the index: a query that repeats it word for word may use it
+OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
 # what makes a log of an earlier version one of the next
 _MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
+    2: f"CREATE INDEX events_of_jobs ON events (kind, seq) WHERE {OF_JOBS}",
 }
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint

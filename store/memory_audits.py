@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from store import frame, redact, secret_scan
 from store.audited import Audited
 from store.events import Archived, Forgotten, Recorded, Revised, Superseded
+from store.job_events import Staled
 from store.projection import Tables
-from store.projections.memory.memory import ACTIVE, STATES
+from store.projections.memory.memory import ACTIVE, STALE, STATES
 from store.projections.memory.parts import MemoryParts
 from store.projections.places import Places
 from store.text import filing_hash
@@ -83,19 +84,25 @@ def no_duplicate_ids(audited: Audited) -> tuple[bool, str]:
 
 
 def did_not_shrink(audited: Audited) -> tuple[bool, str]:
-    """There are never fewer rows than served now, and fewer active ones only by an event."""
+    """There are never fewer rows than served now, and fewer active ones only by an event.
+
+    What an undone plan had recorded is gone by that; and what jobs made goes with its sources.
+    """
     if audited.published is None:
         return True, f"first build, {audited.count} rows"
-    if audited.count < (before := len(audited.published["columns"])):
+    undone = audited.log.undone(audited.watermark, audited.published_watermark)
+    before = len(audited.published["columns"])
+    if audited.count + len(undone) < before:
         return False, f"{audited.count} rows, {before} are served now"
     active, served = _active(audited.tables), _active(audited.published)
-    excused = sum(
-        isinstance(body, (Archived, Forgotten, Superseded))
+    excused = len(undone) + sum(
+        isinstance(body, (Archived, Forgotten, Superseded, Staled))
         or (isinstance(body, Recorded) and body.key is not None)
         for _, _, body in audited.log.bodies(audited.published_watermark, audited.watermark)
     )
+    excused += max(0, _stale(audited.tables) - _stale(audited.published))
     detail = f"{active} active memories, {served} served now"
-    return served - active <= excused, f"{detail}, {excused} events that put one away"
+    return served - active <= excused, f"{detail}, {excused} put away"
 
 
 def no_secrets(audited: Audited) -> tuple[bool, str]:
@@ -126,12 +133,22 @@ def _shared(audited: Audited) -> pa.Table | None:
     fresh = sum(part.rows for _, part in audited.fresh("memories"))
     if audited.published is None or fresh == audited.count:
         return None
+    if audited.log.undone(audited.watermark, audited.published_watermark):
+        return None  # rows are gone from among those that are served
     return audited.published["memories"]
 
 
 def _active(tables: Tables) -> int:
+    return _in_state(tables, ACTIVE)
+
+
+def _stale(tables: Tables) -> int:
+    return _in_state(tables, STALE)
+
+
+def _in_state(tables: Tables, state: str) -> int:
     codes = tables["columns"].column("state")
-    return int(np.count_nonzero(codes.to_numpy() == STATES.index(ACTIVE)))
+    return int(np.count_nonzero(codes.to_numpy() == STATES.index(state)))
 
 
 def _recorded(

@@ -182,7 +182,8 @@ class Projection:
     `build` returns; those `for_builds` are read by the next build alone, never by recall.
 
     `version` is raised whenever the same log would give other rows; it may be any text that names
-    what the rows depend on beside the log (a model, a tokenizer).
+    what the rows depend on beside the log (a model, a tokenizer). One that `grows` can go on only
+    from fewer memories than there are now, and is built anew where an undone plan took some out.
     """
 
     name: str
@@ -191,6 +192,7 @@ class Projection:
     schemas: Mapping[str, pa.Schema]
     build: Build
     for_builds: frozenset[str] = frozenset()
+    grows: bool = True
 
 
 def checked_build(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:

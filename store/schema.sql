@@ -15,6 +15,8 @@ CREATE TABLE events (
 
 CREATE INDEX events_by_subject ON events (subject, seq);
 CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL;
+CREATE INDEX events_of_jobs ON events (kind, seq)
+    WHERE kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called');
 
 CREATE TRIGGER events_keep_update BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;

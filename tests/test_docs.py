@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from serve.cli import main
-from store.config import Choices
+from store.config import Choices, Llm
 from store.profiles import Profiles
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,8 +72,12 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
     for name, weights in msgspec.structs.asdict(Profiles()).items():
         shown = ", ".join(f"{key} {value}" for key, value in msgspec.to_builtins(weights).items())
         assert f"| `[profiles.{name}]` | {shown} |" in README
+    of_models = re.search(r"^\| `\[llm\]` \|(.*)$", README, re.MULTILINE)
+    assert of_models is not None
+    for name, value in msgspec.structs.asdict(Llm()).items():
+        assert re.search(rf"`{name}`" + (rf" {value:,}" if value else ""), of_models[1]), name
     for field in msgspec.structs.fields(Choices):
-        if field.name == "profiles":
+        if field.name in ("profiles", "llm"):
             continue
         unset = {None: "found from git", (): "none"}
         default = unset.get(field.default, str(field.default))

@@ -41,6 +41,7 @@ from store.events import (
     moment,
     new_id,
 )
+from store.job_events import Adopted, Applied, Called, Judged, Planned, Staled, Step, Undone
 
 NOW = 1_790_000_000_000_000
 HIT = Hit(id="a", score=1.5, confidence=0.5)
@@ -69,6 +70,17 @@ BODIES = [
     Proposed(what="lesson", draft={"content": "use pnpm"}, because="no, use pnpm"),
     Accepted(memory="01KA2B3C4D"),
     Rejected(reason="only this once"),
+    Planned(
+        job="consolidate",
+        watermark=7,
+        steps=(Step(event="superseded", subject="a", body={"by": "b"}, why="the same words"),),
+    ),
+    Applied(events=("e1",)),
+    Undone(events=("e1", "e2")),
+    Staled(reason="its file changed", file="login.py"),
+    Judged(verdicts={"a": 0.5}, evidence={"a": "login.py was edited"}),
+    Adopted(policy={"debug": {"search": "low"}}, recalls=90, value=0.5, served=0.4, low=0.01),
+    Called(purpose="reflect", model="m", tier="cheap", prompt_sha256="00", error="timeout"),
 ]
 
 

@@ -325,12 +325,14 @@ def test_a_session_named_by_a_secret_is_found_by_its_name(log: EventLog):
 def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(log: EventLog):
     log.append([replace(memory("a"), session="s1")])
     older = apsw.Connection(str(log.path))
-    older.execute("DROP INDEX events_by_session; PRAGMA user_version = 1")
+    older.execute("DROP INDEX events_by_session; DROP INDEX events_of_jobs")
+    older.execute("PRAGMA user_version = 1")
     older.close()
     with EventLog(log.path) as again:
         assert [one.id for one in again.of_session("s1")] == ["a"]
         assert again.integrity() == []
     plain = apsw.Connection(str(log.path))
     assert plain.pragma("user_version") == SCHEMA_VERSION
-    assert plain.execute("SELECT 1 FROM sqlite_schema WHERE name = 'events_by_session'").fetchall()
+    for name in ("events_by_session", "events_of_jobs"):
+        assert plain.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
     plain.close()

@@ -29,6 +29,7 @@ from store.events import (
     Unknown,
     moment,
 )
+from store.job_events import Made, Staled
 from store.projection import (
     Inputs,
     Previous,
@@ -69,6 +70,8 @@ RECORDED = st.builds(
     ttl_s=st.sampled_from([None, 60]),
     created_at=st.sampled_from([None, moment(NOW - 9), moment(NOW - 5)]),
     metadata=st.sampled_from([{}, {"a": [1]}]),
+    source_ids=st.lists(IDS, max_size=2).map(tuple),
+    made=st.sampled_from([None, Made(job="reflect")]),
 )
 ABOUT = st.one_of(
     st.builds(Revised, content=MAYBE, action=MAYBE, tags=st.none() | TAGS, progress=UNIT),
@@ -76,7 +79,9 @@ ABOUT = st.one_of(
     st.builds(Linked, target=IDS, relation=st.sampled_from(["cause", "conflict"])),
     st.builds(Rated, verdict=st.floats(-1, 1)),
     st.builds(Pinned, pinned=st.booleans()),
-    st.sampled_from([Archived(), Forgotten(), Restored(), Unknown(kind="dreamt")]),
+    st.sampled_from(
+        [Archived(), Forgotten(), Restored(), Staled(reason="so"), Unknown(kind="dreamt")]
+    ),
 )
 HITS = st.lists(st.builds(Hit, id=IDS, score=st.just(1.0), confidence=st.just(0.5)), max_size=3)
 RECALLED = HITS.map(

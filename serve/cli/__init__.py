@@ -33,6 +33,7 @@ _COMMANDS = {
     "link": "changes.link",
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
+    "plans": "plans.plans",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",

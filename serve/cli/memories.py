@@ -10,7 +10,7 @@ from serve.cli.session import Session
 from store.events import MEMORY_KINDS
 from store.tenant import checked_project
 
-_STATES = ("active", "archived", "superseded", "forgotten")
+_STATES = ("active", "archived", "superseded", "forgotten", "stale")
 _FORGOTTEN = "(forgotten)"
 _PROJECT_WIDTH = 28
 

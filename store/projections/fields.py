@@ -81,6 +81,7 @@ def projection(embedder: Embedder) -> Projection:
         schemas=schemas,
         build=build,
         for_builds=frozenset({"ranges", "missing"}),
+        grows=False,  # no text is embedded twice
     )
 
 

@@ -15,7 +15,9 @@ from store.projections.memory.memory import (
     ARCHIVED,
     DEFAULT_IMPORTANCE,
     DEFAULT_SCORE,
+    FALLEN,
     FORGOTTEN,
+    STALE,
     STATES,
     SUPERSEDED,
     Edge,
@@ -42,10 +44,12 @@ __all__ = [
     "ARCHIVED",
     "DEFAULT_IMPORTANCE",
     "DEFAULT_SCORE",
+    "FALLEN",
     "FORGOTTEN",
     "MEMORIES",
     "MEMORIES_PROJECTION",
     "SCHEMAS",
+    "STALE",
     "STATES",
     "SUPERSEDED",
     "Edge",
@@ -68,6 +72,7 @@ SCHEMAS = {
     "ids": PLACES,
     "keys": PLACES,  # of a project and a key
     "replaced": PLACES,  # of the id that a row's `superseded_by` names
+    "made_of": PLACES,  # of each source of a row that a job made
     "edges": EDGES,  # in parts
 }
 MOST_CHANGED = 16_384  # rows of earlier parts that are held until their parts are made again
@@ -98,7 +103,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="3",
+    version="4",
     inputs=("log",),
     schemas=SCHEMAS,
     build=build,

@@ -78,6 +78,7 @@ def projection(embedder: Embedder) -> Projection:
         schemas=schemas,
         build=build,
         for_builds=frozenset({"missing"}),
+        grows=False,  # no text is embedded twice
     )
 
 
@@ -132,7 +133,7 @@ def _plan(wanted: Hashes, known: Known, before: int) -> _Plan:
     """Return the plan of the memories whose texts have such hashes; the first known are of the
     `before` first of them, as an earlier build left them.
     """
-    count, before = len(wanted), min(len(wanted), before)
+    count, was, before = len(wanted), before, min(len(wanted), before)
     is_same = np.zeros(count, np.bool_)
     is_same[:before] = ~text_hashes.differ(wanted[:before], known.hashes[:before])
     is_text = text_hashes.are_set(wanted)
@@ -143,6 +144,8 @@ def _plan(wanted: Hashes, known: Known, before: int) -> _Plan:
     first = np.full(count, -1)
     first[new] = new[text_hashes.first_of_each(wanted[new])]
     changed = set((np.flatnonzero(~is_same) // PART).tolist())
+    if count % PART and was > count:
+        changed.add(count // PART)  # its rows went on
     return _Plan(wanted, source, first, frozenset(changed))
 
 

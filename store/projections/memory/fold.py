@@ -8,6 +8,9 @@ of a key held, and a value that became true after the one written over it never 
 
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
 as never having ended.
+
+What a job made of other memories is stale as soon as one of them is superseded or forgotten, or
+stale itself; but not where it is what took that one's place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,12 +31,15 @@ from store.events import (
     Superseded,
     micros,
 )
+from store.job_events import Staled
 from store.projections.memory.memory import (
     ACTIVE,
     ARCHIVED,
     DEFAULT_IMPORTANCE,
     DEFAULT_SCORE,
+    FALLEN,
     FORGOTTEN,
+    STALE,
     SUPERSEDED,
     TEXT_FIELDS,
     Edge,
@@ -55,6 +61,9 @@ class Rows(Protocol):
     def values(self, project: str | None, key: str) -> Sequence[str]:
         """Return the ids of all memories of a key in a project, in the order of their writing."""
 
+    def made_of(self, id_: str) -> Sequence[str]:
+        """Return the ids of the memories that jobs made of this one, in order of their writing."""
+
 
 class Fold:
     """The memories a run of events leaves behind: give it rows, `apply` events in order.
@@ -75,8 +84,9 @@ class Fold:
             if memory.key is not None and memory.state == ACTIVE
         }
         self._values: dict[tuple[str | None, str], list[str]] = {}
+        self._made_of: dict[str, list[str]] = {}
         for memory in self.rows.values():
-            self._add_value(memory)
+            self._file(memory)
 
     def find(self, id_: str) -> Memory | None:
         found = self.rows.get(id_)
@@ -90,12 +100,16 @@ class Fold:
         beneath = self._beneath.values(project, key) if self._beneath else ()
         return [*beneath, *self._values.get((project, key), ())]
 
+    def made_of(self, id_: str) -> Sequence[str]:
+        beneath = self._beneath.made_of(id_) if self._beneath else ()
+        return [*beneath, *self._made_of.get(id_, ())]
+
     def apply(self, event: Event) -> tuple[str, ...]:
         """Apply one event; return the ids of the memories it made or changed."""
         body = event.body
         if isinstance(body, Recorded):
             memory = _recorded(event, body)
-            self._add_value(memory)
+            self._file(memory)
             return self._put(memory, event.at)
         before = self.find(event.subject)
         if before is None:
@@ -117,13 +131,31 @@ class Fold:
         """Return the rows of some ids, which lie beneath from now on, and let go of them."""
         self._holders.clear()
         self._values.clear()
+        self._made_of.clear()
         return [self.rows.pop(id_) for id_ in ids]
 
-    def _add_value(self, memory: Memory) -> None:
+    def _file(self, memory: Memory) -> None:
         if memory.key is not None:
             self._values.setdefault((memory.project, memory.key), []).append(memory.id)
+        for source in dict.fromkeys(memory.source_ids) if memory.job is not None else ():
+            self._made_of.setdefault(source, []).append(memory.id)
 
     def _put(self, memory: Memory, at: int) -> tuple[str, ...]:
+        """Keep a row and what follows from it for others; return the ids of all that changed."""
+        changed = self._kept(memory, at)
+        fallen = [id_ for id_ in changed if self.rows[id_].state in FALLEN]
+        for id_ in fallen:  # which grows
+            by = self.rows[id_].superseded_by
+            for made in self.made_of(id_):
+                one = self.find(made)
+                if one is not None and one.state == ACTIVE and made != by:
+                    self.rows[made] = replace(
+                        one, state=STALE, ended_at=max(at, one.created_at), updated_at=at
+                    )
+                    fallen.append(made)
+        return tuple(dict.fromkeys((*changed, *fallen)))
+
+    def _kept(self, memory: Memory, at: int) -> tuple[str, ...]:
         """Keep a row; where it is the newest of its key, the other values give way to it."""
         self.rows[memory.id] = memory
         if memory.key is None or memory.state != ACTIVE:
@@ -178,6 +210,7 @@ def _recorded(event: Event, body: Recorded) -> Memory:
         parent_id=body.parent_id,
         source_ids=body.source_ids,
         insight_type=body.insight_type,
+        job=body.made.job if body.made else None,
         superseded_by=None,
         key=body.key,
         value=body.value,
@@ -217,6 +250,8 @@ def _changes(event: Event) -> dict[str, Any]:
             return {"state": ARCHIVED, "ended_at": event.at}
         case Forgotten():
             return {"state": FORGOTTEN, "ended_at": event.at}
+        case Staled():
+            return {"state": STALE, "ended_at": event.at}
         case Restored():
             return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
         case Pinned(pinned=pinned):

@@ -35,7 +35,7 @@ class Growth:
         self._memories = MemoryParts([], Places.none(), Places.none())
         self._columns: list[pa.Table] = []  # by part
         self._projects: dict[str, int] = {}
-        self._replaced = Places.none()
+        self._replaced, self._made_of = Places.none(), Places.none()
         self._edges: tuple[Part, ...] = ()
         if before is not None:
             self._memories = MemoryParts.open(before)
@@ -45,6 +45,7 @@ class Growth:
             names = before["projects"].column("name").to_pylist()
             self._projects = {name: code for code, name in enumerate(names)}
             self._replaced = Places.open(before["replaced"])
+            self._made_of = Places.open(before["made_of"])
             self._edges = before.parts["edges"]
 
     @property
@@ -60,6 +61,9 @@ class Growth:
 
     def values(self, project: str | None, key: str) -> list[str]:
         return self._memories.values(project, key)
+
+    def made_of(self, id_: str) -> list[str]:
+        return self._memories.made_of(self._made_of, id_)
 
     def add(self, rows: Sequence[Memory]) -> None:
         """Add memories, in the order of their recording, as many as there is room for."""
@@ -79,6 +83,7 @@ class Growth:
         keys = self._memories.keys.added(names, documents[keyed]) if names else self._memories.keys
         self._memories = MemoryParts(parts, ids, keys)
         self._note_replaced(rows, documents)
+        self._note_sources(rows, documents)
 
     def change(self, rows: Sequence[Memory]) -> None:
         """Put memories in the place of those of the same ids."""
@@ -117,6 +122,7 @@ class Growth:
             "ids": self._memories.ids.table,
             "keys": self._memories.keys.table,
             "replaced": self._replaced.table,
+            "made_of": self._made_of.table,
             "edges": self._edges,
         }
 
@@ -135,3 +141,14 @@ class Growth:
         if found:
             names = (str(rows[number].superseded_by) for number in found)
             self._replaced = self._replaced.added(names, documents[found]).sorted()
+
+    def _note_sources(self, rows: Sequence[Memory], documents: Documents) -> None:
+        found = [
+            (source, number)
+            for number, row in enumerate(rows)
+            if row.job is not None
+            for source in dict.fromkeys(row.source_ids)
+        ]
+        if found:
+            places = documents[[number for _, number in found]]
+            self._made_of = self._made_of.added((source for source, _ in found), places)

@@ -11,7 +11,9 @@ import msgspec
 from store.mentions import speaker_name
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
-STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN)
+STALE = "stale"  # what it was made of does not hold any more
+STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN, STALE)
+FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # nothing that a job made of it holds either
 DEFAULT_IMPORTANCE = 0.5
 DEFAULT_SCORE = 0.5
 
@@ -22,7 +24,8 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     """One memory as it is now. Times are microseconds UTC; `metadata` is JSON text.
 
     It holds from `created_at`, when it became true, until `ended_at`, or until its ttl runs out.
-    `ended_at` is null while the memory is active and only then.
+    `ended_at` is null while the memory is active and only then. `job` made it of its sources; None:
+    a person or an agent did.
     """
 
     id: str
@@ -47,6 +50,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     parent_id: str | None
     source_ids: tuple[str, ...]
     insight_type: str | None
+    job: str | None
     superseded_by: str | None
     key: str | None
     value: str | None

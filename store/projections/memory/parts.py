@@ -72,6 +72,11 @@ class MemoryParts:
         """Return the ids of all memories of a key in a project, in the order of their writing."""
         return [self.value(row, "id") for row in self._rows_of(project, key)]
 
+    def made_of(self, filed: Places, id_: str) -> list[str]:
+        """Return the ids of those filed under their sources that jobs made of a memory."""
+        rows = (row for row in filed.of(id_) if id_ in self.value(row, "source_ids"))
+        return [self.value(row, "id") for row in rows]
+
     def _rows_of(self, project: str | None, key: str) -> list[int]:
         return [
             row

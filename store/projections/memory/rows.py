@@ -31,6 +31,7 @@ class MemoryRows:
     columns: pa.Table
     projects: pa.Table
     superseded: Places  # by the id that took a row's place
+    sources: Places  # rows that jobs made, by the ids they were made of
     edges: pa.Table
 
     @classmethod
@@ -40,6 +41,7 @@ class MemoryRows:
             tables["columns"],
             tables["projects"],
             Places.open(tables["replaced"]),
+            Places.open(tables["made_of"]),
             tables["edges"],
         )
 
@@ -70,6 +72,10 @@ class MemoryRows:
     def values(self, project: str | None, key: str) -> Sequence[str]:
         """Return the ids of all memories of a key in a project, in the order of their writing."""
         return self.memories.values(project, key)
+
+    def made_of(self, id_: str) -> Sequence[str]:
+        """Return the ids of the memories that jobs made of this one, in order of their writing."""
+        return self.memories.made_of(self.sources, id_)
 
     def take(self, rows: Sequence[int]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""

@@ -39,6 +39,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "trust": pa.dictionary(pa.int8(), pa.string()),
     "tier": pa.dictionary(pa.int8(), pa.string()),
     "source_ids": pa.list_(pa.string()),
+    "job": pa.dictionary(pa.int8(), pa.string()),
     "importance": pa.float64(),
     "score": pa.float64(),
     "pinned": pa.bool_(),

@@ -1,0 +1,134 @@
+"""
+Context: what a job works on. One tenant's memory as it is published, which is as it stands in the
+log, for whatever was not built yet is built before.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines import quick
+from pipelines.llm.model import LanguageModel
+from store import manifest as manifests
+from store import projections, snapshot
+from store.config import Choices, Settings
+from store.embedding import Embedder, embedder
+from store.errors import NoManifest
+from store.log import EventLog
+from store.manifest import Manifest
+from store.projection import Built
+from store.projections.memories import Memory
+from store.projections.memory.rows import MemoryRows
+from store.tenant import Tenant, existing
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """`project` is the one whose memories are looked at, with those of none; None: of all.
+
+    `root` is that project's folder, where somebody stands in it. `now` is microseconds UTC.
+    Without a `model` a job does what it can on strict evidence.
+    """
+
+    tenant: Tenant
+    log: EventLog
+    choices: Choices
+    embedder: Embedder
+    manifest: Manifest
+    now: int
+    project: str | None = None
+    root: Path | None = None
+    model: LanguageModel | None = None
+    report: Report = lambda what: None
+
+    @cached_property
+    def _tables(self) -> dict[str, Built]:
+        return {}
+
+    def tables(self, projection: str) -> Built:
+        """Return the published tables of a projection; rows of memories have its numbers."""
+        if projection not in self._tables:
+            known = {one.name: one for one in projections.all_of(self.embedder)}
+            ref = self.manifest.projections[projection]
+            self._tables[projection] = snapshot.read(
+                self.tenant.snapshots, ref, known[projection], check=False, validate=False
+            )
+        return self._tables[projection]
+
+    @cached_property
+    def rows(self) -> MemoryRows:
+        return MemoryRows.open(self.tables("memories"))
+
+    @cached_property
+    def living(self) -> npt.NDArray[np.int64]:
+        """The rows of the memories that hold now and are the project's or nobody's, ascending."""
+        mask = self.rows.living(self.now)
+        if self.project is not None:
+            mask &= self.rows.equal("project", (self.project,)) | self.rows.missing("project")
+        return np.flatnonzero(mask)
+
+    def memories(self, rows: npt.NDArray[np.int64]) -> list[Memory]:
+        """Return the memories of some rows, in the order asked."""
+        return self.rows.take(rows.tolist())
+
+    def vectors(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Return unit vectors of some memories, [rows, width]; zeros where one has none."""
+        table = self.tables("vectors")["rows"]
+        width = table.schema.field("half").type.list_size
+        if not len(rows):
+            return np.zeros((0, width), np.float32)
+        column = table.column("half").take(rows).combine_chunks()
+        found = column.values.to_numpy().reshape(-1, width).astype(np.float32)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        units: npt.NDArray[np.float32] = found / np.where(lengths > 0, lengths, 1.0)
+        return units
+
+
+@contextmanager
+def opened(
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    project: str | None = None,
+    root: Path | None = None,
+    report: Report = lambda what: None,
+    wait_s: float = 60.0,
+) -> Iterator[Context]:
+    """Give a tenant's memory, built up to the log's head, to work on; without a model.
+
+    Raise NotFound, BuildBusy, BuildRefused, or a LogError as its log says.
+    """
+    tenant = existing(settings.home, tenant_name)
+    with EventLog(tenant.log) as log:
+        build = partial(quick.build, settings, tenant_name, report, wait_s=wait_s)
+        yield Context(
+            tenant=tenant,
+            log=log,
+            choices=settings.choices,
+            embedder=embedder(settings.choices.embedder, settings.home),
+            manifest=_current(tenant, log, settings) or build(),
+            now=now,
+            project=project,
+            root=root,
+            report=report,
+        )
+
+
+def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | None:
+    """Return what is served, if it is of the whole log and of all this version builds."""
+    try:
+        manifest = manifests.current(tenant)
+    except NoManifest:
+        return None
+    model = embedder(settings.choices.embedder, settings.home)
+    wanted = {one.name: one.version for one in projections.all_of(model)}
+    made = {name: ref.version for name, ref in manifest.projections.items()}
+    return manifest if manifest.watermark >= log.head() and made == wanted else None

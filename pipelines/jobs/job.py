@@ -1,0 +1,93 @@
+"""
+Job: a named function from a memory to the changes it proposes.
+
+Whoever runs one (the command line, Dagster, a test) gets a plan written to the log, and it applied
+where that was asked for. A job itself writes nothing but what a model was paid.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from pipelines.jobs.context import Context, Report, opened
+from store.config import Settings
+from store.errors import BuildBusy
+from store.files import make_folder
+from store.job_events import Job as Name
+from store.job_events import Planned, Step
+from store.plans import plans
+from store.plans.plans import Plan
+from store.tenant import existing
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What a job would do. `looked_at` counts memories; `notes` say what a person should know."""
+
+    steps: tuple[Step, ...]
+    looked_at: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`does` is one line for people. A careful one waits for a person's yes unless told not to."""
+
+    name: Name
+    does: str
+    propose: Callable[[Context], Proposal]
+    is_careful: bool = False
+
+
+def run(
+    job: Job,
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    apply: bool,
+    project: str | None = None,
+    root: Path | None = None,
+    report: Report = lambda what: None,
+    wait_s: float = 60.0,
+) -> Plan | None:
+    """Run a job; return its plan, applied if that was asked for; None where it has nothing to do.
+
+    Raise BuildBusy where another job of the tenant is at work, else as `opened` does.
+    """
+    tenant = existing(settings.home, tenant_name)
+    make_folder(tenant.root)
+    try:
+        # the system gives it up with its holder, whatever became of that one
+        with (
+            filelock.FileLock(tenant.root / "jobs.lock", timeout=wait_s, mode=0o600),
+            opened(
+                settings, tenant_name, now, project=project, root=root, report=report, wait_s=wait_s
+            ) as context,
+        ):
+            return planned(job, context, apply=apply)
+    except filelock.Timeout:
+        raise BuildBusy(f"another job of {tenant.name} is running: try again later") from None
+
+
+def planned(job: Job, context: Context, *, apply: bool) -> Plan | None:
+    """Write down what a job proposes, and apply it if that is asked for; None for nothing.
+
+    What a person undid is not proposed again.
+    """
+    context.report(job.name)
+    found = job.propose(context)
+    steps = plans.undeclined(context.log, found.steps)
+    if not steps:
+        return None
+    body = Planned(
+        job=job.name,
+        watermark=context.manifest.watermark,
+        steps=tuple(steps),
+        looked_at=found.looked_at,
+        notes=found.notes,
+    )
+    plan = plans.propose(context.log, body, context.now, context.project)
+    return plans.apply(context.log, plan.id, context.now) if apply else plan

@@ -1,0 +1,76 @@
+"""
+What the commands of jobs share: the job runs as a process of its own, its plan is shown from the
+log.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from serve.process import jobs
+from store.job_events import Job
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options(command: Command) -> Command:
+    """Add what every job's command takes."""
+    for add in (
+        output.json_option,
+        click.option("--estimate", is_flag=True, help="Say what a model would cost; do nothing."),
+        click.option("--no-model", is_flag=True, help="Ask no model, also where one is set."),
+        click.option("--project", help="Only this project's memories, and those of none."),
+        click.option("--dry-run", is_flag=True, help="Make the plan, and do nothing else."),
+    ):
+        command = add(command)
+    return command
+
+
+def run(
+    session_: Session,
+    job: Job,
+    *,
+    dry_run: bool,
+    project: str | None,
+    no_model: bool,
+    estimate: bool,
+    as_json: bool,
+) -> None:
+    """Run a job and show its plan; its progress goes to standard error."""
+    settings = session_.settings()
+    tenant = session.chosen(settings)
+    given = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
+    words = [word for word, is_given in given.items() if is_given]
+    words += ["--project", project] if project else []
+    words += ["--root", str(Path.cwd())]
+    child = jobs.start(
+        settings, "run", job, "--tenant", tenant.name, *words, stdout=subprocess.PIPE
+    )
+    said, _ = child.communicate()
+    if child.returncode:
+        sys.exit(child.returncode)
+    told: dict[str, Any] = msgspec.json.decode(said)
+    show(session_, told, as_json=as_json)
+
+
+def show(session_: Session, told: dict[str, Any], *, as_json: bool) -> None:
+    """Print what a job told: its plan, from the log, or its estimate."""
+    from serve.cli.plans import print_plan
+    from store.plans import plans
+
+    id_ = told.get("plan")
+    if id_ is None:
+        if as_json:
+            output.emit(told)
+        else:
+            output.say("nothing to do")
+        return
+    with session.open_log(session_.settings()) as log:
+        print_plan(log, plans.find(log, id_), as_json=as_json)

@@ -1,0 +1,115 @@
+"""`mnemolog plans`: what jobs propose, as diffs; apply one, or take it back."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from store.events import isoformat
+from store.log import EventLog
+
+if TYPE_CHECKING:
+    from store.plans.plans import Plan
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog plans", "mnemolog plans show 7HQ2"),
+)
+@output.json_option
+@click.pass_context
+def plans(context: click.Context, as_json: bool) -> None:
+    """List what jobs proposed and what became of it, the newest first."""
+    if context.invoked_subcommand is not None:
+        return
+    from serve.summaries.plan_text import shown
+    from store.plans import plans as kept
+
+    with session.open_log(context.obj.settings()) as log:
+        found = kept.every(log)
+    if as_json:
+        output.emit({"plans": [shown(one) for one in found]})
+    elif not found:
+        output.say("no job has proposed anything yet")
+    else:
+        rows = [
+            (
+                one.id[:_SHORT],
+                isoformat(one.at)[:10],
+                one.state,
+                str(len(one.body.steps)),
+                one.body.job,
+            )
+            for one in found
+        ]
+        output.table(("plan", "date", "state", "steps", "job"), rows)
+
+
+_SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alike
+
+
+@plans.command(epilog=output.example("mnemolog plans show 7HQ2"))
+@click.argument("plan")
+@output.json_option
+@click.pass_obj
+def show(session_: Session, /, plan: str, as_json: bool) -> None:
+    """Show what a plan does, step by step, and why. The first letters of its id suffice."""
+    from store.plans import plans as kept
+
+    with session.open_log(session_.settings()) as log:
+        print_plan(log, kept.find(log, plan), as_json=as_json)
+
+
+@plans.command(epilog=output.example("mnemolog plans apply 7HQ2"))
+@click.argument("plan")
+@click.option("--dry-run", is_flag=True, help="Only say whether it still can be.")
+@output.json_option
+@click.pass_obj
+def apply(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
+    """Do exactly what a plan says, all of it; one that what it rests on has left is refused."""
+    from store.plans import plans as kept
+
+    with session.open_log(session_.settings()) as log:
+        found = kept.find(log, plan)
+        done = found if dry_run else kept.apply(log, found.id, session.now())
+        _tell(done, as_json=as_json)
+
+
+@plans.command(epilog=output.example("mnemolog plans undo 7HQ2"))
+@click.argument("plan")
+@click.option("--dry-run", is_flag=True, help="Only say whether it was applied.")
+@output.json_option
+@click.pass_obj
+def undo(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
+    """Take a plan back: the memory is what it was before, and it is not proposed again."""
+    from store.plans import plans as kept
+
+    with session.open_log(session_.settings()) as log:
+        found = kept.find(log, plan)
+        done = found if dry_run else kept.undo(log, found.id, session.now())
+        _tell(done, as_json=as_json)
+
+
+def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
+    """Print a plan, for people or for programs."""
+    from serve.summaries.plan_text import lines, shown
+
+    if as_json:
+        output.emit(shown(plan))
+        return
+    for line in lines(plan):
+        output.say(output.clean(line))
+    if plan.state == "waiting":
+        output.note(f"next: `mnemolog plans apply {plan.id[:_SHORT]}`")
+    elif plan.state == "applied":
+        output.note(f"to take it back: `mnemolog plans undo {plan.id[:_SHORT]}`")
+
+
+def _tell(plan: "Plan", *, as_json: bool) -> None:
+    if as_json:
+        output.emit({"plan": plan.id, "state": plan.state, "events": list(plan.events)})
+        return
+    output.say(f"{plan.state}  {plan.body.job}, {len(plan.body.steps)} steps")
+    for reason in plan.because:
+        output.say(f"         {output.clean(reason)}")

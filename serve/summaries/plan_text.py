@@ -1,0 +1,85 @@
+"""
+A plan as people read it: a line of what it is, then its steps as a diff, each with its reason.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from store.events import isoformat
+from store.job_events import Step
+from store.plans.plans import Plan
+
+_LONGEST = 160  # characters of a text in one line
+_VERBS = {
+    "recorded": "new",
+    "superseded": "replaced",
+    "archived": "archived",
+    "staled": "stale",
+    "restored": "current again",
+    "revised": "changed",
+    "linked": "linked",
+    "judged": "judged",
+    "adopted": "served",
+}
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """Yield the lines of a plan."""
+    body = plan.body
+    spent = f", {body.model}: {body.tokens:,} tokens, ${body.cost_usd:.4f}" if body.model else ""
+    yield (
+        f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
+        f"{len(body.steps)} steps of {body.looked_at:,} memories{spent}"
+    )
+    yield from (f"stale: {reason}" for reason in plan.because)
+    yield from (f"note: {note}" for note in body.notes)
+    for step in body.steps:
+        yield ""
+        yield from _step(step)
+    if body.left:
+        yield ""
+        yield f"{body.left:,} more steps wait for the next plan"
+
+
+def _step(step: Step) -> Iterator[str]:
+    yield f"{_VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
+    if step.event == "revised":
+        for name, value in step.body.items():
+            if name != "reason":
+                yield f"  - {name}: {_short(step.before.get(name))}"
+                yield f"  + {name}: {_short(value)}"
+    elif step.event == "recorded":
+        yield f"  + {_short(step.body.get('content', ''))}"
+    elif "content" in step.before:
+        sign = "+" if step.event == "restored" else "="
+        sign = "-" if step.event in ("superseded", "archived", "staled") else sign
+        yield f"  {sign} {_short(step.before['content'])}"
+
+
+def _other(step: Step) -> str:
+    if "by" in step.body:
+        return f" by {step.body['by']}" if step.event == "superseded" else ""
+    if "target" in step.body:
+        return f" {step.body.get('relation', '')} {step.body['target']}"
+    return ""
+
+
+def _short(value: Any) -> str:
+    text = " ".join(value.split()) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def shown(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON has it."""
+    found: dict[str, Any] = msgspec.to_builtins(plan.body)
+    return {
+        "plan": plan.id,
+        "state": plan.state,
+        "at": isoformat(plan.at),
+        "project": plan.project,
+        "because": list(plan.because),
+        "events": list(plan.events),
+        **found,
+    }

@@ -1,0 +1,250 @@
+"""
+Plans: proposed, then applied exactly as they are, or refused where what they rest on has changed;
+and undone.
+
+All events of a plan are written at once, or none. Applied or undone a second time, nothing more
+happens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from store.body import Body
+from store.errors import InvalidInput, NotFound, PlanStale
+from store.events import (
+    RECEIPTS,
+    Archived,
+    Event,
+    Forgotten,
+    Restored,
+    Revised,
+    Superseded,
+    decode,
+    derived_id,
+    new_id,
+)
+from store.job_events import Applied, Planned, Staled, Step, Undone
+from store.log import EventLog
+from store.projections.memories import ARCHIVED, STALE, SUPERSEDED
+
+State = Literal["waiting", "applied", "undone", "stale"]
+
+MOST_STEPS = 1_000  # of one plan: a person is to look at it
+_HASH = 10  # a ULID's letters from here on are those of its hash
+_HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan and what became of it. `at` is when it was proposed, microseconds UTC.
+
+    `because` says what has changed since, where it is stale.
+    """
+
+    id: str
+    at: int
+    body: Planned
+    state: State
+    project: str | None = None
+    events: tuple[str, ...] = ()  # that carried it out
+    because: tuple[str, ...] = ()
+
+
+def propose(log: EventLog, planned: Planned, now: int, project: str | None = None) -> Plan:
+    """Write a plan down for a person to look at; return it. The same plan again is the same.
+
+    Steps over MOST_STEPS are left for the next plan.
+    """
+    over = len(planned.steps) - MOST_STEPS
+    if over > 0:
+        planned = msgspec.structs.replace(
+            planned, steps=planned.steps[:MOST_STEPS], left=planned.left + over
+        )
+    if any(one.event not in _ALLOWED for one in planned.steps):
+        raise InvalidInput(f"a plan may hold {', '.join(sorted(_ALLOWED))} only")
+    digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
+    id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
+    if (found := _find(log, id_)) is not None:
+        return found
+    event = log.append([Event(id_, now, planned, id_, project)])[0].event
+    assert isinstance(event.body, Planned)  # as it was redacted
+    return Plan(event.id, event.at, event.body, "waiting", project)
+
+
+def every(log: EventLog) -> list[Plan]:
+    """Return all plans, the newest first. Whether a waiting one is stale costs a look at each."""
+    told: dict[str, list[Event]] = {}
+    for event in log.of_jobs(("planned", "applied", "undone")):
+        told.setdefault(event.subject, []).append(event)
+    return [_plan(log, events) for events in reversed(told.values())]
+
+
+def find(log: EventLog, prefix: str) -> Plan:
+    """Return the one plan whose id begins so; raise NotFound, or InvalidInput where several do."""
+    wanted = prefix.upper()
+    ids = [event.id for event in log.of_jobs(("planned",)) if event.id.startswith(wanted)]
+    if wanted and len(ids) == 1 and (found := _find(log, ids[0])) is not None:
+        return found
+    if wanted and ids:
+        raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more of the id")
+    raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
+
+
+def apply(log: EventLog, id_: str, now: int) -> Plan:
+    """Carry a plan out, all of it; return it.
+
+    Raise NotFound, InvalidInput for one that was undone, and PlanStale, naming what has changed.
+    """
+    plan = find(log, id_)
+    if plan.state == "applied":
+        return plan
+    if plan.state == "undone":
+        raise InvalidInput(f"plan {plan.id} was undone: make another")
+    if plan.state == "stale":
+        raise PlanStale(f"plan {plan.id} is stale: {'; '.join(plan.because)}: make another")
+    events = [_event(one, now) for one in plan.body.steps]
+    applied = Applied(events=tuple(event.id for event in events))
+    # an id that follows from the plan: of two who apply it at once one is told of a conflict
+    done = Event(derived_id(0, "applied", plan.id), now, applied, plan.id, plan.project)
+    log.append([*events, done])
+    return find(log, plan.id)
+
+
+def undo(log: EventLog, id_: str, now: int) -> Plan:
+    """Take an applied plan back, so that the memory is what it would be without; return it.
+
+    Raise NotFound, InvalidInput for one that was not applied, and PlanStale where somebody changed
+    since what it made or changed: that would be lost.
+    """
+    plan = find(log, id_)
+    if plan.state == "undone":
+        return plan
+    if plan.state != "applied":
+        raise InvalidInput(f"plan {plan.id} was not applied: there is nothing to undo")
+    own = set(plan.events)
+    if because := tuple(_changes(log, plan, ignored=own)):
+        raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
+    back = [
+        Event(new_id(now), now, body, step.subject, step.project)
+        for step in reversed(plan.body.steps)
+        if (body := _inverse(step)) is not None
+    ]
+    gone = (*plan.events, *(event.id for event in back))
+    undone = Undone(events=gone)
+    done = Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)
+    log.append([*back, done])
+    return find(log, plan.id)
+
+
+def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
+    """Return the steps but those that a person undid before, and those that rest on such a one."""
+    told = log.of_jobs(("planned", "undone"))
+    undone = {event.subject for event in told if isinstance(event.body, Undone)}
+    declined = {
+        _mark(step)
+        for event in told
+        if isinstance(event.body, Planned) and event.id in undone
+        for step in event.body.steps
+    }
+    kept = [step for step in steps if _mark(step) not in declined]
+    gone = {step.subject for step in steps if step.event == "recorded"}
+    gone -= {step.subject for step in kept}
+    return [step for step in kept if gone.isdisjoint(_touched([step]))]
+
+
+def _mark(step: Step) -> tuple[str, str, str | None]:
+    return step.event, step.subject, step.body.get("by")
+
+
+def _find(log: EventLog, id_: str) -> Plan | None:
+    told = [event for event in log.about(id_) if isinstance(event.body, Planned | Applied | Undone)]
+    return _plan(log, told) if told else None
+
+
+def _plan(log: EventLog, told: Sequence[Event]) -> Plan:
+    """Return the plan that some events, in the order of the log, tell of."""
+    first = told[0]
+    body = first.body
+    assert isinstance(body, Planned)
+    plan = Plan(first.id, first.at, body, "waiting", first.project)
+    for event in told[1:]:
+        if isinstance(event.body, Applied):
+            plan = Plan(plan.id, plan.at, body, "applied", plan.project, event.body.events)
+        elif isinstance(event.body, Undone):
+            plan = Plan(plan.id, plan.at, body, "undone", plan.project, plan.events)
+    if plan.state == "waiting" and (because := tuple(_changes(log, plan))):
+        return Plan(plan.id, plan.at, body, "stale", plan.project, because=because)
+    return plan
+
+
+def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iterator[str]:
+    """Yield what changed, since the plan was made, of the memories it rests on.
+
+    With `ignored`, its own events, what changed since it was applied.
+    """
+    gone = log.undone(log.head())
+    own = ignored or set()
+    for id_ in dict.fromkeys(_touched(plan.body.steps)):
+        events = [one for one in log.about(id_) if one.id not in gone]
+        begins = plan.body.watermark
+        if own:
+            begins = max((one.seq for one in events if one.id in own), default=begins)
+        for event in events:
+            if event.seq > begins and event.id not in own and event.kind not in _HARMLESS:
+                yield f"{id_} was {event.kind} since"
+                break
+
+
+def _touched(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the ids of the memories that some steps change, name or are made of."""
+    for step in steps:
+        yield step.subject
+        for name in ("by", "target"):
+            if isinstance(found := step.body.get(name), str):
+                yield found
+        yield from step.body.get("source_ids", ())
+
+
+def _event(step: Step, now: int) -> Event:
+    """Return the event of a step; one that records a memory has its id."""
+    body = decode(step.event, msgspec.json.encode(step.body).decode())
+    id_ = step.subject if step.event == "recorded" else new_id(now)
+    return Event(id_, now, body, step.subject, step.project, step.session, None, step.trust)
+
+
+def _inverse(step: Step) -> Body | None:
+    """Return what takes a step back at once, for whoever does not read the log anew."""
+    reason = "its plan was undone"
+    match step.event:
+        case "recorded":
+            return Forgotten(reason=reason)
+        case "superseded" | "archived" | "staled":
+            return Restored(reason=reason)
+        case "revised":
+            return msgspec.convert({**step.before, "reason": reason}, Revised)
+        case "restored":
+            return _ended(step.before, reason)
+        case _:
+            return None
+
+
+def _ended(before: dict[str, Any], reason: str) -> Body | None:
+    """Return what makes a memory again what it was before it was restored."""
+    match before.get("state"):
+        case state if state == SUPERSEDED and before.get("superseded_by"):
+            return Superseded(by=before["superseded_by"], reason=reason)
+        case state if state == ARCHIVED:
+            return Archived(reason=reason)
+        case state if state == STALE:
+            return Staled(reason=reason)
+        case _:
+            return None
+
+
+_ALLOWED = frozenset(
+    "recorded superseded archived staled restored revised linked judged adopted".split()
+)

@@ -1,0 +1,136 @@
+"""
+Steps: the events a plan may be made of, each with its reason and what it replaces.
+
+Jobs make them here, so that what a plan does to a memory reads the same whichever job made it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from store import commands
+from store.body import Body
+from store.commands import Draft
+from store.events import (
+    TRUSTS,
+    Archived,
+    Linked,
+    Recorded,
+    Relation,
+    Restored,
+    Revised,
+    Superseded,
+    Trust,
+    derived_id,
+    encode,
+)
+from store.job_events import Job, Judged, Made, Staled, Step
+from store.projections.memories import Memory
+
+_SHOWN = 300  # characters of a text that goes, in `before`
+
+
+def made_id(job: Job, content: str, sources: Sequence[str], at: int) -> str:
+    """Return the id of what a job makes: the same of the same sources, however often it runs.
+
+    `at` is a moment that belongs to the sources, in microseconds, and not to the run.
+    """
+    return derived_id(at, job, content, *sorted(sources))
+
+
+def least_trust(sources: Sequence[Memory]) -> Trust:
+    """Return how far to trust what was made of some memories: as far as the least of them."""
+    least = max((TRUSTS.index(one.trust) for one in sources), default=TRUSTS.index("agent"))
+    found: Trust = msgspec.convert(TRUSTS[least], Trust)
+    return found
+
+
+def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Step:
+    """Return the step that records what a job made; its `id` is set by `made_id`.
+
+    Raise JunkText or InvalidInput for a draft that makes no memory.
+    """
+    event = commands.recorded(draft, now)
+    assert isinstance(event.body, Recorded)
+    body = msgspec.structs.replace(event.body, made=made)
+    return Step(
+        event="recorded",
+        subject=event.id,
+        body=_fields(body),
+        why=why,
+        project=event.project,
+        session=event.session,
+        trust=event.trust,
+        evidence=evidence,
+    )
+
+
+def supersede(memory: Memory, by: str, why: str, **evidence: Any) -> Step:
+    """Return the step that lets another memory take this one's place."""
+    return _about(memory, Superseded(by=by, reason=why), why, evidence, said(memory))
+
+
+def archive(memory: Memory, why: str, **evidence: Any) -> Step:
+    return _about(memory, Archived(reason=why), why, evidence, said(memory))
+
+
+def stale(memory: Memory, why: str, file: str | None = None, **evidence: Any) -> Step:
+    return _about(memory, Staled(reason=why, file=file), why, evidence, said(memory))
+
+
+def restore(memory: Memory, why: str, **evidence: Any) -> Step:
+    """Return the step that makes a memory current again that was stale, archived or superseded."""
+    before = said(memory) | {"state": memory.state, "superseded_by": memory.superseded_by}
+    return _about(memory, Restored(reason=why), why, evidence, before)
+
+
+def revise(memory: Memory, changes: Revised, why: str, **evidence: Any) -> Step:
+    """Return the step that replaces those fields of a memory that `changes` sets."""
+    before = {name: getattr(memory, name) for name in _fields(changes) if name in _REVISABLE}
+    return _about(memory, changes, why, evidence, before)
+
+
+def link(memory: Memory, target: str, relation: Relation, why: str, **evidence: Any) -> Step:
+    return _about(memory, Linked(target=target, relation=relation), why, evidence, said(memory))
+
+
+def judge(recall: str, judged: Judged, why: str) -> Step:
+    """Return the step that says how a recall, by its receipt's id, turned out."""
+    return Step(event="judged", subject=recall, body=_fields(judged), why=why)
+
+
+def said(memory: Memory) -> dict[str, Any]:
+    """Return what a person sees of a memory that goes."""
+    return {"content": memory.content[:_SHOWN]}
+
+
+_REVISABLE = frozenset(Revised.__struct_fields__) - {"reason", "ttl_s", "metadata"}
+
+
+def _about(
+    memory: Memory, body: Body, why: str, evidence: dict[str, Any], before: Mapping[str, Any]
+) -> Step:
+    kind = {
+        Superseded: "superseded",
+        Archived: "archived",
+        Staled: "staled",
+        Restored: "restored",
+        Revised: "revised",
+        Linked: "linked",
+    }[type(body)]
+    return Step(
+        event=kind,
+        subject=memory.id,
+        body=_fields(body),
+        why=why,
+        project=memory.project,
+        before=dict(before),
+        evidence=evidence,
+    )
+
+
+def _fields(body: Body) -> dict[str, Any]:
+    """Return a body as plain JSON values, those at their default left out."""
+    fields: dict[str, Any] = msgspec.json.decode(encode(body))
+    return fields

@@ -1,0 +1,163 @@
+"""Plans do what they say, all of it or nothing, and undone they leave no trace in the memory."""
+
+from collections.abc import Callable
+
+import pytest
+
+from store import commands
+from store.commands import Draft
+from store.errors import InvalidInput, NotFound, PlanStale
+from store.events import Revised
+from store.job_events import Made, Planned, Step
+from store.plans import plans, steps
+from store.projections.memories import (
+    ACTIVE,
+    ARCHIVED,
+    MEMORIES_PROJECTION,
+    STALE,
+    SUPERSEDED,
+    Memory,
+)
+from store.projections.memory.rows import MemoryRows
+from store.snapshot import read
+from store.verify import verify
+
+Clock = Callable[[], int]
+MADE = Made(job="consolidate")
+
+
+def rows(built, manifest) -> MemoryRows:
+    ref = manifest.projections["memories"]
+    return MemoryRows.open(read(built.tenant.snapshots, ref, MEMORIES_PROJECTION))
+
+
+@pytest.fixture
+def memory(built) -> Callable[[str], Memory]:
+    def found(id_: str) -> Memory:
+        one = rows(built, built.rebuild()).find(id_)
+        assert one is not None
+        return one
+
+    return found
+
+
+def merge(built, memory, clock: Clock) -> tuple[Step, ...]:
+    """Return the steps of a plan that does everything a plan may do to memories."""
+    one, other, third, fourth = map(memory, ("m00", "m01", "m02", "m03"))
+    draft = Draft(id="merged", content="Two notes in one", source_ids=("m00", "m01"))
+    return (
+        steps.record(draft, MADE, clock(), "they say the same"),
+        steps.supersede(one, "merged", "it says so too"),
+        steps.supersede(other, "merged", "it says so too"),
+        steps.archive(third, "nobody asked for it"),
+        steps.revise(fourth, Revised(importance=0.9, tags=("a",)), "it is asked for daily"),
+        steps.link(memory("m04"), "m05", "conflict", "they disagree"),
+        steps.stale(memory("m07"), "its file changed", "db/migrations"),
+        steps.restore(memory("m19"), "it is asked for again"),
+    )
+
+
+def planned(built, found: tuple[Step, ...], clock: Clock) -> plans.Plan:
+    body = Planned(job="consolidate", watermark=built.log.head(), steps=found)
+    return plans.propose(built.log, body, clock())
+
+
+def test_a_plan_changes_nothing_until_it_is_applied(built, memory, clock: Clock):
+    before = built.rebuild().digests["memories"]
+    plan = planned(built, merge(built, memory, clock), clock)
+    assert (plan.state, len(plan.body.steps)) == ("waiting", 8)
+    assert built.rebuild().digests["memories"] == before
+    assert [one.id for one in plans.every(built.log)] == [plan.id]
+
+
+def test_an_applied_plan_does_exactly_what_it_says(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    applied = plans.apply(built.log, plan.id, clock())
+    assert (applied.state, len(applied.events)) == ("applied", 8)
+    found = rows(built, built.rebuild())
+    states = {id_: found.find(id_).state for id_ in ("merged", "m00", "m02", "m07", "m19")}
+    wanted = (ACTIVE, SUPERSEDED, ARCHIVED, STALE, ACTIVE)
+    assert states == dict(zip(states, wanted, strict=True))
+    assert found.find("m03").importance == 0.9 and found.find("m03").tags == ("a",)
+    assert found.find("merged").job == "consolidate"
+    assert plans.apply(built.log, plan.id, clock()).events == applied.events
+
+
+def test_undone_it_leaves_the_memory_with_the_digest_it_had(built, memory, clock: Clock):
+    before = built.rebuild().digests
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock())
+    assert built.rebuild().digests["memories"] != before["memories"]
+    undone = plans.undo(built.log, plan.id, clock())
+    assert undone.state == "undone"
+    assert built.rebuild().digests == before
+    assert plans.undo(built.log, plan.id, clock()).state == "undone"
+    assert verify(built.tenant, built.log, built.embedder).ok
+    with pytest.raises(InvalidInput, match="was undone"):
+        plans.apply(built.log, plan.id, clock())
+
+
+def test_undone_before_any_build_the_digest_is_the_same(built, memory, clock: Clock):
+    before = built.rebuild().digests
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock())
+    plans.undo(built.log, plan.id, clock())
+    assert built.rebuild().digests == before
+
+
+def test_a_plan_whose_memories_changed_is_refused_and_says_which(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    commands.forget(built.log, "m01", clock())
+    head = built.log.head()
+    assert plans.find(built.log, plan.id).state == "stale"
+    with pytest.raises(PlanStale, match="m01 was forgotten since"):
+        plans.apply(built.log, plan.id, clock())
+    assert built.log.head() == head
+
+
+def test_a_rating_or_a_recall_makes_no_plan_stale(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    commands.rate(built.log, "m01", 1.0, clock())
+    assert plans.apply(built.log, plan.id, clock()).state == "applied"
+
+
+def test_what_was_changed_by_hand_since_is_not_undone_over(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock())
+    commands.revise(built.log, "merged", Revised(content="Better words"), clock())
+    with pytest.raises(PlanStale, match="merged was revised since"):
+        plans.undo(built.log, plan.id, clock())
+
+
+def test_the_same_plan_twice_is_one(built, memory, clock: Clock):
+    found = merge(built, memory, clock)
+    watermark = built.log.head()
+    body = Planned(job="consolidate", watermark=watermark, steps=found)
+    first, second = (plans.propose(built.log, body, clock()) for _ in range(2))
+    assert first.id == second.id and len(plans.every(built.log)) == 1
+
+
+def test_what_was_undone_is_not_proposed_again(built, memory, clock: Clock):
+    found = merge(built, memory, clock)
+    other = steps.archive(memory("m08"), "nobody asked for it")
+    plan = planned(built, found, clock)
+    plans.apply(built.log, plan.id, clock())
+    plans.undo(built.log, plan.id, clock())
+    assert plans.undeclined(built.log, [*found, other]) == [other]
+
+
+def test_a_plan_nobody_made_is_not_found(built):
+    with pytest.raises(NotFound, match="mnemolog plans"):
+        plans.find(built.log, "ABC")
+
+
+def test_what_was_made_of_a_forgotten_source_is_stale_in_the_same_build(built, clock: Clock):
+    draft = Draft(id="insight", content="Notes agree on SQLite", source_ids=("m01", "m15"))
+    chained = Draft(id="lesson", content="Always use SQLite", source_ids=("insight",))
+    found = tuple(steps.record(one, MADE, clock(), "seen twice") for one in (draft, chained))
+    plans.apply(built.log, planned(built, found, clock).id, clock())
+    built.rebuild()
+    commands.forget(built.log, "m15", clock())
+    now = rows(built, built.rebuild())
+    assert [now.find(id_).state for id_ in ("insight", "lesson")] == [STALE, STALE]
+    assert now.find("m01").state == ACTIVE
