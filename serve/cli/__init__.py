@@ -33,6 +33,7 @@ _COMMANDS = {
     "link": "changes.link",
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
+    "importance": "importance.importance",
     "plans": "plans.plans",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
