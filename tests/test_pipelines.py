@@ -43,6 +43,7 @@ PROJECTIONS = [
     "vectors",
     "fields",
     "entities",
+    "facts",
     "goals",
     "usage",
     "lessons",
