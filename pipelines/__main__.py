@@ -103,6 +103,7 @@ def _json(manifest: Manifest, seconds: float) -> bytes:
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 @click.option("--project", default=None, help="Only of this project, and of none.")
 @click.option("--root", default=None, help="The project's folder, where its files are looked at.")
+@click.option("--session", default=None, help="Learn from this session alone.")
 @click.option("--apply", is_flag=True, help="Carry the plan out at once.")
 @click.option("--no-model", is_flag=True, help="Ask no model, also where one is set.")
 @click.option("--estimate", is_flag=True, help="Ask no model and plan nothing: say what it costs.")
@@ -111,6 +112,7 @@ def run_job(
     tenant: str | None,
     project: str | None,
     root: str | None,
+    session: str | None,
     apply: bool,
     no_model: bool,
     estimate: bool,
@@ -121,13 +123,14 @@ def run_job(
 
     settings = config.load()
     plan = run(
-        jobs.job(name),
+        jobs.named(name),
         settings,
         tenant or settings.choices.tenant,
         time.time_ns() // 1_000,
         apply=apply,
         project=project,
         root=Path(root) if root else None,
+        session=session,
         report=lambda what: click.echo(f"... {what}", err=True),
     )
     click.echo(json.dumps({"plan": plan.id if plan else None}))

@@ -33,7 +33,8 @@ Report = Callable[[str], None]
 class Context:
     """`project` is the one whose memories are looked at, with those of none; None: of all.
 
-    `root` is that project's folder, where somebody stands in it. `now` is microseconds UTC.
+    `root` is that project's folder, where somebody stands in it. `session` is the only one of which
+    anything new is learnt; None: any. `now` is microseconds UTC.
     Without a `model` a job does what it can on strict evidence.
     """
 
@@ -45,6 +46,7 @@ class Context:
     now: int
     project: str | None = None
     root: Path | None = None
+    session: str | None = None
     model: LanguageModel | None = None
     report: Report = lambda what: None
 
@@ -99,6 +101,7 @@ def opened(
     *,
     project: str | None = None,
     root: Path | None = None,
+    session: str | None = None,
     report: Report = lambda what: None,
     wait_s: float = 60.0,
 ) -> Iterator[Context]:
@@ -118,6 +121,7 @@ def opened(
             now=now,
             project=project,
             root=root,
+            session=session,
             report=report,
         )
 

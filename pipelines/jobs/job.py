@@ -50,6 +50,7 @@ def run(
     apply: bool,
     project: str | None = None,
     root: Path | None = None,
+    session: str | None = None,
     report: Report = lambda what: None,
     wait_s: float = 60.0,
 ) -> Plan | None:
@@ -64,7 +65,14 @@ def run(
         with (
             filelock.FileLock(tenant.root / "jobs.lock", timeout=wait_s, mode=0o600),
             opened(
-                settings, tenant_name, now, project=project, root=root, report=report, wait_s=wait_s
+                settings,
+                tenant_name,
+                now,
+                project=project,
+                root=root,
+                session=session,
+                report=report,
+                wait_s=wait_s,
             ) as context,
         ):
             return planned(job, context, apply=apply)
