@@ -35,6 +35,7 @@ _COMMANDS = {
     "link": "changes.link",
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
+    "distill": "distill.distill",
     "plans": "plans.plans",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
