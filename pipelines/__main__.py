@@ -100,6 +100,7 @@ def _json(manifest: Manifest, seconds: float) -> bytes:
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 @click.option("--project", default=None, help="Only of this project, and of none.")
 @click.option("--root", default=None, help="The project's folder, where its files are looked at.")
+@click.option("--session", default=None, help="Learn from this session alone.")
 @click.option("--apply", is_flag=True, help="Carry the plan out at once.")
 @click.option("--no-model", is_flag=True, help="Ask no model, also where one is set.")
 @click.option("--estimate", is_flag=True, help="Ask no model and plan nothing: say what it costs.")
@@ -108,6 +109,7 @@ def run_job(
     tenant: str | None,
     project: str | None,
     root: str | None,
+    session: str | None,
     apply: bool,
     no_model: bool,
     estimate: bool,
@@ -120,7 +122,7 @@ def run_job(
     whose = tenant or settings.choices.tenant
     now = time.time_ns() // 1_000
     place = Path(root) if root else None
-    job = jobs.job(name)
+    job = jobs.named(name)
     if estimate:
         found = estimated(job, settings, whose, now, project=project, root=place, report=_report)
         click.echo(msgspec.json.encode({"estimate": found}))
@@ -135,6 +137,7 @@ def run_job(
         root=place,
         report=_report,
         no_model=no_model,
+        session=session,
     )
     click.echo(json.dumps({"plan": plan.id if plan else None}))
 

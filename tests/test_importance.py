@@ -1,4 +1,4 @@
-"""The job `importance`, as its command runs it: without a model, with one, and with half a budget."""
+"""The job `importance` as its command runs it: without a model, with one, with half a budget."""
 
 import json
 from collections.abc import Iterator

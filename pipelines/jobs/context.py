@@ -33,9 +33,10 @@ Report = Callable[[str], None]
 class Context:
     """`project` is the one whose memories are looked at, with those of none; None: of all.
 
-    `root` is that project's folder, where somebody stands in it. `now` is microseconds UTC.
-    Without a `model` a job does what it can on strict evidence. `notes` is what a person is to be
-    told beside what the job itself says: what became of the model.
+    `root` is that project's folder, where somebody stands in it. `session` is the only one of which
+    anything new is learnt; None: any. `now` is microseconds UTC. Without a `model` a job does what
+    it can on strict evidence. `notes` is what a person is to be told beside what the job itself
+    says: what became of the model.
     """
 
     tenant: Tenant
@@ -46,6 +47,7 @@ class Context:
     now: int
     project: str | None = None
     root: Path | None = None
+    session: str | None = None
     model: LanguageModel | None = None
     report: Report = lambda what: None
     notes: list[str] = field(default_factory=list)
@@ -101,6 +103,7 @@ def opened(
     *,
     project: str | None = None,
     root: Path | None = None,
+    session: str | None = None,
     report: Report = lambda what: None,
     wait_s: float = 60.0,
     no_model: bool = False,
@@ -122,6 +125,7 @@ def opened(
             now=now,
             project=project,
             root=root,
+            session=session,
             model=None if no_model else _model(settings, log, notes.append),
             report=report,
             notes=notes,

@@ -5,7 +5,7 @@ log.
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,12 +42,16 @@ def run(
     no_model: bool,
     estimate: bool,
     as_json: bool,
+    words: Sequence[str] = (),
 ) -> None:
-    """Run a job and show its plan; its progress goes to standard error."""
+    """Run a job and show its plan; its progress goes to standard error.
+
+    `words` are what else it is told on its command line.
+    """
     settings = session_.settings()
     tenant = session.chosen(settings)
     given = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
-    words = [word for word, is_given in given.items() if is_given]
+    words = [*words, *(word for word, is_given in given.items() if is_given)]
     words += ["--project", project] if project else []
     words += ["--root", str(Path.cwd())]
     child = jobs.start(
