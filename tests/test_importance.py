@@ -13,7 +13,7 @@ from pipelines.jobs.job import estimated, run
 from serve.cli import main
 from store import commands, config
 from store.commands import Draft
-from store.events import Event, Hit, Recalled
+from store.events import Event, Hit, Recalled, Revised
 from store.job_events import Called
 from store.log import EventLog
 from store.plans import plans
@@ -92,7 +92,7 @@ def test_without_a_model_ratings_and_what_rests_on_a_memory_tell(rated: EventLog
     waiting = answer("importance", "--dry-run")
     assert waiting["state"] == "waiting" and not importances(rated)
     done = answer("importance")
-    assert (done["job"], done["state"], done["model"]) == ("importance", "applied", None)
+    assert (done["job"], done["state"]) == ("importance", "applied") and "model" not in done
     found = importances(rated)
     assert found.keys() == {"good", "bad", "base"}  # not what was only recalled, or given one
     assert found["good"] > 0.65 and found["bad"] < 0.35 and found["base"] == 0.7
@@ -105,12 +105,10 @@ def test_without_a_model_ratings_and_what_rests_on_a_memory_tell(rated: EventLog
 
 
 def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, server: ModelServer):
-    told = answer("importance", "--estimate")["estimate"]
-    head = rated.head()
-    assert (told["calls"], told["fits"], server.asked, rated.head()) == (2, True, [], head)
+    told = estimated(JOB, config.load(), "default", NOW)
     done = answer("importance")
     assert (done["model"], done["tokens"]) == ("openai/gpt-5-mini", 240)
-    assert 0 < done["cost_usd"] <= told["usd_at_most"] and 240 <= told["tokens"]
+    assert 0 < done["cost_usd"] <= told.usd_at_most and 240 <= told.tokens
     assert sum(call.cost_usd for call in calls(rated)) == pytest.approx(done["cost_usd"])
     found = importances(rated)
     assert found["n17"] == 0.9  # the third of the second twenty, where `given` is not asked of
@@ -118,21 +116,35 @@ def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, se
     assert "openai/gpt-5-mini says 0.9" in said["why"]
     shown = mnemolog("plans", "show", done["plan"]).stdout
     assert "openai/gpt-5-mini: 240 tokens, $0.0001" in shown
-    assert mnemolog("importance").stdout == "nothing to do\n"
+    assert run(JOB, config.load(), "default", NOW, apply=True) is None
     assert len(server.asked) == 2
+    commands.revise(rated, "n17", Revised(content="What is known of the pump, mended"), NOW)
+    assert run(JOB, config.load(), "default", NOW, apply=True) is None
+    assert len(server.asked) == 3  # the twenty that one of is another
 
 
 def test_a_budget_that_ends_in_the_middle_keeps_what_was_done(
     rated: EventLog, server: ModelServer, home: Path
 ):
-    estimate = answer("importance", "--estimate")["estimate"]
-    (home / "config.toml").write_text(server.settings(tokens_a_run=estimate["tokens"] // 2 + 200))
+    server.usage = (2_000, 20)
+    half = estimated(JOB, config.load(), "default", NOW).tokens // 2
+    (home / "config.toml").write_text(server.settings(tokens_a_run=half + 100))
     said = mnemolog("importance").stdout
     assert "note: the budget is spent: llm.tokens_a_run leaves" in said
     assert len(server.asked) == 1 == len(calls(rated))
     found = importances(rated)
     assert {"good", "bad", "base"} < found.keys() and 0.9 in found.values()
-    assert "the budget may end before the job does" in mnemolog("importance", "--estimate").stdout
+
+
+def test_an_estimate_says_what_is_asked_and_that_the_budget_may_not_do(
+    rated: EventLog, server: ModelServer, home: Path
+):
+    (home / "config.toml").write_text(server.settings(usd_a_day=0.01))
+    head = rated.head()
+    shown = mnemolog("importance", "--estimate").stdout
+    assert "openai/gpt-5-mini" in shown and "left: llm.usd_a_run 0.5000" in shown
+    assert "the budget may end before the job does" in shown
+    assert (rated.head(), plans.every(rated), server.asked) == (head, [], [])
 
 
 def test_no_model_asks_none(rated: EventLog, server: ModelServer, home: Path):
@@ -147,6 +159,7 @@ def test_a_model_that_is_down_leaves_what_can_be_done_without(rated: EventLog, s
     assert plan is not None and importances(rated).keys() == {"good", "bad", "base"}
     assert all(call.error and call.cost_usd == 0 for call in calls(rated))
     assert (plan.body.tokens, plan.body.cost_usd) == (0, 0.0)
+    assert plan.body.notes[-1].startswith("4 of 4 calls failed: openai/gpt-5-mini: BadRequest")
 
 
 def test_what_the_web_said_gains_nothing_by_pleading(log: EventLog, server: ModelServer):
@@ -156,13 +169,6 @@ def test_what_the_web_said_gains_nothing_by_pleading(log: EventLog, server: Mode
     server.answers = lambda asked: {"scores": [{"n": n, "importance": 1.0} for n in (1, 2, 3, 0)]}
     run(JOB, config.load(), "default", NOW, apply=True)
     assert importances(log) == {"user": 1.0, "web": 0.45}
-
-
-def test_an_estimate_writes_nothing_and_asks_nobody(rated: EventLog, server: ModelServer):
-    head = rated.head()
-    found = estimated(JOB, config.load(), "default", NOW)
-    assert (found.calls, found.tiers["cheap"].model) == (2, "openai/gpt-5-mini")
-    assert (rated.head(), plans.every(rated), server.asked) == (head, [], [])
 
 
 def test_an_estimate_without_a_model_is_nothing(rated: EventLog):

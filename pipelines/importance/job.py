@@ -6,7 +6,6 @@ and adds what became of it since; so it does not drift, however often it runs. S
 left alone, and one plan holds the greatest ones.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,15 +36,16 @@ class _Change:
 
 def propose(context: Context) -> Proposal:
     """Return steps that set the importance of memories it is to be changed of by LEAST or more."""
-    signals = Signals(context)
-    of_model = scored(context, _askable(context))
+    signals, own = Signals(context), _Own.of(context.log)
+    of_model = own.said | scored(context, _askable(context, own))
     rows = {int(row) for row in signals.rows}
-    rows |= {row for id_ in of_model if (row := context.rows.row(id_)) is not None}
+    living = set(context.living.tolist())
+    asked = {row for id_ in of_model if (row := context.rows.row(id_)) is not None}
+    rows |= asked & living
     changes = sorted(
         (one for row in sorted(rows) if (one := _change(context, signals, row, of_model))),
         key=lambda one: (-one.size, one.memory.seq),
     )
-    own = _own(context.log)
     wanted = [one for one in changes if not _is_given(context.log, one.memory.id, own)]
     notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
     return Proposal(
@@ -80,11 +80,10 @@ def _step(change: _Change) -> Step:
     return steps.revise(change.memory, revised, why, **evidence)
 
 
-def _askable(context: Context) -> list[Memory]:
+def _askable(context: Context, own: "_Own") -> list[Memory]:
     """Return the newest living memories whose importance nobody gave, in order of recording."""
     if context.model is None:
         return []
-    own = _own(context.log)
     # enough for the batches of a run where most were asked about before
     newest = context.living[-_LOOKED_AT:]
     return [one for one in context.memories(newest) if not _is_given(context.log, one.id, own)]
@@ -93,22 +92,34 @@ def _askable(context: Context) -> list[Memory]:
 _LOOKED_AT = 10 * BATCH * MOST_BATCHES
 
 
-def _own(log: EventLog) -> frozenset[str]:
-    """Return the ids of the events by which this job changed memories."""
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What this job did before: its events, and what a model said of the memories it changed."""
 
-    def ids() -> Iterator[str]:
-        for plan in plans.every(log):
-            if plan.body.job == JOB.name:
-                yield from plan.events
+    events: frozenset[str]
+    said: dict[str, Scored]
 
-    return frozenset(ids())
+    @classmethod
+    def of(cls, log: EventLog) -> "_Own":
+        applied = [
+            one
+            for one in plans.every(log)
+            if one.body.job == "importance" and one.state == "applied"
+        ]
+        said = {
+            step.subject: Scored(step.evidence["said"], step.evidence["model"])
+            for plan in reversed(applied)  # the newest comes first
+            for step in plan.body.steps
+            if "said" in step.evidence
+        }
+        return cls(frozenset(id_ for plan in applied for id_ in plan.events), said)
 
 
-def _is_given(log: EventLog, id_: str, own: frozenset[str]) -> bool:
+def _is_given(log: EventLog, id_: str, own: _Own) -> bool:
     """Whether a person or an agent said how much a memory matters, at first or later."""
     gone = log.undone(log.head())
     for event in log.about(id_):
-        if event.id in own or event.id in gone:
+        if event.id in own.events or event.id in gone:
             continue
         if isinstance(event.body, Recorded | Revised) and event.body.importance is not None:
             return True

@@ -44,11 +44,10 @@ class Scores(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a model said of a memory, and in answer to which prompt."""
+    """What a model said of a memory."""
 
     importance: float
     model: str
-    prompt_sha256: str
 
 
 def scored(context: Context, memories: Sequence[Memory]) -> dict[str, Scored]:
@@ -60,13 +59,13 @@ def scored(context: Context, memories: Sequence[Memory]) -> dict[str, Scored]:
         return {}
     found: dict[str, Scored] = {}
     for batch in _unasked(context, memories):
-        context.report(f"importance: asking of {len(batch)} memories")
+        context.report(f"importance: {len(batch)} memories before the model")
         try:
             found |= _asked(context.model, batch)
         except BudgetSpent:
             break
-        except ModelError as error:
-            context.report(str(error))
+        except ModelError:
+            continue  # these are judged by what became of them; the call is in the log
     return found
 
 
@@ -78,7 +77,7 @@ def _asked(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, Scored]:
             memory = batch[one.n - 1]
             most = memory.unsaid_importance if memory.trust in TOOLS else 1.0
             said = min(one.importance, most)
-            found[memory.id] = Scored(said, answer.model, answer.prompt_sha256)
+            found[memory.id] = Scored(said, answer.model)
     return found
 
 
