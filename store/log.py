@@ -196,12 +196,15 @@ class EventLog:
         )
         return {row[0] for row in found}
 
-    def matching(self, prefix: str, limit: int = 5) -> list[str]:
-        """Return up to `limit` ids of memories that start with `prefix`, in order."""
+    def matching(
+        self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded",)
+    ) -> list[str]:
+        """Return up to `limit` ids that start with `prefix`, in order; of memories, or `kinds`."""
+        marks = ", ".join("?" * len(kinds))
         found = self._fetch(
-            "SELECT id FROM events WHERE kind = 'recorded' AND id >= ? AND id < ? "
+            f"SELECT id FROM events WHERE kind IN ({marks}) AND id >= ? AND id < ? "
             "ORDER BY id LIMIT ?",
-            (prefix, prefix + "\U0010ffff", limit),
+            (*kinds, prefix, prefix + "\U0010ffff", limit),
         )
         return [row[0] for row in found]
 
