@@ -18,6 +18,8 @@ _COMMANDS = {
     "build": "processes.build_command",
     "recall": "recall.recall",
     "why": "recall.why",
+    "rate": "rate.rate",
+    "pending": "pending.pending",
     "show": "memories.show",
     "list": "memories.list_",
     "history": "history.history",
