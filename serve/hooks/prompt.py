@@ -15,7 +15,7 @@ from serve.hooks.block import Block, Note, block, note
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
 from serve.journal import Journal
-from serve.lessons.index import named_by_text
+from serve.lessons.index import named_by_text, rests
 from serve.query.analysis import usual
 from serve.query.intent import asks_for_open, intent
 from serve.reader import View
@@ -37,12 +37,16 @@ GOALS, RULES = 8, 3  # that were asked for; that the prompt names
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the memory knows of a prompt: what recall says, rules it names, goals it asks for."""
+    """What the memory knows of a prompt: what recall says, rules it names, goals it asks for.
+
+    `resting` are the ids of those recalled that are lessons nobody goes by.
+    """
 
     answer: Answer
     bar: float
     rules: tuple[Memory, ...]
     goals: tuple[Memory, ...]
+    resting: frozenset[str]
 
 
 def answered(call: Call) -> Reply:
@@ -70,11 +74,13 @@ def _found(view: View, call: Call) -> Found:
     prompt = call.event.prompt
     question = usual(prompt, call.filter, call.choices)
     named = named_by_text(view, call.filter, prompt)
+    recalled = recall(view, question, call.embedder)
     return Found(
-        answer=recall(view, question, call.embedder),
+        answer=recalled,
         bar=MEANING_BAR if view.snapshots.calibration.knows_meaning else LETTERS_BAR,
         rules=tuple(one.memory for one in named[:RULES]),
         goals=tuple(_goals(view, call)) if asks_for_open(prompt) else (),
+        resting=frozenset(hit.memory.id for hit in recalled.hits if rests(view, hit.memory)),
     )
 
 
@@ -83,10 +89,15 @@ def _goals(view: View, call: Call) -> list[Memory]:
 
 
 def _block(call: Call, found: Found) -> Block:
-    """Return the block for what was found, the best first; empty where nothing is sure or new."""
+    """Return the block for what was found, the best first; empty where nothing is sure or new.
+
+    A lesson at rest is no reason to speak, and comes last where there is another.
+    """
     hits = [hit for hit in found.answer.hits if may_come_unasked(hit.memory)]
-    if max((hit.confidence for hit in hits), default=0.0) < found.bar:
+    awake = (hit.confidence for hit in hits if hit.memory.id not in found.resting)
+    if max(awake, default=0.0) < found.bar:
         hits = []
+    hits.sort(key=lambda hit: hit.memory.id in found.resting)
     of_rules = {one.id: (one, note(one, call.project)) for one in found.rules}
     of_hits = {hit.memory.id: (hit.memory, _note(hit, call.project)) for hit in hits}
     background = of_rules | of_hits
