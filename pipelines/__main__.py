@@ -121,7 +121,7 @@ def run_job(
 
     settings = config.load()
     plan = run(
-        jobs.job(name),
+        jobs.named(name),
         settings,
         tenant or settings.choices.tenant,
         time.time_ns() // 1_000,

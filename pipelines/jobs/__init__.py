@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PLACES: dict[str, str] = {}
 
 
-def job(name: str) -> "Job":
+def named(name: str) -> "Job":
     """Return a job by its name; raise InvalidInput for one there is not."""
     if name not in PLACES:
         raise InvalidInput(f"there is no job {name!r}: there are {', '.join(PLACES)}")
