@@ -3,7 +3,7 @@ From a request to an answer and back: what HTTP and the command line share, so b
 """
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from serve.query.analysis import usual
 from serve.reader import Reader
 from serve.recall import Answer, Hit, recall
 from serve.rules import role
+from store.body import Id
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
@@ -27,6 +28,7 @@ from store.events import (
     new_id,
 )
 from store.events import Hit as ReceiptHit
+from store.job_events import Verdict
 from store.profiles import Profile
 from store.projections.memories import FORGOTTEN, Edge, Memory
 from store.tenant import checked_project
@@ -59,10 +61,35 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     touch: bool = True
 
 
+class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `POST /v1/rate` takes: the id of a memory, or of a recall, and how it helped."""
+
+    id: Id
+    verdict: Verdict
+    reason: str | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, as far as that is known."""
+
+    session: str | None = None
+    agent: str | None = None
+
+
 def answer(
-    reader: Reader, embedder: Embedder, asked: RecallRequest, choices: Choices, now: int
+    reader: Reader,
+    embedder: Embedder,
+    asked: RecallRequest,
+    choices: Choices,
+    now: int,
+    asker: Asker = Asker(),
 ) -> tuple[dict[str, Any], Event | None]:
-    """Return the answer as it is sent, and the receipt to append after it (None: not touched)."""
+    """Return the answer as it is sent, and the receipt to append after it (None: not touched).
+
+    The receipt's id is the answer's `recall`, by which it can be rated.
+    """
     began = time.perf_counter()
     since = micros(asked.since) if asked.since else None
     until = micros(asked.until) if asked.until else None
@@ -92,8 +119,10 @@ def answer(
     )
     found = reader.answered(lambda view: recall(view, question, embedder))
     took_us = round((time.perf_counter() - began) * 1e6)
-    receipt = _receipt(asked, found, took_us, now) if asked.touch else None
-    return _payload(found, took_us), receipt
+    if not asked.touch:
+        return _payload(found, took_us), None
+    receipt = _receipt(asked, found, took_us, now, asker)
+    return _payload(found, took_us) | {"recall": receipt.id}, receipt
 
 
 def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
@@ -135,7 +164,7 @@ def _shown(hit: Hit) -> dict[str, Any]:
     )
 
 
-def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int) -> Event:
+def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int, asker: Asker) -> Event:
     id_ = new_id(now)
     hits = tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in found.hits)
     body = Recalled(
@@ -147,7 +176,8 @@ def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int) -> Eve
         dropped=found.dropped,
         took_us=took_us,
     )
-    return Event(id_, now, body, subject=id_, project=asked.project or None)
+    project = asked.project or None
+    return Event(id_, now, body, id_, project, asker.session, asker.agent)
 
 
 def short(memory: Memory) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The JSON routes: recall, memories, overview, digest, history, lessons, health.
+"""The JSON routes: recall, rate, memories, overview, digest, history, lessons, health.
 
 Each decodes, calls one function, encodes.
 """
@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from flask import Blueprint, Response, request
 
-from serve.answers import RecallRequest, answer, seen, whole
+from serve.answers import RateRequest, RecallRequest, answer, seen, whole
 from serve.filters import Filter
 from serve.lessons import standing
 from serve.process.tenants import OpenTenant, OpenTenants
@@ -44,6 +44,7 @@ class NewMemories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 # made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
 _recall = msgspec.json.Decoder(RecallRequest)
+_rating = msgspec.json.Decoder(RateRequest)
 _memory = msgspec.json.Decoder(NewMemory)
 _memories = msgspec.json.Decoder(NewMemories)
 
@@ -68,6 +69,14 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
         if receipt is not None:
             tenant.receipts.append(receipt)
         return _json(payload)
+
+    @routes.post("/v1/rate")
+    def rate() -> Response:
+        asked = _asked(_rating)
+        tenant = named(asked.tenant)
+        tenant.write_receipts()  # the recall that is rated may be the one just answered
+        rated = commands.rate(tenant.log, asked.id, asked.verdict, clock(), asked.reason)
+        return _json({"id": asked.id, "seq": rated.seq}, HTTPStatus.CREATED)
 
     @routes.post("/v1/memories")
     def record() -> Response:

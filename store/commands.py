@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ from store.events import (
     Linked,
     Pinned,
     Rated,
+    Recalled,
     Recorded,
     Relation,
     Restored,
@@ -242,11 +243,27 @@ def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> 
     return _about(log, id_, Linked(target=target, relation=relation), now)
 
 
-def rate(log: EventLog, id_: str, verdict: float, now: int, reason: str | None = None) -> Event:
-    """Say whether a recalled memory helped, from -1 (harmful) to 1 (decisive)."""
+def rate(
+    log: EventLog,
+    id_: str,
+    verdict: float,
+    now: int,
+    reason: str | None = None,
+    trust: Literal["user", "agent"] = "user",
+) -> Event:
+    """Say whether a memory helped, or all that a recall brought, by the id of its receipt.
+
+    The verdict goes from -1 (harmful) to 1 (decisive). Only a person or an agent says so: what a
+    tool or the web said rates nothing. Raise NotFound for an id that is neither.
+    """
     if not -1.0 <= verdict <= 1.0:
         raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
-    return _about(log, id_, Rated(verdict=verdict, reason=reason), now)
+    told = log.about(id_)
+    if not told or not isinstance(told[0].body, Recorded | Recalled):
+        raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")
+    body = Rated(verdict=verdict, reason=reason)
+    event = Event(new_id(now), now, body, id_, told[0].project, trust=trust)
+    return log.append([event])[0].event
 
 
 def resolve(log: EventLog, prefix: str) -> str:
@@ -254,11 +271,23 @@ def resolve(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    found = log.matching(prefix) if prefix else []
+    return _resolved(prefix, log.matching(prefix) if prefix else [], "memory", "list")
+
+
+def resolve_rated(log: EventLog, prefix: str) -> str:
+    """Return the one memory or receipt of a recall whose id starts with `prefix`.
+
+    Raise NotFound where none does, InvalidInput where several do.
+    """
+    found = log.matching(prefix, kinds=("recorded", "recalled")) if prefix else []
+    return _resolved(prefix, found, "memory or recall", "pending")
+
+
+def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str:
     if prefix in found or len(found) == 1:
         return prefix if prefix in found else found[0]
     if not found:
-        raise NotFound(f"no memory {prefix!r}: `mnemolog list` shows what there is")
+        raise NotFound(f"no {what} {prefix!r}: `mnemolog {command}` shows what there is")
     raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
 
 

@@ -178,8 +178,8 @@ def test_assets_say_what_was_built_from_what(built):
         "ids": 2,
         "keys": 0,
         "replaced": 0,
-        "edges": 0,
         "made_of": 0,
+        "edges": 0,
     }
     assert shown["inputs"] == {"log": "2"}
     assert shown["bytes"] > 0

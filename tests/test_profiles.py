@@ -18,7 +18,8 @@ from store.commands import Draft
 from store.config import Choices
 from store.embedding import LexicalEmbedder
 from store.errors import ConfigError
-from store.events import Event, Hit, Recalled, Revised
+from store.events import Event, Hit, Recalled, Revised, new_id
+from store.job_events import Judged
 from store.log import EventLog
 from store.profiles import Balanced, Match, Profiles, Wal
 from store.tenant import Tenant
@@ -99,7 +100,7 @@ def cellars(log: EventLog, at: int = NOW) -> None:
         record(log, name, f"the steel pump stands in the {name} cellar", at)
 
 
-@pytest.mark.parametrize("what", ["importance", "rating"])
+@pytest.mark.parametrize("what", ["importance", "rating", "judgment"])
 def test_balanced_swaps_near_equals_and_nothing_else(tenant, log, what: str):
     cellars(log)
     record(log, "better", "the steel pump of Ana needs oil")
@@ -107,6 +108,8 @@ def test_balanced_swaps_near_equals_and_nothing_else(tenant, log, what: str):
     for _ in range(5):
         if what == "rating":
             commands.rate(log, second, 1.0, NOW)
+        elif what == "judgment":
+            log.append([Event(new_id(NOW), NOW, Judged(verdicts={second: 0.5}), "r")])
         else:
             commands.revise(log, second, Revised(importance=1.0), NOW)
     view = built(tenant, log)
@@ -114,6 +117,18 @@ def test_balanced_swaps_near_equals_and_nothing_else(tenant, log, what: str):
     off = Profiles(Balanced(0.0, 0.0))
     assert ids(ask(view, "steel pump in which cellar", profiles=off))[:2] == [first, second]
     assert ids(ask(view, "steel pump of Ana: which oil"))[0] == "better"
+
+
+def test_what_was_ignored_a_thousand_times_still_comes_back(tenant, log):
+    cellars(log)
+    record(log, "oil", "the copper boiler needs oil every spring")
+    for number in range(1_000):
+        body = Judged(verdicts={"oil": -0.1, "east": -0.1})
+        log.append([Event(f"j{number}", NOW, body, "r")])
+    answer = ask(built(tenant, log), "which oil for the copper boiler", explain=True)
+    best = answer.hits[0]
+    assert best.memory.id == "oil"
+    assert best.score >= best.why["fused"] * (1 - 0.025 * 0.1)
 
 
 def test_wal_brings_up_what_was_used_last(tenant, log):

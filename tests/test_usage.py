@@ -2,8 +2,10 @@
 
 from store import commands
 from store.commands import Draft
-from store.events import Event, Hit, Recalled
+from store.events import Event, Hit, Rated, Recalled
+from store.job_events import Judged
 from store.projection import Inputs, Previous, checked_build, digest
+from store.projections import usage
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.usage import USAGE_PROJECTION, Usage
 
@@ -54,3 +56,47 @@ def test_a_receipt_that_names_a_memory_before_there_was_one_counts_in_no_build(l
     whole = counted(log)
     assert Usage.open(whole).of(0) == (1, NOW + 2)
     assert digest(counted(log, previous=Previous(1, counted(log, 1)))) == digest(whole)
+
+
+def test_what_is_said_of_a_recall_is_said_of_all_it_brought(log):
+    for id_ in ("a", "b", "c"):
+        commands.record(log, Draft(id=id_, content=f"we use {id_}"), NOW)
+    recall(log, 1, "a", "b")
+    before = counted(log)
+    watermark = log.head()
+    commands.rate(log, "r1", -0.5, NOW)
+    whole = counted(log)
+    used = Usage.open(whole)
+    assert (used.ratings.tolist(), used.verdicts.tolist()) == ([1, 1], [-500, -500])
+    assert digest(counted(log, previous=Previous(watermark, before))) == digest(whole)
+
+
+def test_a_rating_of_a_recall_long_past_says_nothing_however_it_was_built(log, monkeypatch):
+    monkeypatch.setattr(usage, "KEPT", 1)
+    commands.record(log, Draft(id="a", content="we use apsw"), NOW)
+    recall(log, 1, "a")
+    before, watermark = counted(log), log.head()
+    recall(log, 2, "a")
+    commands.rate(log, "r1", 1.0, NOW)
+    assert Usage.open(counted(log)).ratings.tolist() == [0]
+    assert digest(counted(log, previous=Previous(watermark, before))) == digest(counted(log))
+
+
+def test_judgments_are_counted_apart_and_only_where_something_told(log):
+    for id_ in ("a", "b"):
+        commands.record(log, Draft(id=id_, content=f"we use {id_}"), NOW)
+    recall(log, 1, "a", "b")
+    for number in range(2):
+        body = Judged(verdicts={"a": -0.1, "b": 0.0})
+        log.append([Event(f"j{number}", NOW, body, "r1")])
+    used = Usage.open(counted(log))
+    assert (used.judged.tolist(), used.judgments.tolist()) == ([2, 0], [-200, 0])
+    assert used.ratings.tolist() == [0, 0]
+
+
+def test_what_a_tool_or_the_web_says_rates_nothing(log):
+    commands.record(log, Draft(id="a", content="we use apsw"), NOW)
+    for trust in ("tool", "web"):
+        log.append([Event(f"{trust}1", NOW, Rated(verdict=1.0), "a", trust=trust)])
+        log.append([Event(f"{trust}2", NOW, Judged(verdicts={"a": 0.5}), "r", trust=trust)])
+    assert Usage.open(counted(log)).ratings.tolist() == []

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from pipelines.jobs.job import Job
 
 # each where its JOB is; only the one asked for is imported
-PLACES: dict[str, str] = {}
+PLACES: dict[str, str] = {
+    "distill": "pipelines.distill.distill",
+}
 
 
 def named(name: str) -> "Job":

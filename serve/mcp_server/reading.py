@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from serve.answers import RecallRequest, answer, seen, whole
+from serve.answers import Asker, RecallRequest, answer, seen, whole
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
@@ -73,7 +73,10 @@ def recall(here: Here, asked: Recall) -> Told:
         since=_moment(asked.since, here.now),
         until=_moment(asked.until, here.now),
     )
-    payload, receipt = answer(here.tenant.reader, here.embedder, request, here.choices, here.now)
+    asker = Asker(here.session, here.agent)
+    payload, receipt = answer(
+        here.tenant.reader, here.embedder, request, here.choices, here.now, asker
+    )
     if receipt is not None:
         here.tenant.receipts.append(receipt)
     notes = [shown(hit) for hit in payload["hits"]]
@@ -81,7 +84,8 @@ def recall(here: Here, asked: Recall) -> Told:
     said = f"{_count(len(notes))} recalled." if notes else "The memory knows nothing of this."
     if below:
         said += f" {below} more were not sure enough to show."
-    values = {"degraded": True} if payload["degraded"] else {}
+    values: dict[str, object] = {"recall": payload["recall"]} if notes else {}
+    values |= {"degraded": True} if payload["degraded"] else {}
     return Told(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
 
 

@@ -162,7 +162,8 @@ OURS = (
     Ours(
         "feedback",
         "Rate a memory",
-        "Say whether a recalled memory helped, so that the next recall ranks it better.",
+        "Say whether a recalled memory, or all that a recall brought, helped, so that the next "
+        "recall does better.",
         parameters(Feedback),
         _ADDS,
         feedback,

@@ -70,8 +70,17 @@ class Forget(msgspec.Struct, frozen=True):
     reason: Reason | None = None
 
 
+RatedId = Annotated[
+    str,
+    Meta(
+        description="The id of a memory, or the `recall` of an answer to rate all that it brought.",
+        min_length=1,
+    ),
+]
+
+
 class Feedback(msgspec.Struct, frozen=True):
-    id: MemoryId
+    id: RatedId
     verdict: Annotated[Verdict, Meta(description="Whether it helped you with the task.")]
     reason: Reason | None = None
 
@@ -146,8 +155,11 @@ def _is_forgotten(here: Here, id_: str) -> bool:
 
 
 def feedback(here: Here, asked: Feedback) -> Told:
-    """Say whether a recalled memory helped; ranking takes it in with the next build."""
-    id_ = commands.resolve(here.tenant.log, asked.id)
+    """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
+    with the next build.
+    """
+    here.tenant.write_receipts()  # the recall that is rated may be the one just answered
+    id_ = commands.resolve_rated(here.tenant.log, asked.id)
     verdict = _VERDICTS[asked.verdict]
-    commands.rate(here.tenant.log, id_, verdict, here.now, asked.reason)
+    commands.rate(here.tenant.log, id_, verdict, here.now, asked.reason, trust="agent")
     return Told("Noted.", {"id": id_, "verdict": asked.verdict})

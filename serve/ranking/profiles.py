@@ -19,6 +19,7 @@ DECAY = 0.995  # of recency, an hour: a half in 138 hours
 HOUR = 3_600 * 1_000_000  # microseconds
 # Ratings without effect that a memory starts with: one verdict moves it by a third of the way.
 SHRINK = 2.0
+JUDGED = 0.2  # a job's judgment as a share of a person's or an agent's rating
 NEUTRAL = 0.5
 
 

@@ -88,13 +88,20 @@ def _last_used(view: View, found: Candidates) -> npt.NDArray[np.int64]:
 
 
 def _usefulness(view: View, found: Candidates) -> Values:
-    """Return the ratings' verdict; a count of recalls is none, it would feed on itself."""
+    """Return the verdict of ratings and, for less, of judgments; a count of recalls is none, it
+    would feed on itself.
+    """
     usage = view.snapshots.usage
-    if usage is None or not usage.ratings.any():
+    if usage is None or not (usage.ratings.any() or usage.judged.any()):
         return np.zeros(len(found.docs))
     rows = _rows(view, found)
-    verdicts = usage.counts("verdicts", rows) / 1_000
-    return profiles.usefulness(verdicts, usage.counts("ratings", rows).astype(np.float64))
+    rated, judged, verdicts, judgments = (
+        usage.counts(name, rows).astype(np.float64)
+        for name in ("ratings", "judged", "verdicts", "judgments")
+    )
+    return profiles.usefulness(
+        (verdicts + profiles.JUDGED * judgments) / 1_000, rated + profiles.JUDGED * judged
+    )
 
 
 def _route_fit(view: View, found: Candidates, fitting: Mapping[str, float] | None) -> Values:

@@ -1,11 +1,13 @@
 """
-usage: how often each memory was recalled, when last, and how it was rated.
+usage: how often each memory was recalled, when last, how it was rated, and how it was judged.
 
-Folded from the receipts and ratings in the log; memories nobody ever recalled or rated have no row.
+Folded from the receipts, ratings and judgments in the log; memories nobody ever recalled or rated
+have no row. What is said of a recall is said of all it brought, for the newest KEPT recalls. A
+judgment that nothing tells of a memory counts as none, and what a tool or the web says of one too.
 Reading changes nothing here: a recall counts from the next build on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.columns import view
-from store.events import Rated, Recalled
+from store.events import Event, Rated, Recalled
+from store.job_events import Judged
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.memory.parts import MemoryParts
+from store.traits import MAY_RULE
 
 USAGE = pa.schema(
     [
@@ -25,23 +29,28 @@ USAGE = pa.schema(
         ("last_recalled_at", pa.int64()),  # microseconds UTC; 0 for never
         ("ratings", pa.int64()),
         ("verdicts", pa.int64()),  # the sum of the ratings, in thousandths: sums stay exact
+        ("judged", pa.int64()),  # by a job, from what was done afterwards
+        ("judgments", pa.int64()),  # the sum of these, in thousandths
     ]
 )
-_COUNTS = ("recalled", "last_recalled_at", "ratings", "verdicts")
+RECEIPTS = pa.schema([("id", pa.string()), ("hits", pa.list_(pa.string()))])  # the oldest first
+_COUNTS = ("recalled", "last_recalled_at", "ratings", "verdicts", "judged", "judgments")
+
+KEPT = 2_000  # receipts that a rating may still speak of
+
+_Use = tuple[str, int, int, int, int, int, int, int]  # id, seq, and the counts
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Add the receipts and ratings since `previous` to what it counted."""
-    uses: list[tuple[str, int, int, int, int, int]] = []
+    receipts = {} if previous is None else _receipts(previous.tables)
+    uses: list[_Use] = []
     for event in inputs.read(0 if previous is None else previous.watermark):
-        if isinstance(event.body, Recalled):
-            uses.extend((hit.id, event.seq, 1, event.at, 0, 0) for hit in event.body.hits)
-        elif isinstance(event.body, Rated):
-            verdict = round(event.body.verdict * 1_000)
-            uses.append((event.subject, event.seq, 0, 0, 1, verdict))
+        uses.extend(_uses(event, receipts))
     if not uses:
-        before = None if previous is None else previous.tables.parts["usage"]
-        return {"usage": USAGE.empty_table() if before is None else before}
+        if previous is not None:
+            return previous.tables.parts
+        return {"usage": USAGE.empty_table(), "receipts": RECEIPTS.empty_table()}
     import polars as pl  # jobs only
 
     columns = ("id", "used", *_COUNTS)
@@ -60,10 +69,38 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
             pl.col("last_recalled_at").max(),
             pl.col("ratings").sum(),
             pl.col("verdicts").sum(),
+            pl.col("judged").sum(),
+            pl.col("judgments").sum(),
         )
         .sort("document")
     )
-    return {"usage": usage.select(USAGE.names).to_arrow().cast(USAGE)}
+    kept = [{"id": id_, "hits": hits} for id_, hits in receipts.items()]
+    return {
+        "usage": usage.select(USAGE.names).to_arrow().cast(USAGE),
+        "receipts": pa.Table.from_pylist(kept, RECEIPTS),
+    }
+
+
+def _uses(event: Event, receipts: dict[str, list[str]]) -> Iterable[_Use]:
+    """Yield what an event says of memories; keep the newest of the `receipts`."""
+    match event.body:
+        case Recalled(hits=hits) if hits:
+            receipts[event.id] = [hit.id for hit in hits]
+            if len(receipts) > KEPT:
+                del receipts[next(iter(receipts))]
+            yield from ((hit.id, event.seq, 1, event.at, 0, 0, 0, 0) for hit in hits)
+        case Rated(verdict=verdict) if event.trust in MAY_RULE:
+            said = round(verdict * 1_000)
+            for id_ in receipts.get(event.subject, [event.subject]):
+                yield (id_, event.seq, 0, 0, 1, said, 0, 0)
+        case Judged(verdicts=verdicts) if event.trust in MAY_RULE:
+            for id_, one in verdicts.items():
+                if one:
+                    yield (id_, event.seq, 0, 0, 0, 0, 1, round(one * 1_000))
+
+
+def _receipts(tables: Tables) -> dict[str, list[str]]:
+    return {row["id"]: row["hits"] for row in tables["receipts"].to_pylist()}
 
 
 def _known(tables: Tables, ids: Sequence[str]) -> pa.Table:
@@ -89,6 +126,8 @@ class Usage:
     last_recalled_at: npt.NDArray[np.int64]
     ratings: npt.NDArray[np.int64]
     verdicts: npt.NDArray[np.int64]
+    judged: npt.NDArray[np.int64]
+    judgments: npt.NDArray[np.int64]
 
     @classmethod
     def open(cls, tables: Tables) -> "Usage":
@@ -115,8 +154,9 @@ class Usage:
 
 USAGE_PROJECTION = Projection(
     name="usage",
-    version="1",
+    version="2",
     inputs=("log", "memories"),
-    schemas={"usage": USAGE},
+    schemas={"usage": USAGE, "receipts": RECEIPTS},
     build=build,
+    for_builds=frozenset({"receipts"}),
 )

@@ -1,0 +1,54 @@
+"""`mnemolog rate`: say whether a memory, or what a recall brought, helped."""
+
+import click
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from store.errors import InvalidInput
+
+WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
+
+
+# a verdict may begin with a minus
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=output.example(
+        "mnemolog rate 01KA2B3C4D useful",
+        'mnemolog rate 01KA2B3C4D -1 --reason "the port changed"',
+    ),
+)
+@click.argument("id_", metavar="ID")
+@click.argument("verdict")
+@click.option("--reason", help="Why; kept in the log.")
+@output.json_option
+@click.pass_obj
+def rate(session_: Session, /, id_: str, verdict: str, reason: str | None, as_json: bool) -> None:
+    """Say how a memory helped, or all that a recall brought: ID is of either.
+
+    VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. The first letters of
+    an ID suffice; `mnemolog pending` lists recalls nobody rated. It counts from the next build on.
+    """
+    value = _value(verdict)
+    from store import commands
+
+    with session.open_log(session_.settings()) as log:
+        wanted = commands.resolve_rated(log, id_)
+        event = commands.rate(log, wanted, value, session.now(), reason)
+        is_recall = log.about(wanted)[0].kind == "recalled"
+    if as_json:
+        output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": event.seq})
+    else:
+        what = "what the recall brought" if is_recall else "the memory"
+        output.say(f"rated {what} {value:+g}")
+
+
+def _value(said: str) -> float:
+    if said.casefold() in WORDS:
+        return WORDS[said.casefold()]
+    try:
+        return float(said)
+    except ValueError as error:
+        words = ", ".join(WORDS)
+        raise InvalidInput(
+            f"{said!r} is no verdict: say {words}, or a number from -1 to 1"
+        ) from error

@@ -1,0 +1,135 @@
+"""A memory, or all that a recall brought, is rated; what waits for a word is listed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from flask.testing import FlaskClient
+
+from serve.app import create_app
+from serve.cli import main
+from serve.cli.group import Commands
+from serve.process.tenants import OpenTenants
+from store import commands
+from store import tenant as tenants
+from store.commands import Draft
+from store.config import Settings
+from store.errors import InvalidInput, NotFound
+from store.events import Event, Hit, Rated, Recalled
+from store.job_events import Judged
+from store.log import EventLog
+from store.pending import DAY_US, pending
+
+NOW = 1_800_000_000_000_000
+HEADERS = {"Host": "127.0.0.1:7437", "Authorization": "Bearer token"}
+
+
+def run(*words: str) -> Result:
+    assert isinstance(main, Commands)
+    return CliRunner().invoke(main, words)
+
+
+def answer(*words: str) -> Any:
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def recall(log: EventLog, id_: str, *ids: str, at: int = NOW) -> str:
+    hits = tuple(Hit(one, 1.0, 0.5) for one in ids)
+    body = Recalled(
+        query="q", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
+    )
+    log.append([Event(id_, at, body, id_)])
+    return id_
+
+
+@pytest.fixture
+def client(home: Path) -> Iterator[FlaskClient]:
+    EventLog(tenants.tenant(home).log, create=True).close()
+    opened = OpenTenants(Settings(home))
+    yield create_app(opened, "token", lambda: NOW).test_client()
+    opened.close()
+
+
+# Saying so
+
+
+@pytest.mark.parametrize(
+    ("said", "value"), [("harmful", -1), ("useless", -0.5), ("useful", 0.5), ("-0.25", -0.25)]
+)
+def test_a_recall_is_rated_by_the_id_it_came_with(said: str, value: float):
+    run("record", "Deploys leave from eu-west-1", "--id", "m1")
+    found = answer("recall", "where do deploys leave from")
+    rated = answer("rate", found["recall"][:20], said, "--reason", "so it is")
+    assert (rated["id"], rated["verdict"], rated["recall"]) == (found["recall"], value, True)
+    assert answer("rate", "m1", "decisive")["recall"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("m1", "meh"), 2), (("m1", "1.5"), 2), (("zz", "useful"), 3)]
+)
+def test_what_is_no_verdict_or_no_memory_is_refused(words: tuple[str, str], code: int):
+    run("record", "Deploys leave from eu-west-1", "--id", "m1")
+    assert run("rate", *words).exit_code == code
+
+
+def test_an_event_that_is_neither_memory_nor_recall_cannot_be_rated(log: EventLog):
+    commands.record(log, Draft(id="m1", content="we use apsw"), NOW)
+    rating = commands.rate(log, "m1", 1.0, NOW)
+    with pytest.raises(NotFound, match="and no recall"):
+        commands.rate(log, rating.id, 1.0, NOW)
+
+
+def test_an_id_that_could_be_a_memory_and_a_recall_is_asked_back(log: EventLog):
+    commands.record(log, Draft(id="ab1", content="we use apsw"), NOW)
+    recall(log, "ab2", "ab1")
+    assert commands.resolve_rated(log, "ab2") == "ab2"
+    with pytest.raises(InvalidInput, match="ab1, ab2"):
+        commands.resolve_rated(log, "ab")
+
+
+def test_over_http_a_recall_just_answered_can_be_rated(client: FlaskClient):
+    note = {"id": "m1", "content": "Deploys leave from eu-west-1"}
+    client.post("/v1/memories", json=note, headers=HEADERS)
+    found = client.post("/v1/recall", json={"query": "deploys"}, headers=HEADERS).json
+    rating = {"id": found["recall"], "verdict": -1.0, "reason": "it moved"}
+    assert client.post("/v1/rate", json=rating, headers=HEADERS).status_code == 201
+    wrong = client.post("/v1/rate", json=rating | {"verdict": 2}, headers=HEADERS)
+    assert wrong.status_code == 400
+    quiet = {"query": "deploys", "touch": False}
+    assert "recall" not in client.post("/v1/recall", json=quiet, headers=HEADERS).json
+
+
+# What waits
+
+
+def test_a_recall_waits_until_it_or_what_it_brought_is_rated_or_judged(log: EventLog):
+    for id_ in ("a", "b"):
+        commands.record(log, Draft(id=id_, content=f"we use {id_}"), NOW)
+    recall(log, "empty")
+    for number, name in enumerate(("left", "rated", "brought", "judged")):
+        recall(log, name, "b" if name == "brought" else "a", at=NOW + number)
+    commands.rate(log, "rated", 1.0, NOW + 9)
+    commands.rate(log, "b", 1.0, NOW + 9)
+    log.append([Event("j", NOW + 9, Judged(verdicts={"a": 0.0}), "judged")])
+    assert [one.id for one in pending(log, NOW, NOW + DAY_US)] == ["left"]
+
+
+def test_what_a_tool_says_of_a_recall_rates_nothing(log: EventLog):
+    commands.record(log, Draft(id="a", content="we use apsw"), NOW)
+    recall(log, "r", "a")
+    log.append([Event("t", NOW + 1, Rated(verdict=1.0), "r", trust="tool")])
+    assert [one.id for one in pending(log, NOW, NOW + 1)] == ["r"]
+
+
+def test_pending_lists_recalls_by_their_question():
+    run("record", "Deploys leave from eu-west-1")
+    found = answer("recall", "where do deploys leave from")
+    assert [one["id"] for one in answer("pending")["recalls"]] == [found["recall"]]
+    assert "where do deploys leave from" in run("pending").stdout
+    answer("rate", found["recall"], "useful")
+    assert "nothing waits" in run("pending").stdout
