@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.errors import DagsterAssetCheckFailedError
 
 from pipelines.resources import PARTITION
 from store import failures
@@ -23,7 +24,7 @@ def keep_failure(context: dg.HookContext) -> None:
     error = context.op_exception
     while error is not None and error.__cause__ is not None:
         error = error.__cause__
-    if isinstance(error, BuildRefused):
+    if isinstance(error, BuildRefused | DagsterAssetCheckFailedError):
         return
     said = f"{type(error).__name__}: {error}" if error else "it did not say why"
     failures.keep(_root(context), _name(context), time.time_ns() // 1_000, said, context.run_id)
