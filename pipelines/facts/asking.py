@@ -72,9 +72,8 @@ def asked(
             answer = model.ask(
                 _purpose(batch[-1].seq, context.project), INSTRUCTIONS, _data(batch), Statings
             )
-        except BudgetSpent as error:
-            notes.append(f"by patterns alone from here on: {error}")
-            break
+        except BudgetSpent:
+            break  # which the model has said
         except ModelError as error:
             notes.append(f"by patterns alone for {len(batch)} turns: {error}")
             continue

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from pipelines.facts import asking
 from pipelines.facts.assertions import assertions
@@ -100,7 +99,7 @@ class _Known:
 
     @classmethod
     def of(cls, context: Context) -> "_Known":
-        rows = np.unique(Facts.open(context.tables("facts")).documents())
+        rows = Facts.open(context.tables("facts")).documents
         memories = context.memories(rows)
         known = cls()
         for fact in facts_of(memories):
