@@ -23,6 +23,7 @@ _COMMANDS = {
     "show": "memories.show",
     "list": "memories.list_",
     "history": "history.history",
+    "facts": "facts.facts",
     "overview": "overview.overview",
     "timeline": "overview.timeline",
     "digest": "digest.digest",
