@@ -33,6 +33,7 @@ ASSETS = {
     "vectors",
     "fields",
     "entities",
+    "duplicates",
     "facts",
     "goals",
     "usage",

@@ -24,6 +24,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     settings = session_.settings()
     with session.open_log(settings) as log:
         from serve.answers import seen, whole
+        from serve.duplicates import duplicates_of
         from serve.reader import Reader
         from store.commands import resolve
         from store.embedding import embedder
@@ -34,11 +35,12 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
         )
         with reader.view() as view:
             memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
+            duplicates = duplicates_of(view, wanted)
         assert memory is not None  # the log named it, and the view holds all the log holds
         if memory.state == "forgotten":
             found = seen(memory)
         else:
-            found = whole(memory, edges, log.about(wanted))
+            found = whole(memory, edges, log.about(wanted)) | {"duplicates": duplicates}
     if as_json:
         output.emit(found)
     else:
@@ -53,6 +55,8 @@ def _show(found: dict[str, Any]) -> None:
             continue
         if name == "edges":
             value = [f"{edge['source']} {edge['relation']} {edge['target']}" for edge in value]
+        if name == "duplicates":
+            value = [f"{one['id']} ({_alike(one)})" for one in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
     for event in found.get("history", ()):
@@ -61,6 +65,14 @@ def _show(found: dict[str, Any]) -> None:
         }
         words = ", ".join(f"{name} {value}" for name, value in detail.items() if value is not None)
         output.say(f"{event['at']}  {event['event']:10}  {output.one_line(words)}")
+
+
+def _alike(one: dict[str, Any]) -> str:
+    """Return how another memory is a duplicate of the one shown, and its state."""
+    if one["kind"] != "update":
+        return f"{one['kind']}, {one['state']}"
+    said = f"{one['was']} -> {one['becomes']}"
+    return f"{'later' if one['is_newer'] else 'earlier'}, {said}, {one['state']}"
 
 
 @click.command(name="list", epilog=output.example("mnemolog list --kind decision --limit 10"))
