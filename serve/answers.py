@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from serve.duplicates import duplicates_of
 from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.reader import Reader, View
@@ -245,6 +246,7 @@ def whole(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
         "score": memory.score,
         "parent_id": memory.parent_id,
         "source_ids": list(memory.source_ids),
+        "duplicates": duplicates_of(view, memory.id),
         "insight_type": memory.insight_type,
         "superseded_by": memory.superseded_by,
         "key": memory.key,
