@@ -36,6 +36,7 @@ ASSETS = {
     "goals",
     "usage",
     "lessons",
+    "routes",
     "canaries",
     "recall_quality",
     "published_manifest",
