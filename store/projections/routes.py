@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from store.events import Event, Rated, Recalled
@@ -25,6 +27,8 @@ from store.pending import SOON_US
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.routing import ALPHA, LEVELS, STATES, Policy, whole
 from store.traits import MAY_RULE
+
+Values = npt.NDArray[np.float64]
 
 KEPT = 10_000  # recalls
 RECENT = 1_000  # of these, whose memories a rating may speak of; fewer than KEPT
@@ -260,6 +264,27 @@ def _adopted(event: Event, body: Adopted) -> dict[str, Any]:
         "served": body.served,
         "low": body.low,
     }
+
+
+def telling(
+    recalls: Iterable[Recall], state: str, level: str, action: str
+) -> tuple[Values, Values]:
+    """Return the rewards of the recalls that tell what an action is worth, and their weights, one
+    over how likely it was; both [n].
+
+    Only those in which something might have been tried are comparable with one another.
+    """
+    found = [
+        (reward, 1.0 / one.propensity)
+        for one in recalls
+        if one.state == state
+        and one.propensity < 1.0
+        and one.tells_of(level)
+        and one.actions[level] == action
+        and (reward := one.reward) is not None
+    ]
+    both = np.array(found, np.float64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
 
 
 @dataclass(frozen=True)
