@@ -75,10 +75,7 @@ def _run(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifes
 def _quick(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:
     from pipelines import quick
 
-    def report(what: str) -> None:
-        click.echo(f"... {what}", err=True)
-
-    return quick.build(settings, name, report, full=full, wait_s=wait_s)
+    return quick.build(settings, name, _report, full=full, wait_s=wait_s)
 
 
 def _json(manifest: Manifest, seconds: float) -> bytes:
@@ -103,6 +100,7 @@ def _json(manifest: Manifest, seconds: float) -> bytes:
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 @click.option("--project", default=None, help="Only of this project, and of none.")
 @click.option("--root", default=None, help="The project's folder, where its files are looked at.")
+@click.option("--session", default=None, help="Learn from this session alone.")
 @click.option("--apply", is_flag=True, help="Carry the plan out at once.")
 @click.option("--no-model", is_flag=True, help="Ask no model, also where one is set.")
 @click.option("--estimate", is_flag=True, help="Ask no model and plan nothing: say what it costs.")
@@ -111,26 +109,41 @@ def run_job(
     tenant: str | None,
     project: str | None,
     root: str | None,
+    session: str | None,
     apply: bool,
     no_model: bool,
     estimate: bool,
 ) -> None:
-    """Run a job; print its plan's id as JSON, null where it has nothing to do."""
+    """Run a job; print its plan's id as JSON, null where it has nothing to do; or its estimate."""
     from pipelines import jobs
-    from pipelines.jobs.job import run
+    from pipelines.jobs.job import estimated, run
 
     settings = config.load()
+    whose = tenant or settings.choices.tenant
+    now = time.time_ns() // 1_000
+    place = Path(root) if root else None
+    job = jobs.named(name)
+    if estimate:
+        found = estimated(job, settings, whose, now, project=project, root=place, report=_report)
+        click.echo(msgspec.json.encode({"estimate": found}))
+        return
     plan = run(
-        jobs.job(name),
+        job,
         settings,
-        tenant or settings.choices.tenant,
-        time.time_ns() // 1_000,
+        whose,
+        now,
         apply=apply,
         project=project,
-        root=Path(root) if root else None,
-        report=lambda what: click.echo(f"... {what}", err=True),
+        root=place,
+        report=_report,
+        no_model=no_model,
+        session=session,
     )
     click.echo(json.dumps({"plan": plan.id if plan else None}))
+
+
+def _report(what: str) -> None:
+    click.echo(f"... {what}", err=True)
 
 
 @cli.command()

@@ -92,10 +92,10 @@ class Reader:
 
     def moment_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
-        found = next(self._log.read(seq - 1, seq), None)
+        found = self._log.at(seq)
         if found is None:
             raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
-        return found.at
+        return found
 
     def poll(self) -> bool:
         """Open a newly published manifest, or the old one without what was found to be damaged.
@@ -151,7 +151,7 @@ class Reader:
     def _open(self) -> tuple[Snapshots, LiveTail]:
         snapshots = open_snapshots(self._tenant, self._embedder, self._files)
         live = _live_tail(snapshots, self._embedder)
-        live.extend(self._log.read(snapshots.watermark))
+        live.extend(self._log.read(snapshots.watermark, cold=False))
         return snapshots, live
 
     def _catch_up(self) -> None:
@@ -164,7 +164,7 @@ class Reader:
 
     def _extend(self) -> None:
         # read to the end first: what fails halfway is read again, not left out
-        self._live.extend(list(self._log.read(self._live.watermark)))
+        self._live.extend(list(self._log.read(self._live.watermark, cold=False)))
         self._view = View(self._snapshots, self._live.now())
 
 

@@ -23,6 +23,7 @@ from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.projections import postings
 from store.projections.entities import EntityIndex
+from store.projections.facts import Facts
 from store.projections.fields import FieldRows
 from store.projections.lessons import Lessons
 from store.projections.memory.rows import MemoryRows
@@ -47,6 +48,7 @@ class Snapshots:
     vectors: VectorRows | None
     fields: FieldRows | None
     entities: EntityIndex | None
+    facts: Facts | None
     sessions: Sessions | None
     usage: Usage | None
     lessons: Lessons | None
@@ -95,6 +97,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Sn
         vectors=None,
         fields=None,
         entities=None,
+        facts=None,
         sessions=None,
         usage=None,
         lessons=None,
@@ -155,6 +158,7 @@ def open_manifest(
         # of another model where the vectors are: that is said already
         fields=optional("fields", FieldRows.open) if vectors is not None else None,
         entities=optional("entities", EntityIndex.open),
+        facts=optional("facts", Facts.open),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         lessons=optional("lessons", Lessons),

@@ -146,6 +146,15 @@ class Restored(Body, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class Erased(Body, frozen=True, kw_only=True):
+    """What the memory said was blanked, here in the log too: nothing brings it back.
+
+    `events` counts those that were rewritten for it.
+    """
+
+    events: int = 0
+
+
 class Pinned(Body, frozen=True, kw_only=True):
     pinned: bool = True
 
@@ -211,6 +220,7 @@ KINDS: Mapping[str, type[Body]] = {
     "archived": Archived,
     "forgotten": Forgotten,
     "restored": Restored,
+    "erased": Erased,
     "pinned": Pinned,
     "linked": Linked,
     "recalled": Recalled,
@@ -276,6 +286,11 @@ def decode(kind: str, body: str) -> Body:
     """
     decoder = _decoders.get(kind)
     return Unknown(kind=kind) if decoder is None else decoder.decode(body)
+
+
+def is_erased(body: Body) -> bool:
+    """Return whether a body is what erasing left of one: no memory is recorded without a text."""
+    return isinstance(body, Recorded) and not body.content
 
 
 def new_id(at: int) -> str:

@@ -206,7 +206,7 @@ def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:
     if manifest.watermark > log.head():
         what = f"the log ends at {log.head()}, but was at {manifest.watermark} when last built"
         return Finding("error", what, "restore a newer backup of the log")
-    waiting = sum(event.kind not in RECEIPTS for event in log.read(manifest.watermark))
+    waiting = sum(event.kind not in RECEIPTS for event in log.read(manifest.watermark, cold=False))
     what = f"{waiting} changes since the last build"
     if waiting > LONG_TAIL * (settings.choices.build_after or 500):
         return Finding("warn", f"{what}: recall grows slow", _BUILD)

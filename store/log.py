@@ -11,8 +11,6 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,35 +18,21 @@ from typing import Self
 import apsw
 import msgspec
 
-from store import log_file, redact
+from store import log_file, log_write, redact
 from store.body import Body
-from store.errors import (
-    IdConflict,
-    InvalidInput,
-    LogCorrupt,
-    LogError,
-    NotFound,
-)
-from store.events import (
-    RECEIPTS,
-    Event,
-    decode,
-    encode,
-)
+from store.cold import segment
+from store.cold.segment import Segment
+from store.errors import LogCorrupt, LogError, NotFound
+from store.events import RECEIPTS, Event, decode
 from store.job_events import Undone
 from store.log_file import Row
+from store.log_rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
+from store.log_write import Appended
 
-_COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
+__all__ = ["MOST_SEQ", "Appended", "EventLog"]
+
 MOST_SEQ = 2**62  # more than SQLite will ever number
 _BATCH = 2_000  # rows fetched at a time: bounds memory without a round trip per row
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """An event as it stands in the log; `is_new` is False where its id was there already."""
-
-    event: Event
-    is_new: bool
 
 
 class EventLog:
@@ -66,6 +50,7 @@ class EventLog:
         self.path = path
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._appends = 0
+        self._bodies = segment.Bodies(segment.folder_of(path), self.segments)
         with log_file.translated(path):
             if create:
                 log_file.create_file(path)
@@ -104,27 +89,32 @@ class EventLog:
         something else, and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
         with the same ids is always safe.
         """
-        rows = [_row(event) for event in events]
+        rows = [kept(event) for event in events]
         with self._transaction() as connection:
-            appended = [_insert(connection, event, row) for event, row in rows]
+            appended = [log_write.insert(connection, event, row) for event, row in rows]
         self._appends += 1
         return appended
 
-    def read(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
+    def read(
+        self, after: int = 0, until: int | None = None, *, cold: bool = True
+    ) -> Iterator[Event]:
         """Yield the events with `after` < seq <= `until` (None: to the head), in order.
 
-        Raise LogCorrupt at the first event whose hash does not match what it says.
+        Without `cold`, the receipts that were put away are left out and no segment is read.
+        Raise LogCorrupt at the first event whose hash does not match what it says, or whose segment
+        is missing.
         """
         last = self.head() if until is None else until
+        some = "" if cold else f"AND body != '{PUT_AWAY}' "
         while after < last:
             rows = self._fetch(
-                f"SELECT {_COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? {some}"
+                "ORDER BY seq LIMIT ?",
                 (after, last, _BATCH),
             )
             if not rows:
                 return
-            for row in rows:
-                yield _event(row)
+            yield from self._events(rows)
             after = rows[-1][0]
 
     def standing(self, after: int, until: int) -> Iterator[Event]:
@@ -147,52 +137,56 @@ class EventLog:
         """
         marks = ", ".join("?" * len(kinds))
         rows = self._fetch(
-            f"SELECT {_COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
+            f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
             "AND seq > ? AND seq <= ? ORDER BY seq",
             (*kinds, after, until),
         )
-        return [_event(row) for row in rows]
+        return self._events(rows)
 
-    def bodies(self, after: int, until: int) -> Iterator[tuple[str, str, Body]]:
-        """Yield id, subject and body of the events that `standing` yields.
+    def bodies(
+        self, after: int, until: int, *, cold: bool = True
+    ) -> Iterator[tuple[str, str, Body]]:
+        """Yield id, subject and body of the events that `standing` yields; `cold` as in `read`.
 
         For who read them before: their hashes are not looked at, so it costs a quarter of `read`.
         """
         gone = self.undone(until)
+        some = "" if cold else f"AND body != '{PUT_AWAY}' "
         while rows := self._fetch(
             "SELECT seq, kind, id, subject, body FROM events WHERE seq > ? AND seq <= ? "
-            "ORDER BY seq LIMIT ?",
+            f"{some}ORDER BY seq LIMIT ?",
             (after, until, _BATCH),
         ):
-            for _, kind, id_, subject, body in rows:
+            away = self._bodies.of([row[0] for row in rows if row[-1] == PUT_AWAY])
+            for seq, kind, id_, subject, body in rows:
                 if id_ not in gone:
-                    yield id_, subject, decode(kind, body)
+                    yield id_, subject, decode(kind, body or _there(seq, away))
             after = rows[-1][0]
 
     def about(self, subject: str) -> list[Event]:
         """Return every event about one memory, oldest first; empty where the id is unknown."""
         rows = self._fetch(
-            f"SELECT {_COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
+            f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
         )
-        return [_event(row) for row in rows]
+        return self._events(rows)
 
     def of_session(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
         rows = self._fetch(
-            f"SELECT {_COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
+            f"SELECT {COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
             (redact.redact(session), after),  # as it was kept
         )
-        return [_event(row) for row in rows]
+        return self._events(rows)
 
     def told(self, kinds: Sequence[str], since: int, until: int) -> list[Event]:
         """Return the events of some kinds with `since` <= at < `until`, in the order of the log."""
         marks = ", ".join("?" * len(kinds))
         rows = self._fetch(
-            f"SELECT {_COLUMNS} FROM events WHERE at >= ? AND at < ? AND kind IN ({marks}) "
+            f"SELECT {COLUMNS} FROM events WHERE at >= ? AND at < ? AND kind IN ({marks}) "
             "ORDER BY seq",
             (since, until, *kinds),
         )
-        return [_event(row) for row in rows]
+        return self._events(rows)
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
@@ -252,13 +246,85 @@ class EventLog:
         try:
             checked = self._fetch("PRAGMA quick_check")
             problems += (f"SQLite: {row[0]}" for row in checked if row[0] != "ok")
-            for event in self.read():
-                if event.seq != expected:
+            problems += self._damaged_segments()
+            # what was put away and cannot be read was named; the rest is looked at all the same
+            for event in self.read(cold=not problems):
+                if event.seq != expected and not problems:
                     problems.append(f"events {expected} to {event.seq - 1} are missing")
                 expected = event.seq + 1
         except LogError as error:
             problems.append(str(error))
         return problems
+
+    def at(self, seq: int) -> int | None:
+        """Return when the event of a seq happened, microseconds UTC; None where there is none."""
+        found = self._fetch("SELECT at FROM events WHERE seq = ?", (seq,))
+        return int(found[0][0]) if found else None
+
+    def segments(self) -> list[Segment]:
+        """Return the files that hold what was put away, in the order of their writing."""
+        found = self._fetch(
+            "SELECT name, first, last, events, bytes, sha256 FROM segments ORDER BY rowid"
+        )
+        return [Segment(*row) for row in found]
+
+    def erased(self, until: int, after: int = 0) -> frozenset[str]:
+        """Return the ids of the memories that were erased with `after` < seq <= `until`."""
+        found = self._fetch(
+            "SELECT subject FROM events WHERE seq > ? AND seq <= ? AND kind = 'erased'",
+            (after, until),
+        )
+        return frozenset(row[0] for row in found)
+
+    def rows(self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ) -> list[Row]:
+        """Return rows as they lie, in order, for who is to rewrite them: `rewrite`."""
+        return self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
+        )
+
+    def whole(self, rows: Sequence[Row]) -> list[Row]:
+        """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
+        seqs = [row[0] for row in rows if row[BODY] == PUT_AWAY]
+        if not seqs:
+            return list(rows)
+        away = self._bodies.of(seqs)
+        return [(*row[:BODY], row[BODY] or _there(row[0], away), *row[BODY + 1 :]) for row in rows]
+
+    def rewrite(
+        self,
+        bodies: Sequence[tuple[Row, str]] = (),
+        events: Sequence[Event] = (),
+        *,
+        adding: Sequence[Segment] = (),
+        dropping: Sequence[Segment] = (),
+    ) -> list[Event]:
+        """Give rows, as `rows` returned them, other bodies: the one thing that changes the log.
+
+        PUT_AWAY keeps a row's hash, for its segment is held to it; any other body is hashed anew.
+        `events` are appended with it, and the table of segments changed; all of it or nothing.
+        Raise LogBusy where somebody else rewrote one of the rows meanwhile.
+        """
+        new = [kept(event) for event in events]
+        with self._lock, log_file.translated(self.path), log_file.rewriting(self._connection):
+            log_write.rewrite(self._connection, bodies, adding, dropping)
+            appended = [log_write.insert(self._connection, event, row) for event, row in new]
+        self._appends += 1
+        return [one.event for one in appended]
+
+    def settle(self, *, shrink: bool = False) -> bool:
+        """Leave nothing in the write-ahead log; with `shrink`, give back what the file need not.
+
+        Return whether it could be done: while others read or write it cannot. Nothing is lost.
+        """
+        with self._lock, log_file.translated(self.path):
+            return log_file.settle(self._connection, shrink=shrink)
+
+    def _damaged_segments(self) -> list[str]:
+        folder = segment.folder_of(self.path)
+        return [found for one in self.segments() if (found := segment.problem(folder, one))]
+
+    def _events(self, rows: Sequence[Row]) -> list[Event]:
+        return [event_of(row) for row in self.whole(rows)]
 
     def _fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
         with self._reading, log_file.translated(self.path):
@@ -270,73 +336,9 @@ class EventLog:
             yield self._connection
 
 
-def _redacted(event: Event) -> Event:
-    # as JSON, not by to_builtins: that leaves tuples, which are no JSON, and a tag in one unread
-    values = redact.redact_value(msgspec.json.decode(encode(event.body)))
-    return replace(
-        event,
-        body=msgspec.convert(values, type(event.body)),
-        project=redact.redact(event.project) if event.project else None,
-        session=redact.redact(event.session) if event.session else None,
-        agent=redact.redact(event.agent) if event.agent else None,
-    )
-
-
-def _row(event: Event) -> tuple[Event, Row]:
-    """Return the event as it is kept, and its row; raise InvalidInput for what cannot be kept."""
-    try:
-        event = _redacted(event)
-        return event, _columns(event)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InvalidInput(f"event {event.id} cannot be recorded: {error}") from error
-
-
-def _columns(event: Event) -> Row:
-    row = (
-        event.id,
-        event.at,
-        event.kind,
-        event.subject,
-        event.project,
-        event.session,
-        event.agent,
-        event.trust,
-        encode(event.body),
-    )
-    return (*row, _sha256(row))
-
-
-def _sha256(row: Row) -> bytes:
-    return sha256(msgspec.json.encode(row)).digest()
-
-
-def _insert(connection: apsw.Connection, event: Event, row: Row) -> Appended:
-    inserted: list[Row] = connection.execute(
-        "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq",
-        row,
-    ).fetchall()
-    if inserted:
-        return Appended(event.numbered(inserted[0][0]), is_new=True)
-    there = _event(
-        connection.execute(f"SELECT {_COLUMNS} FROM events WHERE id = ?", (event.id,)).fetchall()[0]
-    )
-    # as it reads back: JSON knows no tuple and no NaN
-    body = decode(event.kind, encode(event.body))
-    known = (there.kind, there.subject, there.project, there.body)
-    if known != (event.kind, event.subject, event.project, body):
-        raise IdConflict(
-            f"id {event.id} was used before for something else: send a new id, or none"
+def _there(seq: int, bodies: dict[int, str]) -> str:
+    if seq not in bodies:
+        raise LogCorrupt(
+            f"event {seq} was put away and lies in no file below cold/log: restore a backup"
         )
-    return Appended(there, is_new=False)
-
-
-def _event(row: Row) -> Event:
-    seq, id_, at, kind, subject, project, session, agent, trust, body, digest = row
-    if _sha256(row[1:-1]) != digest:
-        raise LogCorrupt(f"event {seq} does not match its hash: restore a backup")
-    try:
-        value = decode(kind, body)
-    except msgspec.MsgspecError as error:
-        raise LogCorrupt(f"event {seq} ({kind}) cannot be read: {error}") from error
-    return Event(id_, at, value, subject, project, session, agent, trust, seq)
+    return bodies[seq]

@@ -16,13 +16,16 @@ from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, Log
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
 # what makes a log of an earlier version one of the next
 _MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
     2: f"CREATE INDEX events_of_jobs ON events (kind, seq) WHERE {OF_JOBS}",
+    3: "CREATE TABLE segments (name TEXT PRIMARY KEY, first INTEGER NOT NULL, "
+    "last INTEGER NOT NULL, events INTEGER NOT NULL, bytes INTEGER NOT NULL, "
+    "sha256 TEXT NOT NULL) STRICT",
 }
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
@@ -46,6 +49,39 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def rewriting(connection: apsw.Connection) -> Iterator[None]:
+    """Hold the write lock, and let rows be changed: nobody else ever sees the table unguarded.
+
+    What a row said is overwritten with zeros. The trigger is part of the transaction: it is back
+    with the commit, and after a crash it was never gone.
+    """
+    overwrites = connection.pragma("secure_delete", True)
+    assert overwrites, "SQLite overwrites what it deletes"
+    with immediate(connection):
+        guard: list[Row] = connection.execute(
+            "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'events_keep_update'"
+        ).fetchall()
+        connection.execute("DROP TRIGGER IF EXISTS events_keep_update")
+        yield
+        for (sql,) in guard:
+            connection.execute(sql)
+
+
+def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
+    """Bring the log into its one file, and give back to the system what it does not need.
+
+    Return whether it could be done: while somebody reads or writes it cannot, and loses nothing.
+    """
+    try:
+        if shrink:
+            connection.execute("VACUUM")
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    except apsw.BusyError:
+        return False
+    return not busy
 
 
 @contextmanager

@@ -98,7 +98,9 @@ def did_not_shrink(audited: Audited) -> tuple[bool, str]:
     excused = len(undone) + sum(
         isinstance(body, (Archived, Forgotten, Superseded, Staled))
         or (isinstance(body, Recorded) and body.key is not None)
-        for _, _, body in audited.log.bodies(audited.published_watermark, audited.watermark)
+        for _, _, body in audited.log.bodies(
+            audited.published_watermark, audited.watermark, cold=False
+        )
     )
     excused += max(0, _stale(audited.tables) - _stale(audited.published))
     detail = f"{active} active memories, {served} served now"
@@ -155,7 +157,7 @@ def _recorded(
     audited: Audited, after: int, revised: dict[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories recorded since; `revised` gains what came later."""
-    events = audited.log.bodies(after, audited.watermark)
+    events = audited.log.bodies(after, audited.watermark, cold=False)  # no receipt tells of a row
     while some := list(islice(events, _AT_ONCE)):
         new: dict[str, str] = {}
         for id_, subject, body in some:

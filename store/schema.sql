@@ -1,4 +1,4 @@
--- The event log: one table, and the triggers that keep it append-only.
+-- The event log: one table, the triggers that keep it append-only, and where old bodies lie.
 CREATE TABLE events (
     seq     INTEGER PRIMARY KEY,          -- the total order; contiguous from 1
     id      TEXT NOT NULL UNIQUE,         -- ULID or the client's own: the same id is the same event
@@ -9,7 +9,7 @@ CREATE TABLE events (
     session TEXT,
     agent   TEXT,
     trust   TEXT NOT NULL,
-    body    TEXT NOT NULL,                -- JSON
+    body    TEXT NOT NULL,                -- JSON; empty where it lies in a segment
     sha256  BLOB NOT NULL                 -- of all of the above but seq
 ) STRICT;
 
@@ -17,6 +17,16 @@ CREATE INDEX events_by_subject ON events (subject, seq);
 CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL;
 CREATE INDEX events_of_jobs ON events (kind, seq)
     WHERE kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called');
+
+-- The Parquet files below cold/log that hold the bodies of old receipts.
+CREATE TABLE segments (
+    name    TEXT PRIMARY KEY,
+    first   INTEGER NOT NULL,             -- seq
+    last    INTEGER NOT NULL,
+    events  INTEGER NOT NULL,
+    bytes   INTEGER NOT NULL,
+    sha256  TEXT NOT NULL                 -- of the file, hex
+) STRICT;
 
 CREATE TRIGGER events_keep_update BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;

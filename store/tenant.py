@@ -50,6 +50,10 @@ class Tenant:
         return self.candidate / "embedded"
 
     @property
+    def cold(self) -> Path:
+        return self.root / "cold"
+
+    @property
     def refused(self) -> Path:
         return self.root / "refused.json"
 

@@ -33,6 +33,7 @@ ASSETS = {
     "vectors",
     "fields",
     "entities",
+    "facts",
     "goals",
     "usage",
     "lessons",

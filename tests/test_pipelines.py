@@ -43,6 +43,7 @@ PROJECTIONS = [
     "vectors",
     "fields",
     "entities",
+    "facts",
     "goals",
     "usage",
     "lessons",
@@ -188,6 +189,7 @@ def test_assets_say_what_was_built_from_what(built):
         "ids": 2,
         "keys": 0,
         "replaced": 0,
+        "made_of": 0,
         "edges": 0,
     }
     assert shown["inputs"] == {"log": "2"}

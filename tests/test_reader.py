@@ -33,6 +33,7 @@ READ = (
     "vectors",
     "fields",
     "entities",
+    "facts",
     "usage",
     "lessons",
 )  # what recall opens

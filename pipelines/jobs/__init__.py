@@ -9,10 +9,14 @@ if TYPE_CHECKING:
     from pipelines.jobs.job import Job
 
 # each where its JOB is; only the one asked for is imported
-PLACES: dict[str, str] = {}
+PLACES: dict[str, str] = {
+    "distill": "pipelines.distill.distill",
+    "judge": "pipelines.judge.job",
+    "route": "pipelines.route.job",
+}
 
 
-def job(name: str) -> "Job":
+def named(name: str) -> "Job":
     """Return a job by its name; raise InvalidInput for one there is not."""
     if name not in PLACES:
         raise InvalidInput(f"there is no job {name!r}: there are {', '.join(PLACES)}")

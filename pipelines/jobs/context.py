@@ -5,7 +5,7 @@ log, for whatever was not built yet is built before.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -33,8 +33,10 @@ Report = Callable[[str], None]
 class Context:
     """`project` is the one whose memories are looked at, with those of none; None: of all.
 
-    `root` is that project's folder, where somebody stands in it. `now` is microseconds UTC.
-    Without a `model` a job does what it can on strict evidence.
+    `root` is that project's folder, where somebody stands in it. `session` is the only one of which
+    anything new is learnt; None: any. `now` is microseconds UTC. Without a `model` a job does what
+    it can on strict evidence. `notes` is what a person is to be told beside what the job itself
+    says: what became of the model.
     """
 
     tenant: Tenant
@@ -45,8 +47,10 @@ class Context:
     now: int
     project: str | None = None
     root: Path | None = None
+    session: str | None = None
     model: LanguageModel | None = None
     report: Report = lambda what: None
+    notes: list[str] = field(default_factory=list)
 
     @cached_property
     def _tables(self) -> dict[str, Built]:
@@ -99,16 +103,19 @@ def opened(
     *,
     project: str | None = None,
     root: Path | None = None,
+    session: str | None = None,
     report: Report = lambda what: None,
     wait_s: float = 60.0,
+    no_model: bool = False,
 ) -> Iterator[Context]:
-    """Give a tenant's memory, built up to the log's head, to work on; without a model.
+    """Give a tenant's memory, built up to the log's head, to work on, with the model that is set.
 
     Raise NotFound, BuildBusy, BuildRefused, or a LogError as its log says.
     """
     tenant = existing(settings.home, tenant_name)
     with EventLog(tenant.log) as log:
         build = partial(quick.build, settings, tenant_name, report, wait_s=wait_s)
+        notes: list[str] = []
         yield Context(
             tenant=tenant,
             log=log,
@@ -118,8 +125,21 @@ def opened(
             now=now,
             project=project,
             root=root,
+            session=session,
+            model=None if no_model else _model(settings, log, notes.append),
             report=report,
+            notes=notes,
         )
+
+
+def _model(settings: Settings, log: EventLog, note: Callable[[str], None]) -> LanguageModel | None:
+    """Return the models that are set, with what a run may spend; None where none is."""
+    limits = settings.choices.llm
+    if not limits.is_set:
+        return None
+    from pipelines.llm.client import client
+
+    return client(settings.home, limits, log, note)
 
 
 def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | None:

@@ -6,18 +6,20 @@ where that was asked for. A job itself writes nothing but what a model was paid.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import filelock
 import msgspec
 
 from pipelines.jobs.context import Context, Report, opened
+from pipelines.llm.budget import Budget
+from pipelines.llm.estimate import Estimate, Estimator
 from store.config import Settings
 from store.errors import BuildBusy
 from store.files import make_folder
+from store.job_events import Called, Planned, Step
 from store.job_events import Job as Name
-from store.job_events import Planned, Step
 from store.plans import plans
 from store.plans.plans import Plan
 from store.tenant import existing
@@ -50,8 +52,10 @@ def run(
     apply: bool,
     project: str | None = None,
     root: Path | None = None,
+    session: str | None = None,
     report: Report = lambda what: None,
     wait_s: float = 60.0,
+    no_model: bool = False,
 ) -> Plan | None:
     """Run a job; return its plan, applied if that was asked for; None where it has nothing to do.
 
@@ -64,12 +68,43 @@ def run(
         with (
             filelock.FileLock(tenant.root / "jobs.lock", timeout=wait_s, mode=0o600),
             opened(
-                settings, tenant_name, now, project=project, root=root, report=report, wait_s=wait_s
+                settings,
+                tenant_name,
+                now,
+                project=project,
+                root=root,
+                session=session,
+                report=report,
+                wait_s=wait_s,
+                no_model=no_model,
             ) as context,
         ):
             return planned(job, context, apply=apply)
     except filelock.Timeout:
         raise BuildBusy(f"another job of {tenant.name} is running: try again later") from None
+
+
+def estimated(
+    job: Job,
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    project: str | None = None,
+    root: Path | None = None,
+    report: Report = lambda what: None,
+) -> Estimate:
+    """Return what a run of a job would ask of models, at most; nothing is asked and no event
+    written. Raise as `opened` does.
+    """
+    with opened(
+        settings, tenant_name, now, project=project, root=root, report=report, no_model=True
+    ) as context:
+        context.report(f"{job.name}: what a model would cost")
+        limits = settings.choices.llm
+        model = Estimator(limits)
+        job.propose(replace(context, model=model if limits.is_set else None))
+        return model.estimate(Budget(settings.home, limits, lambda: now).left())
 
 
 def planned(job: Job, context: Context, *, apply: bool) -> Plan | None:
@@ -78,16 +113,31 @@ def planned(job: Job, context: Context, *, apply: bool) -> Plan | None:
     What a person undid is not proposed again.
     """
     context.report(job.name)
+    before = context.log.head()
     found = job.propose(context)
+    for note in context.notes:
+        context.report(note)
     steps = plans.undeclined(context.log, found.steps)
     if not steps:
         return None
+    calls = _calls(context, before)
     body = Planned(
         job=job.name,
         watermark=context.manifest.watermark,
         steps=tuple(steps),
         looked_at=found.looked_at,
-        notes=found.notes,
+        notes=(*found.notes, *context.notes),
+        model=", ".join(sorted({one.model for one in calls})) or None,
+        tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
+        cost_usd=sum(one.cost_usd for one in calls),
     )
     plan = plans.propose(context.log, body, context.now, context.project)
     return plans.apply(context.log, plan.id, context.now) if apply else plan
+
+
+def _calls(context: Context, after: int) -> list[Called]:
+    """Return what this run asked of models; no other job of the tenant is at work meanwhile."""
+    if context.model is None:
+        return []
+    bodies = (event.body for event in context.log.of_jobs(("called",), after))
+    return [body for body in bodies if isinstance(body, Called)]

@@ -117,9 +117,7 @@ def _adopted(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) 
     policy: dict[str, Actions] = {state: dict(actions) for state, actions in served.items()}
     for one in good:
         policy[one.state][one.level] = one.action
-    return Adopted(
-        policy=policy, recalls=total, value=now + whole.value, served=now, low=whole.low
-    )
+    return Adopted(policy=policy, recalls=total, value=now + whole.value, served=now, low=whole.low)
 
 
 def _worth_now(recalls: Sequence[Recall]) -> float:

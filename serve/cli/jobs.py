@@ -5,7 +5,7 @@ log.
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,12 +42,16 @@ def run(
     no_model: bool,
     estimate: bool,
     as_json: bool,
+    words: Sequence[str] = (),
 ) -> None:
-    """Run a job and show its plan; its progress goes to standard error."""
+    """Run a job and show its plan; its progress goes to standard error.
+
+    `words` are what else it is told on its command line.
+    """
     settings = session_.settings()
     tenant = session.chosen(settings)
     given = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
-    words = [word for word, is_given in given.items() if is_given]
+    words = [*words, *(word for word, is_given in given.items() if is_given)]
     words += ["--project", project] if project else []
     words += ["--root", str(Path.cwd())]
     child = jobs.start(
@@ -65,6 +69,12 @@ def show(session_: Session, told: dict[str, Any], *, as_json: bool) -> None:
     from serve.cli.plans import print_plan
     from store.plans import plans
 
+    if "estimate" in told:
+        if as_json:
+            output.emit(told)
+        else:
+            _show_estimate(told["estimate"])
+        return
     id_ = told.get("plan")
     if id_ is None:
         if as_json:
@@ -74,3 +84,36 @@ def show(session_: Session, told: dict[str, Any], *, as_json: bool) -> None:
         return
     with session.open_log(session_.settings()) as log:
         print_plan(log, plans.find(log, id_), as_json=as_json)
+
+
+def _show_estimate(told: dict[str, Any]) -> None:
+    """Print what a run would ask of models at most, and what the budget leaves."""
+    for note in told["notes"]:
+        output.say(output.clean(note))
+    if not told["calls"]:
+        output.say("a run asks no model anything")
+        return
+    rows = [
+        (
+            tier,
+            output.one_line(one["model"]),
+            f"{one['calls']:,}",
+            f"{one['prompt_tokens'] + one['answer_tokens']:,}",
+            _dollars(one["usd_at_most"]),
+        )
+        for tier, one in told["tiers"].items()
+    ]
+    output.table(("tier", "model", "calls", "tokens at most", "dollars at most"), rows)
+    left = ", ".join(
+        f"llm.{name} {_dollars(room) if name.startswith('usd') else f'{room:,.0f}'}"
+        for name, room in told["left"].items()
+        if room is not None
+    )
+    if left:
+        output.say(f"left: {left}")
+    if not told["fits"]:
+        output.say("the budget may end before the job does: what is done by then is kept")
+
+
+def _dollars(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"

@@ -3,7 +3,6 @@ What a turn came to, once the agent stops: which lessons were followed, how test
 a note of it if the agent made none, and drafts of what the person corrected. Nothing is said.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from serve.hooks import ambient
@@ -19,17 +18,11 @@ from store.agent_events import Acted, Effort, Followed, Outcome, Prompted, Sessi
 from store.errors import InvalidInput
 from store.events import Event
 from store.importers.excerpt import one_line
-from store.importers.rules import Rule
+from store.importers.rules import Rule, is_passing
 from store.importers.rules import rules as lasting_sentences
 from store.projections.memories import FORGOTTEN
 
 MAX_DRAFTS = 3  # of one prompt
-_PASSING = re.compile(
-    r"^(?:(?:no|nope|wrong|stop)\s*[,:;]\s*)?(?:that|this|it|these|those|i meant)\b"
-    r"|\b(?:that|this|it|these|those|again|back|there)[.!]*$"
-    r"|\b(?:yet|for now|right now|just now|this time|today|for the moment)\b",
-    re.IGNORECASE,
-)
 
 
 def answered(call: Call) -> Reply:
@@ -124,7 +117,7 @@ def _lasting(prompt: str) -> list[Rule]:
         for one in lasting_sentences(prompt)
         if one.kind == "preference" or (one.kind == "lesson" and wording(one.text).names_anything)
     ]
-    return [one for one in found if not _PASSING.search(one.text)]
+    return [one for one in found if not is_passing(one.text)]
 
 
 def _known(call: Call) -> set[str]:

@@ -13,7 +13,6 @@ from serve.filters import Filter
 from serve.query import people
 from serve.query.answer_type import AnswerType, answer_type
 from serve.query.identifiers import identifiers
-from serve.query.interval import Interval, interval
 from serve.query.language import language
 from serve.query.mode import TaskMode, task_mode
 from serve.query.smalltalk import is_smalltalk
@@ -21,6 +20,7 @@ from serve.reader import View
 from serve.router import Router
 from store import text
 from store.config import Choices, Layer
+from store.dates.interval import Interval, interval
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import isoformat

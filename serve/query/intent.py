@@ -9,7 +9,7 @@ import re
 
 from serve.query.smalltalk import is_order, is_smalltalk
 from store.agent_events import Intent
-from store.importers.rules import LESSONS, Rule, rules
+from store.importers.rules import Rule, only_blames, rules
 
 LOOKED_AT = 2_000  # characters, from the beginning
 
@@ -127,7 +127,7 @@ def corrections(prompt: str) -> list[Rule]:
     return [
         rule
         for rule in rules(prompt)
-        if rule.kind == "preference" or (rule.kind == "lesson" and not _only_blames(rule.text))
+        if rule.kind == "preference" or (rule.kind == "lesson" and not only_blames(rule.text))
     ]
 
 
@@ -141,10 +141,3 @@ def _asks(text: str) -> bool:
         return _TOLD.search(text) is not None
     ends = text.endswith(_QUESTION_MARKS)
     return ends or _QUESTIONS.match(text) is not None or _ASKS_WITHIN.search(text) is not None
-
-
-def _only_blames(text: str) -> bool:
-    """Return whether a sentence says that something is wrong and not what is right."""
-    return re.match(r"(?:that's|that is|this is|you)\b", text, re.IGNORECASE) is not None and bool(
-        LESSONS.search(text)
-    )

@@ -47,18 +47,18 @@ def fixes(steps: Sequence[Said | Called]) -> Iterator[Fix]:
     for start, step in enumerate(steps):
         if start < taken or not isinstance(step, Called) or not step.error or not step.command:
             continue
-        end = _passed(steps, start, _purpose(step.command))
+        end = _passed(steps, start, purpose(step.command))
         if end is None or not (paths := edited(steps[start:end])):
             continue
         taken = end
         yield _fix(step, steps[start + 1 : end], paths)
 
 
-def _passed(steps: Sequence[Said | Called], start: int, purpose: tuple[str, ...]) -> int | None:
+def _passed(steps: Sequence[Said | Called], start: int, wanted: tuple[str, ...]) -> int | None:
     for end in range(start + 1, len(steps)):
         step = steps[end]
         if isinstance(step, Called) and step.command and step.passed:
-            if _purpose(step.command) == purpose:
+            if purpose(step.command) == wanted:
                 return end
     return None
 
@@ -94,7 +94,7 @@ def _bare(command: str) -> str:
     return _REST.split(_LEADING.sub("", command.strip()), maxsplit=1)[0]
 
 
-def _purpose(command: str) -> tuple[str, ...]:
+def purpose(command: str) -> tuple[str, ...]:
     """Return a command's purpose: `pytest`, or ("make", "build"); flags and pipes do not count."""
     try:
         words = shlex.split(_bare(command))

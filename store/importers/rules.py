@@ -37,6 +37,13 @@ LESSONS = re.compile(
 )
 CORRECTION = re.compile(r"^(?:no|nope|wrong|not quite|stop)\s*[,:;]\s*", re.IGNORECASE)
 
+_PASSING = re.compile(
+    r"^(?:(?:no|nope|wrong|stop)\s*[,:;]\s*)?(?:that|this|it|these|those|i meant)\b"
+    r"|\b(?:that|this|it|these|those|again|back|there)[.!]*$"
+    r"|\b(?:yet|for now|right now|just now|this time|today|for the moment)\b",
+    re.IGNORECASE,
+)
+_BLAMES = re.compile(r"(?:that's|that is|this is|you)\b", re.IGNORECASE)
 _LEAD_IN = re.compile(
     r"^(?:(?:please|also|and|but|so|ok|okay|yes|well|actually|hm+)[,:]?\s+)+", re.IGNORECASE
 )
@@ -56,10 +63,25 @@ def rules(prompt: str) -> list[Rule]:
     """Return the prompt's lasting sentences in order: preferences, lessons and noted facts."""
     if len(prompt) > MAX_PROMPT:
         return []
-    text = _LONE_NO.sub(r"\1, ", _FENCE.sub("\n", prompt.replace("\u2019", "'")))
-    lines = (line for line in _SENTENCE.split(text) if not line.startswith((">", "+", "|")))
-    found = ((sentence, _kind(sentence)) for sentence in map(_bare, lines))
+    found = ((sentence, _kind(sentence)) for sentence in sentences(prompt))
     return [Rule(sentence, kind) for sentence, kind in found if kind is not None]
+
+
+def sentences(text: str) -> list[str]:
+    """Return what a text says in its author's own words: no code, no quotes, no tables."""
+    plain = _LONE_NO.sub(r"\1, ", _FENCE.sub("\n", text.replace("\u2019", "'")))
+    lines = (line for line in _SENTENCE.split(plain) if not line.startswith((">", "+", "|")))
+    return [bare for line in lines if (bare := _bare(line))]
+
+
+def is_passing(sentence: str) -> bool:
+    """Return whether a sentence speaks of this one thing, or of now, and so of nothing lasting."""
+    return _PASSING.search(sentence) is not None
+
+
+def only_blames(sentence: str) -> bool:
+    """Return whether a sentence says that something is wrong and not what is right."""
+    return _BLAMES.match(sentence) is not None and LESSONS.search(sentence) is not None
 
 
 def _bare(sentence: str) -> str:

@@ -4,6 +4,7 @@ from store.embedding import Embedder
 from store.projection import Projection
 from store.projections import fields, vectors
 from store.projections.entities import ENTITIES_PROJECTION
+from store.projections.facts import FACTS_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
 from store.projections.lessons import LESSONS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
@@ -22,6 +23,7 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         vectors.projection(embedder),
         fields.projection(embedder),
         ENTITIES_PROJECTION,
+        FACTS_PROJECTION,
         GOALS_PROJECTION,
         USAGE_PROJECTION,
         LESSONS_PROJECTION,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from serve.query.time_words import COUNTED, MONTHS, UNITS, WEEKDAYS, tokens
+from store.dates.time_words import COUNTED, MONTHS, UNITS, WEEKDAYS, tokens
 
 _DAY_US = 86_400_000_000
 _EPOCH = date(1970, 1, 1)

@@ -1,0 +1,1 @@
+"""distill: what sessions teach. Failures and their cures, corrections, decisions; what is stale."""

@@ -1,0 +1,209 @@
+"""
+Cures: a command that failed, what was changed then, and the same command passing; and what was
+tried, failed and was taken back.
+
+Strict: the very command that failed has to pass, or a wider one, in the same session, and only what
+was changed after its last failure counts. A command that cured twice is a lesson of its own words;
+one that the failure itself named is not, for then a tool gave the order.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from pipelines.distill.found import Found, alike, key, listed
+from pipelines.distill.sessions import Past
+from store import frame
+from store.agent_events import Acted
+from store.events import Event
+from store.importers.excerpt import one_line
+from store.importers.fixes import headline, purpose
+
+_TRIED = ("test", "build", "lint", "deploy")
+_QUIET = re.compile(r"-[qvsx]+|--(?:verbose|quiet|color|no-color|no-header)(?:=\S+)?|--tb=\w+")
+_END = re.compile(r"\s*(?:2>&1)?\s*(?:\|\s*(?:tail|head|cat|tee|less)\b[^|&;]*)?$")
+_LOOKS = re.compile(
+    r"^(?:ls|cat|head|tail|less|grep|rg|find|pwd|echo|wc|tree|which|env|date|whoami|sleep|cd"
+    r"|git\s+(?:status|log|diff|show|branch|blame|add|commit))\b"
+)
+# what a project's own scripts are run with; anything else may be anybody's idea
+_SCRIPTS = re.compile(
+    r"(?:make|just|task|rake|npm|pnpm|yarn|bun|uv|poetry|bundle|composer|cargo|go|docker compose)"
+    r"(?: [\w.:=/-]+){1,4}"
+)
+_BACK = re.compile(
+    r"\bgit\s+(?:checkout\s+(?:HEAD\s+)?--|restore\b(?!\s+--staged)|reset\s+--hard|stash\b"
+    r"(?!\s+(?:pop|apply|list|show|drop))|revert\b)(?P<what>[^|;&]*)"
+)
+_COMMAND, _ERROR, _ASKED = 120, 200, 200  # characters
+
+Deeds = Sequence[tuple[Event, Acted]]
+
+
+def cures(past: Past) -> Iterator[Found]:
+    """Yield what failed and then passed, in order."""
+    deeds = past.acted
+    for end, (event, passed) in enumerate(deeds):
+        if not (_is_try(passed) and passed.passed):
+            continue
+        start = _last_failure(deeds, end)
+        if start is not None and not _passed_between(deeds, start, end):
+            found = _cure(past, deeds[start], deeds[start + 1 : end], (event, passed))
+            if found is not None:
+                yield found
+
+
+def _is_try(deed: Acted) -> bool:
+    return deed.doing == "run" and bool(deed.command) and deed.effort in _TRIED
+
+
+def _last_failure(deeds: Deeds, end: int) -> int | None:
+    """Return where what passes at `end` failed the last time."""
+    for place in range(end - 1, -1, -1):
+        deed = deeds[place][1]
+        if _is_try(deed) and deed.passed is False and deed.error and _shows(deeds[end][1], deed):
+            return place
+    return None
+
+
+def _passed_between(deeds: Deeds, start: int, end: int) -> bool:
+    failed = deeds[start][1]
+    return any(
+        one.passed and _is_try(one) and _shows(one, failed) for _, one in deeds[start + 1 : end]
+    )
+
+
+def _shows(passed: Acted, failed: Acted) -> bool:
+    """Return whether a passing command shows that what failed is cured: the same, or all of it."""
+    if passed.effort != failed.effort:
+        return False
+    wide, narrow = _words(passed.command), _words(failed.command)
+    rest = narrow[len(wide) :]
+    return narrow[: len(wide)] == wide and not any(word.startswith("-") for word in rest)
+
+
+def _words(command: str | None) -> list[str]:
+    line = _END.sub("", (command or "").strip())
+    try:
+        words = shlex.split(line)
+    except ValueError:  # an open quote
+        words = line.split()
+    return [word for word in words if not _QUIET.fullmatch(word)]
+
+
+def _cure(
+    past: Past, failed: tuple[Event, Acted], between: Deeds, passed: tuple[Event, Acted]
+) -> Found | None:
+    edits = [pair for pair in between if pair[1].doing == "edit" and pair[1].passed is not False]
+    ran = [pair for pair in between if _may_cure(pair[1])]
+    files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
+    commands = list(dict.fromkeys(_said(deed) for _, deed in ran))
+    if not (files or len(commands) == 1):
+        return None  # nothing changed between, or nobody can say which of them it was
+    # where files were changed too, these are what cured it
+    changes = f"{listed(files)} changed" if files else f"`{commands[0]}` was run"
+    error = _headline(failed[1])
+    told = [failed, *(edits if files else ran), passed]
+    command = _said(failed[1])
+    memories = [one for one in past.memories if error in one.content]
+    rule = None
+    if not files and _is_own_script(past, commands[0]):
+        rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
+    asked = past.asked_before(failed[0])
+    return Found(
+        key=key("cure", failed[0].project, *purpose(failed[1].command or ""), alike(error))
+        if files
+        else key("script", failed[0].project, *_words(failed[1].command), "", commands[0]),
+        kind="bugfix",
+        content=f"`{command}` failed with: {error}. It passed once {changes}.",
+        trust="tool",  # it quotes what a tool wrote
+        session=past.id,
+        at=failed[0].at,
+        memories=tuple(one.id for one in memories),
+        events=_ids(told, asked),
+        files=tuple(files),
+        project=failed[0].project,
+        context=f"Asked: {one_line(frame.strip(asked[1].prompt), _ASKED)}" if asked else None,
+        result=f"`{_said(passed[1])}` passed afterwards.",
+        rule=rule,
+        is_told=any(one.kind == "bugfix" for one in memories),
+    )
+
+
+def _may_cure(deed: Acted) -> bool:
+    """Return whether a command may have changed something."""
+    is_run = deed.doing == "run" and bool(deed.command) and deed.passed is not False
+    is_try = deed.effort in ("test", "lint", "deploy", "commit")
+    return is_run and not is_try and not _LOOKS.match((deed.command or "").strip())
+
+
+def _is_own_script(past: Past, command: str) -> bool:
+    """Return whether a command is one of a project's scripts, and not what a tool's output said."""
+    told = " ".join(" ".join((deed.error or "").split()) for _, deed in past.acted)
+    return _SCRIPTS.fullmatch(command) is not None and command.casefold() not in told.casefold()
+
+
+def abandoned(past: Past) -> Iterator[Found]:
+    """Yield what was tried, failed, and was taken back before it ever passed."""
+    deeds = past.acted
+    for place, (event, deed) in enumerate(deeds):
+        back = _BACK.search(deed.command or "") if deed.doing == "run" else None
+        if back is None or deed.passed is False:
+            continue
+        edits, failed = _tried(deeds[:place])
+        files = list(dict.fromkeys(path for _, one in edits for path in one.files))
+        gone = [path for path in files if _names(back["what"], path)]
+        if failed is None or not gone:
+            continue
+        asked = past.asked_before(edits[0][0])
+        wanted = one_line(frame.strip(asked[1].prompt), _ASKED) if asked else ""
+        error = _headline(failed[1])
+        yield Found(
+            key=key("abandoned", event.project, *gone, alike(error)),
+            kind="antipattern",
+            content=f"Tried and given up: {wanted or 'a change'} ({listed(gone)} changed). "
+            f"`{_said(failed[1])}` failed with: {error}. "
+            f"It was taken back with `{_said(deed)}`.",
+            trust="tool",
+            session=past.id,
+            at=event.at,
+            events=_ids([*edits, failed, (event, deed)], asked),
+            files=tuple(gone),
+            project=event.project,
+        )
+
+
+def _tried(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
+    """Return the edits since something last passed or was taken back, and the failure they met."""
+    start = 0
+    for place, (_, deed) in enumerate(before):
+        if (_is_try(deed) and deed.passed) or _BACK.search(deed.command or ""):
+            start = place + 1
+    edits = [one for one in before[start:] if one[1].doing == "edit" and one[1].passed is not False]
+    failed = [
+        one
+        for one in before[start:]
+        if edits and one[0].seq > edits[0][0].seq and _is_try(one[1]) and one[1].error
+    ]
+    return edits, failed[-1] if failed else None
+
+
+def _names(what: str, path: str) -> bool:
+    """Return whether what git was told to take back is this file, or everything."""
+    words = [word for word in what.split() if not word.startswith("-")]
+    return not words or any(
+        word in (".", "HEAD", "push") or f"{path}/".startswith(f"{word.rstrip('/')}/")
+        for word in words
+    )
+
+
+def _ids(told: Deeds, asked: tuple[Event, object] | None) -> tuple[str, ...]:
+    return (*((asked[0].id,) if asked else ()), *(event.id for event, _ in told))
+
+
+def _headline(deed: Acted) -> str:
+    return one_line(headline(frame.strip(deed.error or "")), _ERROR).rstrip(".")
+
+
+def _said(deed: Acted) -> str:
+    return one_line((deed.command or deed.tool).replace("`", "'"), _COMMAND)

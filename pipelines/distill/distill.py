@@ -1,0 +1,77 @@
+"""
+The job `distill`: what sessions taught, and what of it, or of imported notes, is stale.
+
+Without a model it takes what the log itself shows (`cures`, `said`); with one also what the model
+reads from a session (`transcript`), as far as that stands in what it was shown.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.distill import cures, project_files, said
+from pipelines.distill.found import Found
+from pipelines.distill.lessons import kept, proposed
+from pipelines.distill.sessions import Past, of_agents, sessions, where
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from store.importers import markdown
+from store.job_events import Step
+from store.plans import steps
+from store.projections.memories import ACTIVE, Memory
+from store.tenant import project_of
+from store.traits import RULE_KINDS
+
+
+def propose(context: Context) -> Proposal:
+    """Return what the sessions of some three months taught, and what is stale."""
+    past, more = sessions(context)
+    root = project_files.work_tree(context.root)
+    memories = of_agents(context)
+    found = [*_found(context, past), *(one for each in memories for one in said.within(each))]
+    stale = list(_stale(context, root))
+    ended = {step.subject for step in stale}
+    made = [one for one in proposed(context, found, root) if one.subject not in ended]
+    notes = [*said.waiting(past, context.log)]
+    if more:
+        notes.append(f"{more:,} older sessions were left out")
+    return Proposal((*stale, *made), len(memories), tuple(notes))
+
+
+def _found(context: Context, past: list[Past]) -> Iterator[Found]:
+    known = said.drafts_of(_rules(context))
+    for one in past:
+        yield from cures.cures(one)
+        yield from cures.abandoned(one)
+        yield from said.corrections(one, context.log, known)
+        yield from said.decisions(one)
+
+
+def _rules(context: Context) -> list[Memory]:
+    """Return all rules, those that somebody ended among them: a person's no stays no."""
+    mask = context.rows.equal("kind", tuple(sorted(RULE_KINDS)))
+    return context.memories(np.flatnonzero(mask))
+
+
+def _stale(context: Context, root: Path | None) -> Iterator[Step]:
+    """Yield what makes memories stale whose files are not what they were."""
+    project = project_of(root) if root is not None else None
+    if root is None or project is None or context.project not in (None, project):
+        return
+    for memory in _made(context):
+        if memory.project == project and (was := kept(memory).sha256):
+            if (found := project_files.changed(root, was)) is not None:
+                file, became = found
+                yield steps.stale(memory, f"{file} {became} since", file)
+    notes = where(context, "source", (markdown.SOURCE,))
+    yield from project_files.notes_that_left(context, root, project, notes)
+
+
+def _made(context: Context) -> list[Memory]:
+    """Return what jobs made that holds now."""
+    rows = np.intersect1d(context.rows.sources.documents, context.living)
+    return [one for one in context.memories(rows) if one.state == ACTIVE]
+
+
+JOB = Job("distill", "sessions become lessons, failures and decisions", propose)

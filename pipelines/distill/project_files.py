@@ -1,0 +1,112 @@
+"""
+The files of the project one stands in: their digests, and the memories whose file has changed.
+
+Only what lies in the project's own work tree is read, no link that leads out of it, no pipe or
+device, and nothing over four megabytes.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from pipelines.jobs.context import Context
+from store.errors import SourceError
+from store.importers import markdown
+from store.job_events import Step
+from store.plans import steps
+from store.projections.memories import Memory
+from store.tenant import git_root, project_of
+
+MAX_FILE = markdown.MAX_FILE
+GONE = ""  # the digest of a file that is not there
+
+
+class Note(msgspec.Struct, frozen=True):
+    """The metadata of a note that was imported from a file; `in_project`: of its work tree."""
+
+    path: str = ""
+    in_project: bool = False
+
+
+def work_tree(directory: Path | None) -> Path | None:
+    """Return the resolved work tree that a directory lies in, if it is one of a project."""
+    found = git_root(directory) if directory is not None else None
+    return found.resolve() if found is not None else None
+
+
+def digest(root: Path, file: str) -> str | None:
+    """Return the hex SHA-256 of a file of a work tree, given relative to it; GONE where there is
+    none, None where it is not to be looked at.
+    """
+    try:
+        path = (root / file).resolve()
+        if os.path.isabs(file) or not path.is_relative_to(root) or ".git" in Path(file).parts:
+            return None
+        # a name that was a link may be another thing by now: what was opened is looked at
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None if (root / file).is_symlink() else GONE
+    except (OSError, ValueError, RuntimeError):  # no name for a file, a loop of links, no right
+        return None
+    with os.fdopen(opened, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            return None
+        data = stream.read(MAX_FILE + 1)
+    return sha256(data).hexdigest() if len(data) <= MAX_FILE else None
+
+
+def digests(root: Path | None, project: str | None, files: Sequence[str]) -> dict[str, str]:
+    """Return the digests of those of some files that are there; none of another project's."""
+    if root is None or project is None or project_of(root) != project:
+        return {}
+    found = {file: digest(root, file) for file in files}
+    return {file: of for file, of in found.items() if of}
+
+
+def changed(root: Path, known: dict[str, str]) -> tuple[str, str] | None:
+    """Return the first file that is not what it was, and what became of it."""
+    for file, was in sorted(known.items()):
+        now = digest(root, file)
+        if now is not None and now != was:
+            return file, "is gone" if now == GONE else "has changed"
+    return None
+
+
+def notes_that_left(
+    context: Context, root: Path, project: str, notes: Sequence[Memory]
+) -> Iterator[Step]:
+    """Yield what makes those imported notes stale that their file does not say any more."""
+    by_path: dict[str, list[tuple[Memory, Note]]] = {}
+    for memory in notes:
+        try:
+            note = msgspec.json.decode(memory.metadata, type=Note)
+        except msgspec.ValidationError:
+            continue
+        if note.path and memory.project == project:
+            by_path.setdefault(note.path, []).append((memory, note))
+    for path, found in sorted(by_path.items()):
+        now = digest(root, path)
+        said = _said(root, path, project) if now else set()
+        if now is None or said is None:
+            continue
+        # a file of the same name elsewhere may be the one that was read, unless the import says so
+        is_it = any(memory.id in said for memory, _ in found)
+        for memory, note in found:
+            if memory.id not in said and (is_it or note.in_project):
+                became = "is gone" if now == GONE else "does not say it any more"
+                yield steps.stale(memory, f"{path} {became}", path)
+
+
+def _said(root: Path, path: str, project: str) -> set[str] | None:
+    """Return the ids of what a file of notes says now; None where a link makes it another file."""
+    try:
+        found = list(markdown.drafts(root / path, project=project))
+    except SourceError:
+        return None
+    if any(one.metadata["path"] != path for one in found):
+        return None
+    return {one.id for one in found if one.id}

@@ -1,0 +1,92 @@
+"""
+Sessions as the log tells them: what was asked, done and said in each, and the memories it left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.jobs.context import Context
+from store.agent_events import Acted, Prompted, SessionTold
+from store.events import Event
+from store.projections.memories import Memory
+
+DAYS = 90  # looked back
+MOST = 200  # sessions at a time, the newest
+KINDS = ("prompted", "action", "session", "outcome", "followed")
+_DAY = 86_400_000_000  # microseconds
+_QUIET = 3_600_000_000  # a session without a word for an hour is over
+
+
+@dataclass(frozen=True)
+class Past:
+    """One session: its events in the order of the log, and its memories that hold now."""
+
+    id: str
+    events: Sequence[Event]
+    memories: Sequence[Memory]
+
+    @cached_property
+    def acted(self) -> list[tuple[Event, Acted]]:
+        return [(one, one.body) for one in self.events if isinstance(one.body, Acted)]
+
+    @cached_property
+    def prompts(self) -> list[tuple[Event, Prompted]]:
+        return [(one, one.body) for one in self.events if isinstance(one.body, Prompted)]
+
+    @property
+    def until(self) -> int:
+        """The seq of its last event."""
+        return self.events[-1].seq
+
+    def asked_before(self, event: Event) -> tuple[Event, Prompted] | None:
+        """Return the prompt of the turn in which something happened."""
+        before = [pair for pair in self.prompts if pair[0].seq < event.seq]
+        return before[-1] if before else None
+
+    def is_over(self, now: int) -> bool:
+        last = self.events[-1]
+        has_stopped = isinstance(last.body, SessionTold) and last.body.stage in ("stopped", "ended")
+        return has_stopped or now - last.at > _QUIET
+
+
+def sessions(context: Context) -> tuple[list[Past], int]:
+    """Return the sessions of some three months, the oldest first, and how many more there are."""
+    told: dict[str, list[Event]] = {}
+    for event in context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY):
+        is_wanted = context.session in (None, event.session)
+        if event.session and is_wanted and context.project in (None, event.project):
+            told.setdefault(event.session, []).append(event)
+    newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
+    memories: dict[str, list[Memory]] = {}
+    for one in where(context, "session", newest):
+        memories.setdefault(one.session or "", []).append(one)
+    return [Past(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(newest)
+
+
+def where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
+    """Return the living memories one of whose columns has one of some values, in their order."""
+    wanted = pa.array(values, pa.string())
+    return _memories(context, pc.is_in(_column(context, column), value_set=wanted))
+
+
+def of_agents(context: Context) -> list[Memory]:
+    """Return the living memories of sessions with an agent, as imports and hooks leave them."""
+    has_both = pc.and_(
+        pc.is_valid(_column(context, "agent")), pc.is_valid(_column(context, "session"))
+    )
+    found = _memories(context, has_both)
+    return [one for one in found if context.session in (None, one.session)]
+
+
+def _column(context: Context, name: str) -> pa.ChunkedArray:
+    return context.tables("memories")["memories"].column(name)
+
+
+def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
+    rows = np.flatnonzero(mask.to_numpy())
+    return context.memories(np.intersect1d(rows, context.living))

@@ -1,0 +1,123 @@
+"""
+Budget: what may still be spent on models, in this run and today, and what was.
+
+It stops closed: a call is made only if the most it can cost still fits. The day is UTC's, and what
+was spent in it is what the logs of all tenants of the home say, whichever process wrote it; one
+call at a time is made in a home, so that no two find room for the last one.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from pipelines.llm.provider import Price
+from store.config import Llm
+from store.errors import BudgetSpent, ModelError
+from store.files import make_folder
+from store.job_events import Called
+from store.log import EventLog
+from store.tenant import tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What calls cost: dollars as far as prices are known, and tokens of both ways."""
+
+    usd: float = 0.0
+    tokens: int = 0
+
+    def with_(self, called: Called) -> "Spent":
+        return Spent(
+            self.usd + called.cost_usd, self.tokens + called.prompt_tokens + called.answer_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """The most that a call can cost; the dollars are None where no price is known."""
+
+    prompt_tokens: int
+    answer_tokens: int
+    price: Price | None
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.answer_tokens
+
+    @property
+    def usd(self) -> float | None:
+        return self.price.of(self.prompt_tokens, self.answer_tokens) if self.price else None
+
+
+class Budget:
+    """The limits of one run, which begins with it. `clock` gives microseconds UTC."""
+
+    def __init__(self, home: Path, limits: Llm, clock: Callable[[], int]) -> None:
+        self._home, self._limits, self._clock = home, limits, clock
+        self._run = Spent()
+        self._day, self._today = -1, Spent()
+        self._seen: dict[str, int] = {}  # how far each tenant's log was read
+
+    @contextmanager
+    def room_for(self, most: Most) -> Iterator[None]:
+        """Hold the home's one place for a call; raise BudgetSpent where it does not fit."""
+        make_folder(self._home)
+        try:
+            with filelock.FileLock(self._home / "model.lock", timeout=_PATIENCE_S, mode=0o600):
+                self._check(most)
+                yield
+        except filelock.Timeout:
+            raise ModelError("another job's question to a model takes too long") from None
+
+    def add(self, called: Called) -> None:
+        """Count a call of this run; what the day cost is read from the logs."""
+        self._run = self._run.with_(called)
+
+    def left(self) -> dict[str, float | None]:
+        """Return what each limit leaves; None where there is no limit."""
+        today = self.today()
+        limits = self._limits
+        of = {
+            "usd_a_run": (limits.usd_a_run, self._run.usd),
+            "usd_a_day": (limits.usd_a_day, today.usd),
+            "tokens_a_run": (limits.tokens_a_run, self._run.tokens),
+            "tokens_a_day": (limits.tokens_a_day, today.tokens),
+        }
+        return {
+            name: max(0, limit - spent) if limit else None for name, (limit, spent) in of.items()
+        }
+
+    def today(self) -> Spent:
+        """Return what all tenants of the home spent since midnight, UTC."""
+        day = self._clock() // _DAY
+        if day != self._day:
+            self._day, self._today, self._seen = day, Spent(), {}
+        for one in tenants(self._home):
+            with EventLog(one.log) as log:
+                for event in log.of_jobs(("called",), self._seen.get(one.name, 0)):
+                    self._seen[one.name] = event.seq
+                    if isinstance(event.body, Called) and event.at // _DAY == day:
+                        self._today = self._today.with_(event.body)
+        return self._today
+
+    def _check(self, most: Most) -> None:
+        for name, left in self.left().items():
+            is_dollars = name.startswith("usd")
+            wanted = most.usd if is_dollars else most.tokens
+            if left is not None and wanted is not None and wanted > left:
+                raise BudgetSpent(
+                    f"the budget is spent: llm.{name} leaves "
+                    f"{_amount(left, is_dollars=is_dollars)}, and one more call may cost "
+                    f"{_amount(wanted, is_dollars=is_dollars)}"
+                )
+
+
+def _amount(value: float, *, is_dollars: bool) -> str:
+    return f"{value:.4f} dollars" if is_dollars else f"{value:,.0f} tokens"
+
+
+_DAY = 86_400 * 1_000_000  # microseconds
+_PATIENCE_S = 1_200.0

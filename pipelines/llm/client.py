@@ -1,0 +1,211 @@
+"""
+Client: the language model that jobs ask, by tier, within a budget, and every call in the log.
+
+A call that failed is written down as one that did not, and each repetition is a call. What nobody
+told the cost of (an answer that never came) counts as the most it could have cost.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pipelines.llm import provider, schema
+from pipelines.llm.budget import Budget, Most, Spent
+from pipelines.llm.model import Answer
+from pipelines.llm.prompt import Prompt, prompt
+from pipelines.llm.provider import Failed, Price, Reply
+from store.config import Llm
+from store.errors import BudgetSpent, ModelError
+from store.events import Event, new_id
+from store.job_events import Called, Tier
+from store.log import EventLog
+
+T = TypeVar("T")
+
+MOST_ANSWER_TOKENS = 4_096  # models that think before they answer count their thoughts too
+TIERS: tuple[Tier, ...] = ("cheap", "balanced", "expensive")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The pauses before a request is repeated, the longest one a provider may ask for, how often a
+    wrong answer is asked for again, and how many questions in a row may fail before no more are
+    asked.
+    """
+
+    pauses_s: tuple[float, ...] = (1.0, 4.0)
+    longest_pause_s: float = 60.0
+    corrections: int = 2
+    failures: int = 3
+
+
+def of_tier(limits: Llm, tier: Tier) -> str:
+    """Return the model of a tier: its own, else the next cheaper one's, else the next dearer's.
+
+    Return "" where none is set.
+    """
+    place = TIERS.index(tier)
+    order = (*reversed(TIERS[: place + 1]), *TIERS[place + 1 :])
+    return next((name for one in order if (name := getattr(limits, one))), "")
+
+
+@dataclass
+class Client:
+    """`note` is told, once each, what a person should know. One run has one client."""
+
+    limits: Llm
+    log: EventLog
+    budget: Budget
+    clock: Callable[[], int]
+    note: Callable[[str], None] = lambda what: None
+    patience: Patience = Patience()
+    sleep: Callable[[float], None] = time.sleep
+    _noted: set[str] = field(default_factory=set)
+    _schemaless: set[str] = field(default_factory=set)  # models that refused a schema
+    _failures: int = 0
+
+    def ask(
+        self, purpose: str, instructions: str, data: str, answer: type[T], *, tier: Tier = "cheap"
+    ) -> Answer[T]:
+        """Return the model's answer as a value of `answer`: LanguageModel has it all."""
+        model = of_tier(self.limits, tier)
+        if self._failures >= self.patience.failures:
+            raise ModelError(f"{model} failed {self._failures} times in a row: it is let be")
+        asking = _Asking(self, purpose, model, tier, self._price(model))
+        try:
+            found = self._answered(
+                asking, prompt(instructions, data, schema.strict(answer)), answer
+            )
+        except BudgetSpent as error:
+            self._note(str(error))
+            raise
+        except ModelError as error:
+            self._failures += 1
+            if self._failures == self.patience.failures:
+                self._note(f"no model was asked any more after {self._failures} failures: {error}")
+            raise
+        self._failures = 0
+        return found
+
+    def _answered(self, asking: "_Asking", question: Prompt, answer: type[T]) -> Answer[T]:
+        """Return a valid answer; a model that gave none is told why and asked again."""
+        for left in range(self.patience.corrections, -1, -1):
+            reply = self._patiently(asking, question)
+            try:
+                value = schema.value(reply.text, answer)
+            except schema.NoAnswer as error:
+                wrong = f"it was cut off, and {error}" if reply.is_cut else str(error)
+                if not left:
+                    raise ModelError(f"{asking.model} gave no valid answer: {wrong}") from None
+                question = question.again(reply.text, wrong)
+                continue
+            spent = asking.spent
+            return Answer(value, asking.model, question.sha256, spent.tokens, spent.usd)
+        raise AssertionError("unreachable")
+
+    def _patiently(self, asking: "_Asking", question: Prompt) -> Reply:
+        """Return a reply; one that failed for a reason that passes is asked for again."""
+        has_schema = asking.model not in self._schemaless
+        pauses = iter(self.patience.pauses_s)
+        while True:
+            try:
+                reply = self._once(asking, question, has_schema=has_schema)
+            except Failed as error:
+                if error.is_refused and has_schema:
+                    has_schema = False  # not every server takes one; the prompt has it too
+                    continue
+                wait = next(pauses, None) if error.is_worth_repeating else None
+                if wait is None:
+                    raise
+                wait = wait if error.wait_s is None else error.wait_s
+                if wait > self.patience.longest_pause_s:
+                    raise
+                self.sleep(wait)
+                continue
+            if not has_schema:
+                self._schemaless.add(asking.model)
+            return reply
+
+    def _once(self, asking: "_Asking", question: Prompt, *, has_schema: bool) -> Reply:
+        """Make one call, if there is room for it, and write it down."""
+        most = Most(question.most_tokens, MOST_ANSWER_TOKENS, asking.price)
+        with self.budget.room_for(most):
+            began = time.perf_counter()
+            try:
+                reply = provider.complete(
+                    asking.model,
+                    question.messages,
+                    schema=question.schema if has_schema else None,
+                    most_tokens=MOST_ANSWER_TOKENS,
+                    api_base=self.limits.api_base,
+                    timeout_s=self.limits.timeout_s,
+                )
+            except Failed as error:
+                tokens = (most.prompt_tokens, most.answer_tokens) if error.is_unsure else (0, 0)
+                asking.keep(question, *tokens, began, str(error))
+                raise
+            # who did not count is counted for, at the most
+            asked = reply.prompt_tokens or most.prompt_tokens
+            said = reply.answer_tokens or len(reply.text.encode(errors="replace"))
+            asking.keep(question, asked, said, began, None)
+            return reply
+
+    def _price(self, model: str) -> Price | None:
+        found = provider.price(model)
+        if found is None:
+            self._note(unpriced(model))
+        return found
+
+    def _note(self, what: str) -> None:
+        if what not in self._noted:
+            self._noted.add(what)
+            self.note(what)
+
+
+def client(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
+    """Return a client for one run; nothing of litellm is imported before it is asked."""
+    return Client(limits, log, Budget(home, limits, _now), _now, note)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
+
+
+def unpriced(model: str) -> str:
+    """Return what is said of a model that no price is known of."""
+    return f"nobody knows what {model} costs: only the limits in tokens hold for it"
+
+
+@dataclass
+class _Asking:
+    """One question's calls."""
+
+    client: Client
+    purpose: str
+    model: str
+    tier: Tier
+    price: Price | None
+    spent: Spent = field(default_factory=Spent)
+
+    def keep(
+        self, question: Prompt, asked: int, said: int, began: float, error: str | None
+    ) -> None:
+        """Write a call down at once, and count it."""
+        called = Called(
+            purpose=self.purpose,
+            model=self.model,
+            tier=self.tier,
+            prompt_sha256=question.sha256,
+            prompt_tokens=asked,
+            answer_tokens=said,
+            cost_usd=self.price.of(asked, said) if self.price else 0.0,
+            took_ms=round((time.perf_counter() - began) * 1_000),
+            error=error,
+        )
+        now = self.client.clock()
+        id_ = new_id(now)
+        self.client.log.append([Event(id_, now, called, id_)])
+        self.client.budget.add(called)
+        self.spent = self.spent.with_(called)

@@ -1,0 +1,201 @@
+"""
+A model behind litellm: one request, its answer or why there is none, and what it cost.
+
+This is the only file of the jobs that knows litellm; where a provider listens and with which key
+are litellm's own variables (OPENAI_API_KEY, OLLAMA_API_BASE ...). Its messages may quote a key or
+a prompt, so none is passed on: what went wrong is said in our own words.
+https://docs.litellm.ai/docs/completion/input
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from store.errors import ModelError
+
+Message = dict[str, str]  # role and content
+
+_NO_KEY = "none"  # a server of one's own asks for none, and the client will not go without
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars a token, asked and answered."""
+
+    prompt: float
+    answer: float
+
+    def of(self, prompt: int, answer: int) -> float:
+        return self.prompt * prompt + self.answer * answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said, and the tokens it counted; 0 prompt tokens where it did not count."""
+
+    text: str
+    prompt_tokens: int
+    answer_tokens: int
+    is_cut: bool  # it had more to say than it was allowed to
+
+
+class Failed(ModelError):
+    """A request that brought no answer.
+
+    `is_worth_repeating` says whether the same may do later, after `wait_s` if that was asked for;
+    `is_refused` that the model does not take such a request; `is_unsure` that nobody said what it
+    cost: it may have been answered and paid for.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        is_worth_repeating: bool = False,
+        is_refused: bool = False,
+        is_unsure: bool = False,
+        wait_s: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.is_worth_repeating, self.is_refused = is_worth_repeating, is_refused
+        self.is_unsure, self.wait_s = is_unsure, wait_s
+
+
+def complete(
+    model: str,
+    messages: list[Message],
+    *,
+    schema: dict[str, Any] | None,
+    most_tokens: int,
+    api_base: str,
+    timeout_s: float,
+) -> Reply:
+    """Ask once; return the reply. Raise Failed, without a key or a word of the prompt in it."""
+    litellm = _litellm()
+    from openai import OpenAIError  # what all of litellm's errors are
+
+    asked: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": most_tokens}
+    if schema is not None:
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if api_base:
+        asked["api_base"] = api_base
+        if "OPENAI_API_KEY" not in os.environ:
+            asked["api_key"] = _NO_KEY
+    try:
+        answer = litellm.completion(
+            **asked,
+            temperature=0,
+            drop_params=True,  # some take no temperature, some no schema: the prompt says it too
+            timeout=timeout_s,
+            max_retries=0,  # ours know when it is worth the wait, and write each one down
+            num_retries=0,
+        )
+    except OpenAIError as error:
+        raise _failure(model, error, timeout_s) from None
+    return _reply(model, answer)
+
+
+def price(model: str) -> Price | None:
+    """Return what a model costs by litellm's own list; None for one that is not on it."""
+    prices = _litellm().model_cost
+    known = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    prompt, answer = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    if prompt is None or answer is None:
+        return None
+    return Price(float(prompt), float(answer))
+
+
+def _reply(model: str, answer: Any) -> Reply:
+    try:
+        choice, usage = answer.choices[0], answer.usage
+        text = choice.message.content
+        counted = int(usage.prompt_tokens or 0), int(usage.completion_tokens or 0)
+    except (AttributeError, IndexError, TypeError, ValueError):
+        raise Failed(f"{model}: answered with something else than text", is_unsure=True) from None
+    return Reply(str(text or ""), *counted, is_cut=choice.finish_reason == "length")
+
+
+def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
+    """Return an error of litellm's in our own words, and what can be done about it."""
+    causes = {type(one).__name__ for one in _causes(error)}
+    status = getattr(error, "status_code", None)
+    # litellm gives a status of its own to what never was an answer; one that was has headers
+    headers: Mapping[str, str] | None = getattr(error, "litellm_response_headers", None)
+    if "Timeout" in causes:
+        return Failed(
+            f"{model}: Timeout: no answer within {timeout_s:g} s",
+            is_worth_repeating=True,
+            is_unsure=True,
+        )
+    if causes & {"ConnectError", "ConnectionRefusedError"}:
+        return Failed(
+            f"{model}: ConnectError: is its server running, and where `llm.api_base` or its own "
+            "variable says?",
+            is_worth_repeating=True,
+        )
+    if headers is None and status in (None, 500):
+        return Failed(
+            f"{model}: {type(error).__name__}: the connection was cut, or the answer was no answer",
+            is_worth_repeating=True,
+            is_unsure=True,
+        )
+    return _told(model, error, status, headers or {})
+
+
+def _told(model: str, error: Exception, status: object, headers: Mapping[str, str]) -> Failed:
+    """Return why a provider that was reached did not answer."""
+    name = f"{model}: {type(error).__name__}"
+    match status:
+        case 429 if getattr(error, "code", None) != "insufficient_quota":
+            wait_s = _seconds(headers.get("retry-after"))
+            asked = "" if wait_s is None else f", asks to wait {wait_s:g} s"
+            return Failed(
+                f"{name}: too many requests{asked}", is_worth_repeating=True, wait_s=wait_s
+            )
+        case 429:
+            return Failed(f"{name}: its account has nothing left to spend")
+        case 401 | 403:
+            return Failed(
+                f"{name}: the key is missing or was refused: set it in the provider's own "
+                "variable, e.g. OPENAI_API_KEY"
+            )
+        case 404:
+            return Failed(f"{name}: there is no such model: is it pulled, is its name right?")
+        case int() if status >= 500 or status == 408:
+            return Failed(f"{name}: its server failed ({status})", is_worth_repeating=True)
+        case _:
+            return Failed(
+                f"{name}: the request was refused ({status}): is the model named provider/model?",
+                is_refused=True,
+            )
+
+
+def _seconds(said: str | None) -> float | None:
+    """Return a Retry-After; None where it is none, or a date, which few providers send."""
+    try:
+        return max(0.0, float(said)) if said is not None else None
+    except ValueError:
+        return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _litellm() -> Any:
+    """Return litellm, imported when first needed: that takes two seconds and 165 MB."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it fetches a price list
+    try:
+        import litellm as module
+    except ImportError:
+        raise ModelError("litellm is missing: pip install litellm") from None
+    litellm: Any = module  # its own types leave half of it out
+    litellm.suppress_debug_info = True  # else it prints advice to standard output
+    litellm.telemetry = False
+    # it takes `max_retries=0` for none given, and tries three times: so would the time be spent
+    litellm.DEFAULT_MAX_RETRIES = 0
+    return litellm

@@ -1,0 +1,92 @@
+"""
+Compaction: old receipts give their bodies up to a segment, and the log's file gets smaller.
+
+The order is what makes it safe: a segment is whole on the disk before the rows are blanked, in one
+transaction that names it too. Whatever ends it in between, every event reads as before.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from store.cold import segment
+from store.errors import LogBusy
+from store.log import EventLog
+from store.log_file import Row
+from store.log_rows import BODY, PUT_AWAY, event_of
+
+# What is told once and then only counted. Plans, drafts and judgements may be asked for any day.
+KINDS = ("action", "called", "followed", "outcome", "prompted", "recalled", "session", "surfaced")
+AFTER_DAYS = 90
+MOST = 20_000  # events a segment: a transaction of this size holds writers up for half a second
+LEAST = 100  # events worth a file of their own
+_DAY = 86_400_000_000  # microseconds
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """What was put away, or would be. `bytes` are those of the bodies, then of the log's file.
+
+    `is_settled` is False where others held the file, which shrinks the next time.
+    """
+
+    events: int
+    bytes: int
+    segments: tuple[str, ...] = ()
+    bytes_before: int = 0
+    bytes_after: int = 0
+    is_settled: bool = True
+
+
+def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Compacted:
+    """Put away the receipts up to a seq that are older than AFTER_DAYS; return what was done.
+
+    `until` is what was built last, so that no build and no answer has to read them again. Raise
+    LogBusy where another process compacts or erases, or LogFull; what was done until then stays.
+    """
+    if dry_run:
+        rows = [row for some in _old(log, until, now) for row in some]
+        events = len(rows) if len(rows) >= LEAST else 0
+        return Compacted(events, sum(len(row[BODY].encode()) for row in rows) if events else 0)
+    folder = segment.folder_of(log.path)
+    log.settle()  # what waits in the write-ahead log is of its size too
+    before = log.path.stat().st_size
+    done, size, names = 0, 0, []
+    with alone(log.path):
+        segment.sweep(folder, log.segments())
+        for rows in _old(log, until, now):
+            if len(rows) < LEAST and not done:
+                break
+            for row in rows:
+                event_of(row)  # what is damaged is to be found here, and stay where it is
+            made = segment.write(folder, rows)
+            log.rewrite([(row, PUT_AWAY) for row in rows], adding=[made])
+            done, size = done + len(rows), size + sum(len(row[BODY].encode()) for row in rows)
+            names.append(made.name)
+        is_settled = log.settle(shrink=True) if done else True
+    return Compacted(done, size, tuple(names), before, log.path.stat().st_size, is_settled)
+
+
+@contextmanager
+def alone(log: Path) -> Iterator[None]:
+    """Hold what only one who rewrites the log may; raise LogBusy where another does."""
+    try:
+        with filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise LogBusy(f"{log} is being rewritten by another process: try again later") from None
+
+
+def _old(log: EventLog, until: int, now: int) -> Iterator[list[Row]]:
+    """Yield the rows that are to be put away, a segment's at a time."""
+    kinds = ", ".join(f"'{kind}'" for kind in KINDS)
+    after = 0
+    while rows := log.rows(
+        f"seq > ? AND seq <= ? AND at < ? AND kind IN ({kinds}) AND body != ?",
+        (after, until, now - AFTER_DAYS * _DAY, PUT_AWAY),
+        limit=MOST,
+    ):
+        yield rows
+        after = rows[-1][0]

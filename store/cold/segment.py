@@ -1,0 +1,215 @@
+"""
+Segments: the bodies of old receipts, in immutable Parquet files below `cold/log`.
+
+A segment is part of the log, not derived from it: it is written, fsynced, hashed, renamed and its
+folder fsynced before the rows in SQLite give their bodies up. The log's table `segments` names
+each with its hash, so one that is missing or damaged is named, and every body must match its row's
+own hash. Any reader of Parquet can read them; `pyarrow.parquet` is loaded only where one is.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import msgspec
+
+from store.errors import LogCorrupt
+from store.files import make_folder, sync_folder
+from store.log_file import Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+_GROUP = 2_000  # rows decoded at a time
+_KEPT = 8  # groups kept at hand
+_CHUNK = 4 << 20
+_CURE = "restore it from a backup; what is recalled and written does not need it"
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One file, by its name below `cold/log`; `first` and `last` are seqs, `sha256` is hex."""
+
+    name: str
+    first: int
+    last: int
+    events: int
+    bytes: int
+    sha256: str
+
+
+def folder_of(log: Path) -> Path:
+    """Return where the segments of a log lie."""
+    return log.parent / "cold" / "log"
+
+
+def write(folder: Path, rows: Sequence[Row]) -> Segment:
+    """Write whole rows of the log, in their order, as a new file; return what it is.
+
+    It is on the disk when this returns.
+    """
+    from pyarrow import parquet
+
+    make_folder(folder)
+    temporary = folder / f".new-{uuid4().hex[:8]}"
+    try:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            parquet.write_table(_table(rows), file, compression="zstd", row_group_size=_GROUP)
+            file.flush()
+            os.fsync(file.fileno())
+        mark = _hash(temporary)
+        first, last = rows[0][0], rows[-1][0]
+        name = f"{first:012}-{last:012}-{mark[:16]}.parquet"
+        size = temporary.stat().st_size
+        os.replace(temporary, folder / name)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(folder)
+    return Segment(name, first, last, len(rows), size, mark)
+
+
+def read(folder: Path, segment: Segment) -> list[Row]:
+    """Return the whole rows of a segment; raise LogCorrupt where it is missing or damaged."""
+    return [row for group in _groups(folder, segment) for row in group]
+
+
+def problem(folder: Path, segment: Segment) -> str | None:
+    """Return what is wrong with a segment's file and the cure, or None."""
+    try:
+        is_whole = _hash(folder / segment.name) == segment.sha256
+    except OSError as error:
+        return _unreadable(folder, segment, error)
+    return None if is_whole else _changed(folder, segment)
+
+
+def sweep(folder: Path, named: Sequence[Segment]) -> None:
+    """Delete the files that the log does not name: left of what was ended halfway."""
+    wanted = {segment.name for segment in named}
+    for path in folder.glob("*") if folder.is_dir() else ():
+        if path.name not in wanted:
+            with suppress(PermissionError):  # mapped on Windows: it goes the next time
+                path.unlink(missing_ok=True)
+
+
+class Bodies:
+    """The bodies that were put away, found by their seqs. Threads may share it."""
+
+    def __init__(self, folder: Path, listed: Callable[[], list[Segment]]) -> None:
+        self._folder, self._listed = folder, listed
+        self._lock = Lock()
+        self._files: dict[str, ParquetFile] = {}
+        self._at_hand: OrderedDict[tuple[str, int], dict[int, str]] = OrderedDict()
+
+    def of(self, seqs: Sequence[int]) -> dict[int, str]:
+        """Return the bodies of some events; one that lies nowhere is left out.
+
+        Raise LogCorrupt, naming the file, where a segment is missing or damaged.
+        """
+        found: dict[int, str] = {}
+        with self._lock:
+            for segment in reversed(self._listed()):
+                wanted = {
+                    seq for seq in seqs if segment.first <= seq <= segment.last and seq not in found
+                }
+                if wanted:
+                    found |= self._in_segment(segment, wanted)
+        return found
+
+    def _in_segment(self, segment: Segment, seqs: set[int]) -> dict[int, str]:
+        file = self._opened(segment)
+        found: dict[int, str] = {}
+        for group in range(file.metadata.num_row_groups):
+            numbers = file.metadata.row_group(group).column(0).statistics
+            if any(numbers.min <= seq <= numbers.max for seq in seqs):
+                there = self._group(segment, file, group)
+                found |= {seq: there[seq] for seq in seqs & there.keys()}
+        return found
+
+    def _opened(self, segment: Segment) -> "ParquetFile":
+        """Return the file, which was hashed when it was first opened."""
+        if segment.name not in self._files:
+            self._files = {segment.name: _open(self._folder, segment)}  # one at a time
+        return self._files[segment.name]
+
+    def _group(self, segment: Segment, file: "ParquetFile", group: int) -> dict[int, str]:
+        key = (segment.name, group)
+        if key not in self._at_hand:
+            table = file.read_row_group(group, columns=["seq", "body"])
+            pairs = zip(*(table.column(name).to_pylist() for name in ("seq", "body")), strict=True)
+            self._at_hand[key] = dict(pairs)
+            while len(self._at_hand) > _KEPT:
+                self._at_hand.popitem(last=False)
+        self._at_hand.move_to_end(key)
+        return self._at_hand[key]
+
+
+def _open(folder: Path, segment: Segment) -> "ParquetFile":
+    """Return a segment's file, read whole and found to be what was written."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        data = (folder / segment.name).read_bytes()
+    except OSError as error:
+        raise LogCorrupt(_unreadable(folder, segment, error)) from error
+    if sha256(data).hexdigest() != segment.sha256:
+        raise LogCorrupt(_changed(folder, segment))
+    return ParquetFile(pa.BufferReader(data))
+
+
+def _unreadable(folder: Path, segment: Segment, error: OSError) -> str:
+    what = f"{folder / segment.name}, {segment.events} old receipts of the log, cannot be read"
+    return f"{what} ({error.strerror}): {_CURE}"
+
+
+def _changed(folder: Path, segment: Segment) -> str:
+    return f"{folder / segment.name} does not match its hash: {_CURE}"
+
+
+def _groups(folder: Path, segment: Segment) -> Iterator[list[Row]]:
+    file = _open(folder, segment)
+    for group in range(file.metadata.num_row_groups):
+        columns = [column.to_pylist() for column in _numbered(file.read_row_group(group))]
+        yield list(zip(*columns, strict=True))
+
+
+def _numbered(table: "pa.Table") -> "list[pa.ChunkedArray]":
+    import pyarrow as pa
+
+    place = table.column_names.index("at")
+    columns: list[pa.ChunkedArray] = table.columns
+    columns[place] = columns[place].cast(pa.int64())
+    return columns
+
+
+def _table(rows: Sequence[Row]) -> "pa.Table":
+    import pyarrow as pa
+
+    texts = "kind subject project session agent trust body".split()
+    schema = pa.schema(
+        [
+            ("seq", pa.int64()),
+            ("id", pa.string()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            *((name, pa.string()) for name in texts),
+            ("sha256", pa.binary()),
+        ]
+    )
+    values = zip(*rows, strict=True)
+    columns = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
+    return pa.table(columns, schema=schema)
+
+
+def _hash(path: Path) -> str:
+    total = sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            total.update(chunk)
+    return total.hexdigest()

@@ -1,0 +1,201 @@
+"""
+facts: of which entity the memories say what, and from when until when each value held.
+
+A keyed memory is one: `deploy.region` says the region of deploy. So is one that bears a fact in its
+metadata, `{"fact": {"entity": ..., "relation": ..., "value": ..., "singleton": ...}}`, as the job
+that reads facts out of turns writes it. A fact holds while its memory does (`Memory.held`). Of a
+relation that has one value at a time a newer value closes the older: `valid_to` of that one is
+`valid_from` of this. A keyed relation always is such, and its memories give way by themselves.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.projection import Inputs, Made, Previous, Projection, Tables
+from store.projections.memory.memory import FORGOTTEN, Memory
+from store.projections.memory.parts import MemoryParts, fields_of, parts_of
+from store.projections.memory.table import NEVER
+
+FACTS = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("project", pa.string()),
+        ("entity", pa.string()),
+        ("relation", pa.string()),
+        ("value", pa.string()),
+        ("valid_from", pa.int64()),
+        ("valid_to", pa.int64()),  # NEVER while it holds; `valid_from` for what never did
+        ("is_singleton", pa.bool_()),
+    ]
+)
+_FIELDS = "seq state content project key value created_at expires_at ended_at metadata".split()
+_MARK = '"fact":{'  # in the metadata of a memory that bears one
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A fact as a memory's metadata bears it."""
+
+    entity: str
+    relation: str
+    value: str
+    singleton: bool = False
+
+
+class _Bearing(msgspec.Struct, frozen=True):
+    fact: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact of a memory; `document` is its row, or its place among those asked for.
+
+    `valid_to` is NEVER while it holds, and `valid_from` for what never did. Microseconds UTC.
+    """
+
+    document: int
+    seq: int
+    project: str | None
+    entity: str
+    relation: str
+    value: str
+    valid_from: int
+    valid_to: int
+    is_singleton: bool
+
+    def held(self, at: int) -> bool:
+        return self.valid_from <= at < self.valid_to
+
+    @property
+    def key(self) -> str:
+        """The key under which a person would record it."""
+        return f"{self.entity}.{self.relation}"
+
+
+def entity_name(written: str) -> str:
+    """Return the one name of an entity or a relation, however it was written: "api-server"."""
+    return "-".join(written.casefold().split())
+
+
+def facts_of(memories: Sequence[Memory]) -> list[Fact]:
+    """Return the facts that memories bear; each one's `document` is its place among them."""
+    rows = ({name: getattr(one, name) for name in _FIELDS} for one in memories)
+    return closed(_borne(enumerate(rows)))
+
+
+def closed(facts: Iterable[Fact]) -> list[Fact]:
+    """Return facts with the older values of each singleton relation closed, in order of entity,
+    relation, when they began, and writing.
+    """
+    found = sorted(facts, key=_order)
+    newer: dict[tuple[str | None, str, str], int] = {}
+    for place in reversed(range(len(found))):
+        one = found[place]
+        about = one.project, one.entity, one.relation
+        if not one.is_singleton:
+            continue
+        ends = min(one.valid_to, max(one.valid_from, newer.get(about, NEVER)))
+        found[place] = replace(one, valid_to=ends)
+        if one.valid_from < one.valid_to:  # what never held closes nothing
+            newer[about] = one.valid_from
+    return found
+
+
+def _order(one: Fact) -> tuple[str, str, int, int]:
+    return one.entity, one.relation, one.valid_from, one.seq
+
+
+def build(inputs: Inputs, previous: Previous | None) -> Made:
+    """Gather the facts of the memories; few enough that `previous` would save nothing."""
+    memories = inputs.tables["memories"]
+    documents = _documents(memories)
+    rows = fields_of(memories, documents, _FIELDS).to_pylist() if len(documents) else []
+    found = closed(_borne(zip(documents.tolist(), rows, strict=True)))
+    columns: dict[str, list[Any]] = defaultdict(list)
+    for one in found:
+        for name in FACTS.names:
+            columns[name].append(getattr(one, name))
+    return {"facts": pa.table({name: columns[name] for name in FACTS.names}, schema=FACTS)}
+
+
+def _documents(memories: Tables) -> npt.NDArray[np.int64]:
+    """Return the rows of the memories that may bear a fact, ascending."""
+    import pyarrow.compute as pc
+
+    marked, start = [MemoryParts.open(memories).keys.documents.astype(np.int64)], 0
+    for part in parts_of(memories, "memories"):
+        has = pc.match_substring(part.table.column("metadata"), _MARK).to_numpy()
+        marked.append(start + np.flatnonzero(has))
+        start += part.rows
+    return np.unique(np.concatenate(marked))
+
+
+def _borne(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
+    """Yield the facts of memories, given by number and fields; forgotten ones have none."""
+    for document, row in rows:
+        told = None if row["state"] == FORGOTTEN else _told(row)
+        if told is None:
+            continue
+        begins = row["created_at"]
+        ends = (end for end in (row["ended_at"], row["expires_at"]) if end is not None)
+        yield Fact(
+            document,
+            row["seq"],
+            row["project"],
+            entity_name(told.entity),
+            entity_name(told.relation),
+            told.value,
+            begins,
+            max(begins, min(ends, default=NEVER)),
+            told.singleton,
+        )
+
+
+def _told(row: dict[str, Any]) -> Told | None:
+    if row["key"] is not None:
+        entity, _, relation = row["key"].rpartition(".")
+        value = row["content"] if row["value"] is None else row["value"]
+        return Told(entity, relation, value, singleton=True)
+    if _MARK not in row["metadata"]:
+        return None
+    try:
+        told = msgspec.json.decode(row["metadata"], type=_Bearing).fact
+    except msgspec.MsgspecError:
+        return None  # a caller's own metadata, of another shape
+    return told if told.entity.strip() and told.relation.strip() else None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The table as a reader holds it."""
+
+    table: pa.Table
+
+    @classmethod
+    def open(cls, tables: Tables) -> "Facts":
+        return cls(tables["facts"])
+
+    def documents(self, entity: str | None = None) -> npt.NDArray[np.int64]:
+        """Return the rows of the memories that say something, of one entity or of any."""
+        found: npt.NDArray[np.int64] = self.table.column("document").to_numpy().astype(np.int64)
+        if entity is None:
+            return found
+        import pyarrow.compute as pc
+
+        mask = pc.equal(self.table.column("entity"), entity_name(entity))
+        return found[mask.to_numpy()]
+
+
+FACTS_PROJECTION = Projection(
+    name="facts",
+    version="1",
+    inputs=("memories",),
+    schemas={"facts": FACTS},
+    build=build,
+)

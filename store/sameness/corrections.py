@@ -1,0 +1,131 @@
+"""
+Corrections: "The port is 5433" after "The port is 5432", and what only looks like one.
+
+Two texts that differ in one value may be a correction, or two facts of a kind: test 12 and test 13,
+the build of Monday and that of Tuesday. It is taken for a correction only where the value is what
+the sentence says of something named: it ends the clause, follows "is", "to", "listens on port", and
+the rest of the text is the same to the letter. Whether the newer may replace the older (same
+speaker, project, kind) is for the caller to know.
+"""
+
+import re
+from itertools import pairwise
+
+from store.sameness.statement import (
+    FUNCTION,
+    NOW,
+    RELATIVE,
+    Statement,
+    differences,
+    timeless,
+)
+from store.sameness.words import MARK, STOP, is_mark
+
+_SAYS = frozenset({"is", "are", "=", MARK + "=", "equals", "ist", "sind", "est", "sont", "es"})
+_AT = frozenset({"to", "on", "at", "from", "after", "every", "within", "in", "for"})
+_MOST = frozenset({"most", "least"})
+_VALUES = frozenset({"port", "version", "python", "node", "line", "level"})
+_USES = frozenset({"uses", "requires", "needs"})
+_UNITS = frozenset(
+    """
+    bytes characters days seconds minutes hours weeks months years times percent rows lines items
+    retries attempts workers threads connections requests replicas cores tokens points pixels
+    gb mb kb ms
+    """.split()
+)
+_REASONS = frozenset({"because", "so", "since", "as", "until", "weil", "damit"})
+# a sentence about one of many, or about nothing named
+_UNNAMED = frozenset("a an this that these those it one another some other each any he she".split())
+_HAPPENED = frozenset(
+    """
+    was were ran took went came got had did made found saw lost gave began broke grew fell rose
+    cost left met won wrote sent
+    """.split()
+)
+_VERBS = frozenset(
+    """
+    accept allow answer belong bind build cache cap come connect default deploy end expire fire
+    fit happen hold keep last limit list listen live log need open point poll publish read refresh
+    renew require resolve restart retrie retry return rotate run save send serve show sit sleep
+    start stay stop store sync time trigger use wait watch write
+    """.split()
+)
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_KINDS = (
+    ("date", _DATE),
+    ("time", re.compile(r"\d{1,2}:\d{2}(:\d{2})?")),
+    ("url", re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
+    ("number", re.compile(r"[-+~<>=$€£¥]*\d[\d.,_]*(%|[^\W\d_]{1,3})?")),
+    ("version", re.compile(r"[vV]?\d+(\.\w+)+([-+][\w.]+)?")),
+    ("path", re.compile(r"[~.]?[\w.-]*([/\\][\w.@-]*)+")),
+    ("name", re.compile(r"[\w.:@-]+")),
+)
+
+
+def correction(older: Statement, newer: Statement) -> tuple[str, str] | None:
+    """Return the older value and the newer, where the newer statement corrects the older by one.
+
+    None where they say the same, or may as well be two facts.
+    """
+    found = differences(older, newer)
+    if len(found) != 1 or (older.is_relative and not _is_by_now(older)):
+        return None
+    if newer.is_relative and not _is_by_now(newer):
+        return None
+    place, was, is_now = found[0]
+    kind = _kind(was)
+    if kind is None or kind != _kind(is_now):
+        return None
+    return (was, is_now) if _is_said_of_it(timeless(older), place, kind) else None
+
+
+def _is_by_now(one: Statement) -> bool:
+    """Return whether "now" is all that dates a statement: it then says what holds."""
+    return NOW.issuperset(RELATIVE.intersection(one.said))
+
+
+def _kind(value: str) -> str | None:
+    return next((name for name, form in _KINDS if form.fullmatch(value)), None)
+
+
+def _is_said_of_it(said: list[str], place: int, kind: str) -> bool:
+    """Return whether the value at a place is what its sentence says of what it names."""
+    start = max((at for at in range(place) if said[at] == STOP), default=-1) + 1
+    subject = said[start:place]
+    if not _ends_clause(said, place) or not _UNNAMED.isdisjoint(subject):
+        return False
+    if all(token in FUNCTION or is_mark(token) or token in _UNITS for token in subject):
+        return False
+    before = subject[-1]
+    if before in _VALUES and len(subject) > 1:
+        before = subject[-2]
+        if before not in _SAYS | _AT | _USES:
+            return False
+    if before in _SAYS:
+        return True
+    if kind in ("date", "time") or not _holds(subject):
+        return False
+    return before in _AT or before in _MOST or before in _USES
+
+
+def _ends_clause(said: list[str], place: int) -> bool:
+    after = said[place + 1]
+    if after in _UNITS or is_mark(after):
+        if after == MARK + "?":
+            return False
+        after = said[place + 2] if place + 2 < len(said) else STOP
+    return after == STOP or after in _REASONS
+
+
+def _holds(subject: list[str]) -> bool:
+    """Return whether a sentence tells how things are, and not what happened once, or nothing."""
+    words = set(subject)
+    if not words.isdisjoint(_HAPPENED):
+        return False
+    if "is" in words or "are" in words:
+        return True
+    # the server listens, servers listen; "listen on 80" alone asks for it
+    return any(
+        word.removesuffix("s") in _VERBS and word.endswith("s") != before.endswith("s")
+        for before, word in pairwise(subject)
+    )

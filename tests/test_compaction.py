@@ -1,0 +1,210 @@
+"""Old receipts leave the log's file, and every reader is told what it was told before."""
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from serve.reader import Reader
+from store import build, commands
+from store.agent_events import Acted, Prompted, SessionTold
+from store.cold import compaction, segment
+from store.commands import Draft
+from store.errors import IdConflict, LogCorrupt
+from store.events import Event, Hit, Recalled, new_id
+from store.export import export
+from store.health import _log as looked_at
+from store.log import EventLog
+from store.verify import verify
+
+DAY = 86_400_000_000
+NOW = 1_790_000_000_000_000
+OLD = NOW - 100 * DAY
+RECALLED = {"mode": "auto", "manifest": 1, "watermark": 1, "dropped": {}, "took_us": 900}
+
+
+def receipts(log: EventLog, count: int = 300, at: int = OLD) -> None:
+    events = []
+    for number in range(count):
+        moment = at + number
+        id_ = new_id(moment)
+        hits = (Hit(f"m{number % 5:02}", 1.0, 0.9),)
+        bodies = (
+            Recalled(query=f"where do we deploy number {number}?", hits=hits, **RECALLED),
+            Prompted(prompt=f"please look at the failing test number {number} " * 8),
+            Acted(tool="Bash", doing="run", command=f"pytest tests/test_{number}.py"),
+            SessionTold(stage="stopped", said=f"turn {number} is done"),
+        )
+        events.append(
+            Event(id_, moment, bodies[number % 4], id_, None, f"session-{number // 50}", "codex")
+        )
+    log.append(events)
+
+
+def everything(log: EventLog) -> list[object]:
+    """Return what each way of reading the log says."""
+    head = log.head()
+    return [
+        list(log.read()),
+        list(log.read(20, head - 20)),
+        list(log.bodies(0, head)),
+        log.of_session("session-2"),
+        log.told(("recalled", "prompted"), OLD, OLD + 200),
+        [log.about(event.subject) for event in log.read(40, 60)],
+        list(export(log, NOW, all_states=True)),
+    ]
+
+
+@pytest.fixture
+def worn(built):
+    """A built tenant with 300 receipts that are 100 days old."""
+    receipts(built.log)
+    built.rebuild()
+    return built
+
+
+def compacted(one) -> compaction.Compacted:
+    return compaction.compact(one.log, one.log.head(), NOW)
+
+
+def test_compacted_the_log_reads_as_before_and_its_file_is_smaller(worn):
+    receipts(worn.log, 3_000, OLD + 1_000)
+    worn.rebuild()
+    before = everything(worn.log)
+    done = compacted(worn)
+    assert done.events == 3_300 and done.is_settled
+    assert done.bytes_after < 0.6 * done.bytes_before
+    assert everything(worn.log) == before
+    assert worn.log.integrity() == []
+    with EventLog(worn.log.path) as again:
+        assert everything(again) == before
+
+
+def test_every_projection_is_the_same_before_and_after(worn):
+    digests = worn.rebuild().digests
+    before = build.digests(worn.log, worn.embedder, worn.log.head())
+    compacted(worn)
+    after = build.digests(worn.log, worn.embedder, worn.log.head())
+    for name, tables in before.items():
+        assert all(tables[one].equals(after[name][one]) for one in tables), name
+    assert worn.rebuild(full=True).digests == digests
+    assert verify(worn.tenant, worn.log, worn.embedder).ok
+
+
+def test_what_is_new_or_changes_a_memory_stays_in_the_file(worn):
+    receipts(worn.log, 200, NOW - DAY)
+    planned = compaction.compact(worn.log, worn.log.head(), NOW, dry_run=True)
+    assert planned.events == 300 and planned.bytes > 10_000
+    assert not (worn.tenant.cold).exists()
+    assert compacted(worn).events == planned.events
+    assert compacted(worn).events == 0
+    away = worn.log.rows("body = ''", ())
+    assert {row[3] for row in away} <= set(compaction.KINDS) and len(away) == 300
+
+
+def test_what_was_not_built_yet_is_left_for_the_next_time(worn):
+    assert compaction.compact(worn.log, 20, NOW).events == 0
+
+
+def test_the_log_stays_append_only_for_everybody_else(worn, tamper):
+    compacted(worn)
+    import apsw
+
+    with apsw.Connection(str(worn.log.path)) as other:
+        with pytest.raises(apsw.ConstraintError, match="append-only"):
+            other.execute("UPDATE events SET body = '{}' WHERE seq = 1")
+        with pytest.raises(apsw.ConstraintError, match="append-only"):
+            other.execute("DELETE FROM events WHERE seq = 1")
+
+
+def test_the_same_receipt_again_is_known_though_it_was_put_away(worn):
+    event = next(one for one in worn.log.read() if isinstance(one.body, Prompted))
+    compacted(worn)
+    assert not worn.log.append([event])[0].is_new
+    other = Event(event.id, NOW, Acted(tool="Bash"), event.id)
+    with pytest.raises(IdConflict):
+        worn.log.append([other])
+
+
+STEPS = {
+    "before the file has its name": "segment.os.replace = stop",
+    "before its folder is synced": "segment.sync_folder = stop",
+    "before the rows are blanked": "compaction.EventLog.rewrite = stop",
+    "while the rows are blanked": (
+        "from store import log_write\nold = log_write.rewrite\n"
+        "log_write.rewrite = lambda *given: (old(*given), stop())"
+    ),
+    "before the file shrinks": "compaction.EventLog.settle = stop",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_between_any_two_steps_it_loses_nothing(worn, child, step: str):
+    before = everything(worn.log)
+    code = f"""
+import os, signal, sys
+from pathlib import Path
+from store.cold import compaction, segment
+def stop(*given, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+{STEPS[step]}
+with compaction.EventLog(Path(sys.argv[1])) as log:
+    compaction.compact(log, log.head(), {NOW})
+"""
+    killed = child(code, worn.log.path)
+    assert killed.wait(60) == -signal.SIGKILL, killed.stdout.read()
+    assert everything(worn.log) == before and worn.log.integrity() == []
+    compacted(worn)
+    assert everything(worn.log) == before and worn.log.integrity() == []
+    named = {one.name for one in worn.log.segments()}
+    assert {path.name for path in segment.folder_of(worn.log.path).iterdir()} == named
+    assert sum(one.events for one in worn.log.segments()) == 300
+
+
+def lost(path) -> None:
+    path.unlink()
+
+
+def flipped(path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [lost, flipped])
+def test_a_segment_that_is_lost_is_named_and_stops_neither_recall_nor_writes(
+    worn, damage: Callable[..., None]
+):
+    compacted(worn)
+    path = next(segment.folder_of(worn.log.path).iterdir())
+    damage(path)
+    for problems in (
+        worn.log.integrity(),
+        verify(worn.tenant, worn.log, worn.embedder).problems,
+        [one.what for one in looked_at(worn.log)],
+    ):
+        assert len(problems) == 1 and path.name in problems[0] and "backup" in problems[0]
+    with pytest.raises(LogCorrupt, match=path.name):
+        list(worn.log.read())
+    added = commands.record(worn.log, Draft(content="We moved to Postgres 17"), NOW)
+    assert worn.rebuild().watermark == added.event.seq
+    worn.tenant.head.unlink()  # recall from the log alone
+    with Reader(worn.tenant, worn.log, worn.embedder).view() as view:
+        assert view.tail.find(added.event.id) and view.tail.find("m01")
+
+
+def test_no_server_loads_the_reader_of_segments(worn, child):
+    compacted(worn)
+    code = """
+import sys
+from pathlib import Path
+from serve.reader import Reader
+from store.embedding import LexicalEmbedder
+from store.log import EventLog
+from store.tenant import tenant
+one = tenant(Path(sys.argv[1]))
+with EventLog(one.log) as log:
+    Reader(one, log, LexicalEmbedder())
+print("pyarrow.parquet" in sys.modules)
+"""
+    assert child(code, worn.tenant.root.parents[1]).communicate()[0].split() == ["False"]

@@ -1,0 +1,302 @@
+"""Sessions become lessons: only what they show for sure, once, in nobody's name but their own."""
+
+import json
+from typing import Any
+
+import pytest
+from agent import Agent
+from test_pretool import agent, tenants
+
+from pipelines.distill.distill import JOB
+from pipelines.jobs.job import run
+from store import build, commands, lesson_commands
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.job_events import Step
+from store.plans import plans
+from store.plans.plans import Plan
+from store.projections.memories import ACTIVE, SUPERSEDED, Memory
+
+__all__ = ["agent", "tenants"]  # fixtures
+
+NOW = 1_790_000_000_000_000
+LATER = NOW + 3_600_000_000
+RED = "E   OperationalError: no such table: users\n1 failed"
+
+
+def distilled(agent: Agent, *, apply: bool = True, **options: Any) -> Plan | None:
+    """Run the job as somebody would who stands in the agent's folder."""
+    agent.tenants.get("default").write_receipts()
+    options = {"root": agent.cwd, "now": LATER} | options
+    return run(JOB, agent.tenants.settings, "default", apply=apply, **options)
+
+
+def recorded(plan: Plan | None) -> list[Step]:
+    return [step for step in plan.body.steps if step.event == "recorded"] if plan else []
+
+
+def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
+    """Return what the job made that is in a state, as recall sees it now."""
+    tenant = agent.tenants.get("default")
+    ids = [one.id for one in agent.events("recorded") if one.body.made]
+    found = [tenant.reader.answered(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
+    return [one for one in found if one is not None and one.state == state]
+
+
+def fails_until(agent: Agent, cure: str, command: str = "make test", error: str = RED) -> None:
+    """Play a turn in which a command passes once another was run."""
+    agent.asked("the users page is broken, look into it")
+    agent.runs(command, fails=error)
+    agent.runs("git status")
+    agent.runs(cure)
+    agent.runs(command, told="4 passed")
+    agent.stops()
+
+
+def mends(agent: Agent, file: str = "src/login.py", error: str = RED) -> None:
+    """Play two turns: a test fails in the first, and is mended in the second."""
+    (agent.cwd / file).parent.mkdir(parents=True, exist_ok=True)
+    (agent.cwd / file).write_text("one = 1\n")
+    agent.asked("why does the login fail?")
+    agent.runs("pytest -q", fails=error)
+    agent.stops("The table is missing.")
+    agent.asked("then mend it")
+    agent.edits(file)
+    agent.runs("pytest -q", told="3 passed")
+    agent.stops("It works.")
+
+
+# Failures and their cures
+
+
+def test_what_failed_and_then_passed_is_kept_with_what_was_changed(agent: Agent):
+    mends(agent)
+    (step,) = recorded(distilled(agent))
+    assert step.body["content"] == (
+        "`pytest -q` failed with: OperationalError: no such table: users. "
+        "It passed once src/login.py changed."
+    )
+    assert (step.body["kind"], step.trust, step.session) == ("bugfix", "tool", "s1")
+    assert step.body["made"] == {"job": "distill"}
+    kinds = {one.id: one.kind for one in agent.events()}
+    assert [kinds[id_] for id_ in step.body["metadata"]["events"]] == ["prompted", *["action"] * 3]
+    assert set(step.body["metadata"]["sha256"]) == {"src/login.py"}
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["nothing", "another test", "other flags", "two commands", "variable", "looked", "lint"],
+)
+def test_what_may_have_other_causes_teaches_nothing(agent: Agent, way: str):
+    agent.asked("mend the login")
+    agent.runs("pytest tests/test_login.py", fails=RED)
+    match way:
+        case "another test":
+            agent.edits("src/login.py")
+            agent.runs("pytest tests/test_cart.py", told="1 passed")
+        case "other flags":
+            agent.edits("src/login.py")
+            agent.runs("pytest tests/test_login.py -k cart", told="1 passed")
+        case "two commands":
+            agent.runs("make db")
+            agent.runs("make fixtures")
+            agent.runs("pytest tests/test_login.py", told="1 passed")
+        case "variable":
+            agent.edits("src/login.py")
+            agent.runs("DB=x pytest tests/test_login.py", told="1 passed")
+        case "looked":
+            agent.runs("cat src/login.py")
+            agent.runs("pytest tests/test_login.py", told="1 passed")
+        case "lint":
+            agent.edits("src/login.py")
+            agent.runs("ruff check src")
+        case _:
+            agent.runs("pytest tests/test_login.py", told="1 passed")
+    # the note that hooks leave of it, if any, is theirs
+    agent.stops()
+    assert recorded(distilled(agent)) == []
+
+
+def test_all_tests_passing_cure_one_that_failed(agent: Agent):
+    agent.asked("why does it fail?")
+    agent.runs("pytest -x tests/test_login.py 2>&1 | tail -20", fails=RED)
+    agent.stops()
+    agent.asked("go on")
+    agent.edits("src/login.py")
+    agent.runs("pytest -q", told="9 passed")
+    agent.stops()
+    assert len(recorded(distilled(agent))) == 1
+
+
+def test_what_a_note_of_the_session_says_already_is_not_said_twice(agent: Agent):
+    agent.asked("mend the login")
+    agent.runs("pytest -q", fails=RED)
+    agent.edits("src/login.py")
+    agent.runs("pytest -q", told="3 passed")
+    agent.stops("It works.")
+    assert [one.body.source for one in agent.events("recorded")] == ["ambient"]
+    assert distilled(agent) is None
+    mends(agent.again("s2"))
+    (step,) = recorded(distilled(agent))
+    assert step.body["content"].endswith("Seen in 2 sessions.")
+    assert agent.events("recorded")[0].id in step.body["source_ids"]
+
+
+def test_a_script_that_helped_twice_is_a_lesson_and_said_before_the_command(agent: Agent):
+    fails_until(agent, "make db")
+    (first,) = recorded(distilled(agent))
+    assert (first.body["kind"], first.trust) == ("bugfix", "tool")
+    fails_until(agent.again("s2"), "make db")
+    plan = distilled(agent)
+    (lesson,) = recorded(plan)
+    assert lesson.body["content"].startswith("Run `make db` before `make test`: it failed until")
+    assert (lesson.body["kind"], lesson.trust) == ("lesson", "agent")
+    assert "OperationalError" not in json.dumps(lesson.body)
+    assert lesson.body["importance"] == pytest.approx(0.6)
+    assert [one.id for one in lessons(agent, SUPERSEDED)] == [first.subject]
+    assert "make db" in agent.again("s3").runs("make test")
+
+
+def test_a_third_session_counts_more_and_takes_the_place_of_the_lesson(agent: Agent):
+    for name in ("s1", "s2", "s3"):
+        fails_until(agent.again(name), "make db")
+        distilled(agent)
+    (lesson,) = lessons(agent)
+    assert lesson.content.endswith("Seen in 3 sessions.")
+    assert lesson.importance == pytest.approx(0.7)
+    assert distilled(agent) is None
+
+
+def test_what_was_tried_and_taken_back_is_kept_as_given_up(agent: Agent):
+    agent.asked("cache the sessions in redis")
+    agent.edits("src/cache.py")
+    agent.runs("pytest -q", fails="E   ConnectionError: redis is not there\n1 failed")
+    agent.runs("git checkout -- src/cache.py")
+    agent.stops()
+    (step,) = recorded(distilled(agent))
+    assert step.body["content"] == (
+        "Tried and given up: cache the sessions in redis (src/cache.py changed). `pytest -q` "
+        "failed with: ConnectionError: redis is not there. "
+        "It was taken back with `git checkout -- src/cache.py`."
+    )
+    assert (step.body["kind"], step.trust) == ("antipattern", "tool")
+
+
+@pytest.mark.parametrize("way", ["passed", "other file", "staged"])
+def test_what_passed_or_stayed_was_not_given_up(agent: Agent, way: str):
+    agent.asked("cache the sessions")
+    agent.edits("src/cache.py")
+    agent.runs("make test", fails="E   boom")
+    if way == "passed":
+        agent.edits("src/cache.py")
+        agent.runs("make test", told="1 passed")
+    undo = {"other file": "git checkout -- README.md", "staged": "git restore --staged ."}
+    agent.runs(undo.get(way, "git checkout -- src/cache.py"))
+    agent.stops()
+    assert not [one for one in recorded(distilled(agent)) if one.body["kind"] == "antipattern"]
+
+
+# What was said
+
+
+def test_a_correction_nobody_was_asked_about_becomes_a_rule(agent: Agent):
+    agent.asked("no, use pnpm instead of npm")  # the host tells of no end of the turn
+    (step,) = recorded(distilled(agent))
+    assert (step.body["content"], step.body["kind"]) == ("Use pnpm instead of npm", "preference")
+    assert step.trust == "agent"
+
+
+def test_a_correction_that_waits_or_was_refused_is_the_persons(agent: Agent):
+    agent.asked("no, use pnpm instead of npm")
+    agent.stops()
+    agent.again("s2").asked("no, use pnpm instead of npm")
+    plan = distilled(agent)
+    assert plan is None
+    log = agent.tenants.get("default").log
+    (draft,) = agent.events("proposed")
+    lesson_commands.reject(log, draft.id, LATER)
+    assert distilled(agent) is None
+
+
+def test_drafts_that_were_said_again_are_told_of_with_what_is_planned(agent: Agent):
+    agent.asked("no, use pnpm instead of npm")
+    agent.stops()
+    other = agent.again("s2")
+    other.asked("no, use pnpm instead of npm")
+    mends(other)
+    plan = distilled(agent)
+    assert plan is not None
+    assert plan.body.notes == (
+        "“Use pnpm instead of npm” was said in 2 sessions and waits for your yes: "
+        "`mnemolog lessons`",
+    )
+
+
+@pytest.mark.parametrize("ended", ["forget", "archive"])
+def test_what_a_person_ended_is_not_learnt_again(agent: Agent, ended: str):
+    agent.asked("no, use pnpm instead of npm")
+    (step,) = recorded(distilled(agent))
+    log = agent.tenants.get("default").log
+    getattr(commands, ended)(log, step.subject, LATER)
+    agent.again("s2").asked("no, use pnpm instead of npm")
+    assert distilled(agent) is None
+
+
+def test_a_rule_that_is_on_record_is_not_learnt_from_a_correction(agent: Agent):
+    log = agent.tenants.get("default").log
+    project = agent.asked("no, use pnpm instead of npm") or agent.events("prompted")[0].project
+    commands.record(
+        log, Draft(content="use pnpm instead of npm.", kind="lesson", project=project), NOW
+    )
+    assert distilled(agent) is None
+
+
+def test_decisions_are_kept_in_their_own_words(agent: Agent):
+    agent.asked("We decided to deploy on Fridays only. What is left to do?")
+    agent.stops("All done. We'll use SQLite instead of Redis because one file is easy to copy.")
+    found = {step.body["content"]: step for step in recorded(distilled(agent))}
+    assert set(found) == {
+        "We decided to deploy on Fridays only.",
+        "We'll use SQLite instead of Redis because one file is easy to copy.",
+    }
+    assert {(one.body["kind"], one.trust) for one in found.values()} == {("decision", "agent")}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Should we decide to deploy on Fridays?",
+        "```\nWe decided to deploy on Fridays only.\n```",
+        "> We decided to deploy on Fridays only.",
+        "They say we decided that already.",
+        "We decided.",
+    ],
+)
+def test_what_is_quoted_or_asked_is_no_decision(agent: Agent, said: str):
+    agent.asked(said)
+    assert distilled(agent) is None
+
+
+# Once, and undone
+
+
+def test_a_second_run_has_nothing_to_do_and_undone_it_leaves_no_trace(agent: Agent):
+    mends(agent)
+    agent.asked("no, use pnpm instead of npm")
+    tenant = agent.tenants.get("default")
+    tenant.write_receipts()
+    before = build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), LATER).digests
+    plan = distilled(agent)
+    assert plan is not None and len(recorded(plan)) == 2
+    assert distilled(agent) is None
+    plans.undo(tenant.log, plan.id, LATER)
+    after = build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), LATER).digests
+    assert after["memories"] == before["memories"]
+    assert distilled(agent) is None  # a person said no
+
+
+def test_only_the_session_asked_for_is_looked_at(agent: Agent):
+    agent.asked("We decided to deploy on Fridays only.")
+    agent.again("s2").asked("We decided to test on Mondays only.")
+    (step,) = recorded(distilled(agent, session="s2"))
+    assert step.body["content"] == "We decided to test on Mondays only."

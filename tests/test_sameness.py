@@ -1,0 +1,70 @@
+"""What says the same is found; what differs in anything that tells facts apart never is."""
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
+
+from store.sameness.corrections import correction
+from store.sameness.statement import Statement, statement
+
+
+def test_of_309_facts_that_look_alike_no_two_say_the_same():
+    keys = Counter(statement(one).key for one in facts())
+    assert len(keys) == 309
+
+
+def test_of_309_facts_that_look_alike_none_corrects_another():
+    read = [(one, statement(one)) for one in facts()]
+    found = [(a, b) for (a, x), (b, y) in combinations(read, 2) if correction(x, y)]
+    assert found == []
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_what_differs_in_form_alone_says_the_same(one: str, other: str):
+    assert statement(one).says == statement(other).says
+
+
+@pytest.mark.parametrize(("older", "newer", "was", "is_now"), CORRECTIONS)
+def test_another_value_of_the_same_thing_is_a_correction(older, newer, was, is_now):
+    assert correction(statement(older), statement(newer)) == (was, is_now)
+
+
+@pytest.mark.parametrize(("older", "newer"), NO_CORRECTIONS)
+def test_a_value_that_tells_two_things_apart_is_none(older: str, newer: str):
+    assert statement(older).key != statement(newer).key
+    assert correction(statement(older), statement(newer)) is None
+
+
+@pytest.mark.parametrize("pair", CORRECTIONS)
+def test_a_correction_shares_its_frame(pair: tuple[str, str, str, str]):
+    older, newer = statement(pair[0]), statement(pair[1])
+    assert older.frame == newer.frame != 0
+
+
+def test_a_text_of_signs_alone_says_nothing():
+    assert [statement(text).key for text in ("", "  ", "...", "- !")] == [0, 0, 0, 0]
+
+
+def test_code_is_compared_to_the_letter():
+    one = statement("Run\n```\nfor x in y:\n    stop\n```")
+    assert one.key != statement("Run\n```\nfor x in y:\nstop\n```").key
+    assert one.key == statement("run\n\n```py\nfor x in y:\n    stop  \n```\n").key
+
+
+TEXTS = st.text("aA .,:;-*_`#\n5é'?(){}[]&", max_size=40)
+
+
+@given(TEXTS)
+def test_reading_a_text_twice_is_the_same(text: str):
+    assert statement(text) == statement(text)
+
+
+@given(TEXTS)
+def test_case_and_space_change_no_plain_text(text: str):
+    words = " ".join(word for word in text.split() if word.isalpha() and word.islower())
+    shouted: Statement = statement(f"  {words.upper()}  .")
+    assert shouted.says == statement(words).says or "A" in shouted.marks
