@@ -36,6 +36,7 @@ _COMMANDS = {
     "link": "changes.link",
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
+    "importance": "importance.importance",
     "distill": "distill.distill",
     "judge": "judge.judge",
     "routes": "routes.routes",
