@@ -24,6 +24,7 @@ _COMMANDS = {
     "list": "memories.list_",
     "history": "history.history",
     "facts": "facts.facts",
+    "conflicts": "conflicts.conflicts",
     "overview": "overview.overview",
     "timeline": "overview.timeline",
     "digest": "digest.digest",
