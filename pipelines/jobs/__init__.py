@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 PLACES: dict[str, str] = {
     "distill": "pipelines.distill.distill",
     "facts": "pipelines.facts.job",
+    "judge": "pipelines.judge.job",
+    "route": "pipelines.route.job",
 }
 
 

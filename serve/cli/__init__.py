@@ -38,6 +38,8 @@ _COMMANDS = {
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
     "distill": "distill.distill",
+    "judge": "judge.judge",
+    "routes": "routes.routes",
     "plans": "plans.plans",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",

@@ -107,12 +107,17 @@ def apply(log: EventLog, id_: str, now: int) -> Plan:
         raise InvalidInput(f"plan {plan.id} was undone: make another")
     if plan.state == "stale":
         raise PlanStale(f"plan {plan.id} is stale: {'; '.join(plan.because)}: make another")
-    events = [_event(one, now) for one in plan.body.steps]
+    events = events_of(plan.body, now)
     applied = Applied(events=tuple(event.id for event in events))
     # an id that follows from the plan: of two who apply it at once one is told of a conflict
     done = Event(derived_id(0, "applied", plan.id), now, applied, plan.id, plan.project)
     log.append([*events, done])
     return find(log, plan.id)
+
+
+def events_of(planned: Planned, now: int) -> list[Event]:
+    """Return the events that a plan would write if it were applied at a moment."""
+    return [_event(one, now) for one in planned.steps]
 
 
 def undo(log: EventLog, id_: str, now: int) -> Plan:

@@ -9,6 +9,8 @@ of a key held, and a value that became true after the one written over it never 
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
 as never having ended.
 
+An erased memory keeps its place and nothing of what it said, and no event changes it any more.
+
 What a job made of other memories is stale as soon as one of them is superseded or forgotten, or
 stale itself; but not where it is what took that one's place.
 """
@@ -21,6 +23,7 @@ from msgspec.structs import replace
 
 from store.events import (
     Archived,
+    Erased,
     Event,
     Forgotten,
     Linked,
@@ -37,6 +40,7 @@ from store.projections.memory.memory import (
     ARCHIVED,
     DEFAULT_IMPORTANCE,
     DEFAULT_SCORE,
+    ERASED,
     FALLEN,
     FORGOTTEN,
     STALE,
@@ -118,12 +122,12 @@ class Fold:
             self.edges.append(Edge(event.subject, body.target, body.relation, event.seq))
             return ()
         changes = _changes(event)
-        if not changes:
+        if not changes or before.text_hash == ERASED:
             return ()
         if before.ended_at is not None and changes.get("ended_at") is not None:
             changes["ended_at"] = before.ended_at  # it ends once
         after = replace(before, updated_at=event.at, **changes)
-        if not changes.keys().isdisjoint(TEXT_FIELDS):
+        if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             after = replace(after, text_hash=text_hash(after.text))
         return self._put(after, event.at)
 
@@ -169,7 +173,9 @@ class Fold:
             others = [there]  # the earlier ones gave way to it, and so to what comes after it
         else:
             ids = self.values(memory.project, memory.key)
-            others = [one for id_ in ids if id_ != memory.id and (one := self.find(id_))]
+            found = (self.find(id_) for id_ in ids if id_ != memory.id)
+            # an erased one is a value of no key any more
+            others = [one for one in found if one is not None and one.key == memory.key]
         changed = {one.id: after for one in others if (after := _given_way(one, memory, at)) != one}
         self.rows |= changed
         return memory.id, *changed
@@ -227,6 +233,23 @@ def _recorded(event: Event, body: Recorded) -> Memory:
     )
 
 
+# what is left of an erased memory is told by its place, its ids and its time alone, so that it is
+# the same whether its events were folded before they were blanked or after
+_BLANK: dict[str, Any] = {
+    "state": FORGOTTEN,
+    "content": "",
+    "tags": (),
+    "importance": DEFAULT_IMPORTANCE,
+    "score": DEFAULT_SCORE,
+    "pinned": False,
+    "tier": "auto",
+    "metadata": "{}",
+    "text_hash": ERASED,
+    **dict.fromkeys(
+        "context action result source created_by insight_type superseded_by key value chain status "
+        "progress expires_at".split()
+    ),
+}
 _REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
 
 
@@ -254,6 +277,8 @@ def _changes(event: Event) -> dict[str, Any]:
             return {"state": STALE, "ended_at": event.at}
         case Restored():
             return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
+        case Erased():
+            return {**_BLANK, "ended_at": event.at}
         case Pinned(pinned=pinned):
             return {"pinned": pinned}
         case _:

@@ -14,6 +14,7 @@ ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "f
 STALE = "stale"  # what it was made of does not hold any more
 STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN, STALE)
 FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # nothing that a job made of it holds either
+ERASED = bytes(16)  # in place of a text's hash: no text has it
 DEFAULT_IMPORTANCE = 0.5
 DEFAULT_SCORE = 0.5
 
