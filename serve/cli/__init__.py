@@ -41,6 +41,7 @@ _COMMANDS = {
     "judge": "judge.judge",
     "routes": "routes.routes",
     "plans": "plans.plans",
+    "recommendations": "recommendations.recommendations",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",
