@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 PLACES: dict[str, str] = {
     "distill": "pipelines.distill.distill",
     "facts": "pipelines.facts.job",
+    "importance": "pipelines.importance.job",
     "judge": "pipelines.judge.job",
     "route": "pipelines.route.job",
 }

@@ -37,6 +37,7 @@ _COMMANDS = {
     "link": "changes.link",
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
+    "importance": "importance.importance",
     "distill": "distill.distill",
     "judge": "judge.judge",
     "routes": "routes.routes",
