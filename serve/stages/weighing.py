@@ -94,9 +94,7 @@ def _faded(view: View, found: Candidates, told: Values) -> Values:
         changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
         idle = _moment(view) - np.maximum(_last_used(view, found), changed)
         lasting, pinned = _lasting(view, found), _pinned(view, found, places)
-        faded[places] = decayed(
-            told[places], idle[places], uses[places], lasting[places], pinned
-        )
+        faded[places] = decayed(told[places], idle[places], uses[places], lasting[places], pinned)
     return faded
 
 
