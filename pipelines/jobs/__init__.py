@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 PLACES: dict[str, str] = {
     "archive": "pipelines.archive.archive",
     "distill": "pipelines.distill.distill",
+    "facts": "pipelines.facts.job",
+    "judge": "pipelines.judge.job",
+    "route": "pipelines.route.job",
 }
 
 

@@ -93,6 +93,7 @@ def of_answer(
         "profile": question.profile,
         "weights": weighed.weights,
         "min_confidence": question.min_confidence,
+        "top_k": question.top_k,
         "dropped": selection.dropped,
         "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
         "nearest_below_bar": [_named(*one) for one in below_bar],
