@@ -13,6 +13,7 @@ PLACES: dict[str, str] = {
     "archive": "pipelines.archive.archive",
     "distill": "pipelines.distill.distill",
     "facts": "pipelines.facts.job",
+    "importance": "pipelines.importance.job",
     "judge": "pipelines.judge.job",
     "route": "pipelines.route.job",
 }

@@ -37,6 +37,7 @@ _COMMANDS = {
     "link": "changes.link",
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
+    "importance": "importance.importance",
     "distill": "distill.distill",
     "archive": "archive.archive",
     "judge": "judge.judge",

@@ -6,6 +6,8 @@ project replaced is `superseded` here; the log need not say so. The newer is the
 whenever it became true: it takes over from its own `created_at` on, so that at any moment one value
 of a key held, and a value that became true after the one written over it never did.
 
+Where nobody said how much a memory matters or what it is kept as, `scoring` does.
+
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
 as never having ended.
 
@@ -35,10 +37,11 @@ from store.events import (
     micros,
 )
 from store.job_events import Staled
+from store.projections.memory import scoring
 from store.projections.memory.memory import (
     ACTIVE,
     ARCHIVED,
-    DEFAULT_IMPORTANCE,
+    AUTO,
     DEFAULT_SCORE,
     ERASED,
     FALLEN,
@@ -126,7 +129,7 @@ class Fold:
             return ()
         if before.ended_at is not None and changes.get("ended_at") is not None:
             changes["ended_at"] = before.ended_at  # it ends once
-        after = replace(before, updated_at=event.at, **changes)
+        after = _tiered(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             after = replace(after, text_hash=text_hash(after.text))
         return self._put(after, event.at)
@@ -209,10 +212,18 @@ def _recorded(event: Event, body: Recorded) -> Memory:
         trust=event.trust,
         source=body.source,
         created_by=body.created_by,
-        importance=DEFAULT_IMPORTANCE if body.importance is None else body.importance,
+        importance=(
+            scoring.importance(body.kind, event.trust, body.key)
+            if body.importance is None
+            else body.importance
+        ),
         score=DEFAULT_SCORE if body.score is None else body.score,
         pinned=body.pinned,
-        tier=body.tier,
+        tier=(
+            scoring.tier(body.kind, event.session, body.key, pinned=body.pinned)
+            if body.tier == AUTO
+            else body.tier
+        ),
         parent_id=body.parent_id,
         source_ids=body.source_ids,
         insight_type=body.insight_type,
@@ -239,7 +250,7 @@ _BLANK: dict[str, Any] = {
     "state": FORGOTTEN,
     "content": "",
     "tags": (),
-    "importance": DEFAULT_IMPORTANCE,
+    "importance": 0.0,
     "score": DEFAULT_SCORE,
     "pinned": False,
     "tier": "auto",
@@ -250,6 +261,15 @@ _BLANK: dict[str, Any] = {
         "progress expires_at".split()
     ),
 }
+
+
+def _tiered(before: Memory, after: Memory) -> Memory:
+    """Return a changed memory; a tier that was, or is to be, what the rules say goes by them."""
+    if after.tier == AUTO or (after.tier == before.tier == before.auto_tier):
+        return replace(after, tier=after.auto_tier)
+    return after
+
+
 _REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
 
 
