@@ -47,6 +47,11 @@ def proposed(tenant: Tenant, log: EventLog, **options: object) -> dict[str, str]
     return {step.subject: step.why for step in plan.body.steps} if plan else {}
 
 
+def rows(tenant: Tenant, log: EventLog) -> MemoryRows:
+    ref = build.rebuild(tenant, log, LexicalEmbedder(), NOW).projections["memories"]
+    return MemoryRows.open(read(tenant.snapshots, ref, MEMORIES_PROJECTION))
+
+
 def use(log: EventLog, id_: str, days: int) -> None:
     at = NOW - days * DAY
     receipt = new_id(at)
@@ -98,6 +103,15 @@ def test_importance_fades_until_it_goes(tenant, log, old):
     assert proposed(tenant, log) == {} and short
 
 
+def test_to_be_found_unimportant_is_no_use(tenant, log, old):
+    one = old()
+    memory = rows(tenant, log).find(one)
+    step = steps.revise(memory, Revised(importance=0.2), "nobody used it")
+    body = Planned(job="importance", watermark=log.head(), steps=(step,))
+    plans.apply(log, plans.propose(log, body, NOW - DAY).id, NOW - DAY)
+    assert list(proposed(tenant, log)) == [one]
+
+
 def test_a_project_that_sleeps_keeps_its_memories(tenant, log, old):
     sleeping = old(project="asleep", days=400)
     beside = old(project="asleep", days=500)
@@ -137,10 +151,8 @@ def test_undone_the_memory_is_to_the_digest_what_it_was(tenant, log, old):
     one, embedder = old(), LexicalEmbedder()
     before = build.rebuild(tenant, log, embedder, NOW).digests
     plan = run(job.JOB, config.load(), tenant.name, NOW, apply=True)
-    after = build.rebuild(tenant, log, embedder, NOW)
-    ref = after.projections["memories"]
-    rows = MemoryRows.open(read(tenant.snapshots, ref, MEMORIES_PROJECTION))
-    assert rows.find(one).state == "archived" and rows.find("fresh").state == "active"
+    found = rows(tenant, log)
+    assert found.find(one).state == "archived" and found.find("fresh").state == "active"
     plans.undo(log, plan.id, NOW)
     assert build.rebuild(tenant, log, embedder, NOW).digests == before
     assert proposed(tenant, log) == {}  # a person said no

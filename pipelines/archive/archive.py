@@ -18,7 +18,7 @@ from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.ranking.decay import LASTING_KINDS, decayed
 from store.events import isoformat
-from store.job_events import Step
+from store.job_events import Applied, Planned, Step
 from store.plans import steps
 from store.projections.memories import ACTIVE, SUPERSEDED, Memory
 from store.projections.usage import Usage
@@ -79,7 +79,10 @@ def _coldest(context: Context) -> Iterator[_Cold]:
     rows, living = context.rows, context.living
     usage = Usage.open(context.tables("usage"))
     every = np.arange(len(rows))
-    last = np.maximum(rows.updated_at, usage.counts("last_recalled_at", every))
+    changed = rows.updated_at.copy()
+    for row, at in _rescored(context):
+        changed[row] = at
+    last = np.maximum(changed, usage.counts("last_recalled_at", every))
     idle = (_newest_beside(context, last) - last)[living]
     recalled = usage.counts("recalled", living)
     lasting = rows.equal("kind", LASTING_KINDS)[living]
@@ -91,6 +94,28 @@ def _coldest(context: Context) -> Iterator[_Cold]:
     for place in places[np.lexsort((living[places], -idle[places], left[places]))].tolist():
         row = int(living[place])
         yield _Cold(row, int(idle[place]), float(left[place]), int(recalled[place]), int(last[row]))
+
+
+def _rescored(context: Context) -> Iterator[tuple[int, int]]:
+    """Yield the rows that the job `importance` revised, and when somebody else last changed them:
+    to be found unimportant is no use.
+    """
+    plans = {
+        event.subject: event.body
+        for event in context.log.of_jobs(("planned",))
+        if isinstance(event.body, Planned) and event.body.job == "importance"
+    }
+    its: set[str] = set()
+    ids: set[str] = set()
+    for event in context.log.of_jobs(("applied",)):
+        if isinstance(event.body, Applied) and (plan := plans.get(event.subject)):
+            its.update(event.body.events)
+            ids.update(step.subject for step in plan.steps)
+    for id_ in sorted(ids):
+        row = context.rows.row(id_)
+        others = [one.at for one in context.log.about(id_) if one.id not in its]
+        if row is not None and others:
+            yield row, max(others)
 
 
 def _newest_beside(context: Context, last: Rows) -> Rows:
