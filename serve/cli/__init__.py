@@ -37,6 +37,7 @@ _COMMANDS = {
     "lessons": "lessons.lessons",
     "distill": "distill.distill",
     "plans": "plans.plans",
+    "jobs": "roster.jobs",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",
@@ -52,6 +53,7 @@ _COMMANDS = {
     "eval": "evaluate.evaluate",
     "embedder": "embedder.embedder",
     "canaries": "canaries.canaries_command",
+    "selftest": "selftest.selftest",
 }
 
 _EPILOG = """\b
