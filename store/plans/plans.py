@@ -20,6 +20,7 @@ from store.events import (
     Archived,
     Event,
     Forgotten,
+    Recorded,
     Restored,
     Revised,
     Superseded,
@@ -202,6 +203,17 @@ def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iter
             if event.seq > begins and event.id not in own and event.kind not in _HARMLESS:
                 yield f"{id_} was {event.kind} since"
                 break
+    if not own:
+        yield from _other_values(log, plan)
+
+
+def _other_values(log: EventLog, plan: Plan) -> Iterator[str]:
+    """Yield the keys that a plan would give a value and that somebody gave another one since."""
+    steps = (one for one in plan.body.steps if one.event == "recorded")
+    keys = {(one.project, key) for one in steps if (key := one.body.get("key"))}
+    for event in log.standing(plan.body.watermark, log.head()) if keys else ():
+        if isinstance(event.body, Recorded) and (event.project, event.body.key) in keys:
+            yield f"{event.body.key} was recorded since"
 
 
 def _touched(steps: Sequence[Step]) -> Iterator[str]:
