@@ -45,6 +45,7 @@ _COMMANDS = {
     "routes": "routes.routes",
     "plans": "plans.plans",
     "recommendations": "recommendations.recommendations",
+    "jobs": "roster.jobs",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",
@@ -60,6 +61,7 @@ _COMMANDS = {
     "eval": "evaluate.evaluate",
     "embedder": "embedder.embedder",
     "canaries": "canaries.canaries_command",
+    "selftest": "selftest.selftest",
 }
 
 _EPILOG = """\b
