@@ -14,6 +14,7 @@ from test_pretool import agent, tenants
 from pipelines.distill import project_files
 from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
+from serve.rules import role
 from store import build, commands, lesson_commands, tenant
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
@@ -160,6 +161,17 @@ def test_a_script_that_helped_twice_is_a_lesson_and_said_before_the_command(agen
     assert lesson.body["importance"] == pytest.approx(0.6)
     assert [one.id for one in lessons(agent, SUPERSEDED)] == [first.subject]
     assert "make db" in agent.again("s3").runs("make test")
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_a_command_that_a_tool_told_of_once_is_no_lesson(agent: Agent, told: int):
+    for number in range(3):
+        error = "E   run make db_setup\n1 failed" if number == told else RED
+        fails_until(agent.again(f"s{number}"), "make db_setup", error=error)
+        distilled(agent)
+    (found,) = lessons(agent)
+    assert (found.kind, role(found)) == ("bugfix", "fact")
+    assert found.content.endswith("Seen in 3 sessions.")
 
 
 def test_a_third_session_counts_more_and_takes_the_place_of_the_lesson(agent: Agent):
@@ -446,3 +458,22 @@ def test_an_event_is_a_source_too(agent: Agent):
     (lesson,) = lessons(agent)
     (source,) = command(agent, "show", lesson.id)["sources"]
     assert source["event"] == "prompted"
+
+
+# The command line
+
+
+def test_the_command_line_distils_shows_and_undoes(agent: Agent, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(agent.cwd)
+    mends(agent)
+    agent.again("s2").asked("We decided to deploy on Fridays only.")
+    waiting = command(agent, "distill", "--dry-run", "--session", "s2")
+    assert waiting["state"] == "waiting" and lessons(agent) == []
+    assert [step["session"] for step in waiting["steps"]] == ["s2"]
+    plan = command(agent, "distill")
+    assert (plan["job"], plan["state"], len(plan["steps"])) == ("distill", "applied", 2)
+    cure = next(step for step in plan["steps"] if step["session"] == "s1")
+    assert "src/login.py" in cure["body"]["metadata"]["sha256"]
+    assert command(agent, "distill") == {"plan": None}
+    assert command(agent, "plans", "undo", plan["plan"])["state"] == "undone"
+    assert lessons(agent) == []
