@@ -22,14 +22,17 @@ from store.errors import NoManifest, SnapshotDamaged
 from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.projections import postings
+from store.projections.duplicates import Duplicates
 from store.projections.entities import EntityIndex
 from store.projections.facts import Facts
 from store.projections.fields import FieldRows
 from store.projections.lessons import Lessons
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
+from store.projections.routes import Routes
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
+from store.routing import Policy, whole
 from store.tenant import Tenant
 from store.vectors.rows import VectorRows
 
@@ -46,10 +49,12 @@ class Snapshots:
     vectors: VectorRows | None
     fields: FieldRows | None
     entities: EntityIndex | None
+    duplicates: Duplicates | None
     facts: Facts | None
     sessions: Sessions | None
     usage: Usage | None
     lessons: Lessons | None
+    routes: Routes | None
     notices: tuple[str, ...]
 
     @property
@@ -59,6 +64,16 @@ class Snapshots:
     @property
     def calibration(self) -> Calibration:
         return self.vectors.calibration if self.vectors else Calibration()
+
+    def policy(self, at: int | None = None) -> Policy:
+        """Return what the router serves, or served at a moment in microseconds."""
+        if at is not None:
+            return self.routes.policy(at) if self.routes else whole({})
+        return self._policy
+
+    @cached_property
+    def _policy(self) -> Policy:
+        return self.routes.policy() if self.routes else whole({})
 
     @cached_property
     def masks(self) -> RowMasks:
@@ -84,10 +99,12 @@ def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Sn
         vectors=None,
         fields=None,
         entities=None,
+        duplicates=None,
         facts=None,
         sessions=None,
         usage=None,
         lessons=None,
+        routes=None,
         notices=tuple(notices),
     )
 
@@ -144,10 +161,12 @@ def open_manifest(
         # of another model where the vectors are: that is said already
         fields=optional("fields", FieldRows.open) if vectors is not None else None,
         entities=optional("entities", EntityIndex.open),
+        duplicates=optional("duplicates", Duplicates.open),
         facts=optional("facts", Facts.open),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         lessons=optional("lessons", Lessons),
+        routes=optional("routes", Routes),
         notices=(*notices, *damaged),
     )
 

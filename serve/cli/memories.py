@@ -49,6 +49,8 @@ def _show(found: dict[str, Any]) -> None:
             continue
         if name == "edges":
             value = [f"{edge['source']} {edge['relation']} {edge['target']}" for edge in value]
+        if name == "duplicates":
+            value = [f"{one['id']} ({_alike(one)})" for one in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
     _show_lineage(found)
@@ -76,6 +78,14 @@ def _show_lineage(found: dict[str, Any]) -> None:
             what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
             said = one.get("text") or one.get("at") or ""
             output.say(f"{title:14}{one['id']}  {what}  {output.one_line(said)}".rstrip())
+
+
+def _alike(one: dict[str, Any]) -> str:
+    """Return how another memory is a duplicate of the one shown, and its state."""
+    if one["kind"] != "update":
+        return f"{one['kind']}, {one['state']}"
+    said = f"{one['was']} -> {one['becomes']}"
+    return f"{'later' if one['is_newer'] else 'earlier'}, {said}, {one['state']}"
 
 
 @click.command(name="list", epilog=output.example("mnemolog list --kind decision --limit 10"))

@@ -3,12 +3,14 @@
 from store.embedding import Embedder
 from store.projection import Projection
 from store.projections import fields, vectors
+from store.projections.duplicates import DUPLICATES_PROJECTION
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.facts import FACTS_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
 from store.projections.lessons import LESSONS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.postings import POSTINGS_PROJECTION
+from store.projections.routes import ROUTES_PROJECTION
 from store.projections.sessions import SESSIONS_PROJECTION
 from store.projections.usage import USAGE_PROJECTION
 
@@ -22,8 +24,10 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         vectors.projection(embedder),
         fields.projection(embedder),
         ENTITIES_PROJECTION,
+        DUPLICATES_PROJECTION,
         FACTS_PROJECTION,
         GOALS_PROJECTION,
         USAGE_PROJECTION,
         LESSONS_PROJECTION,
+        ROUTES_PROJECTION,
     )
