@@ -17,13 +17,14 @@ from pipelines.distill.found import Found
 from pipelines.jobs.context import Context
 from store.commands import Draft
 from store.errors import InvalidInput
-from store.events import TRUSTS, Trust, moment
+from store.events import TRUSTS, MemoryKind, Trust, moment
 from store.job_events import Made, Step
 from store.plans import steps
 from store.projections.memories import ACTIVE, STALE, Memory
+from store.projections.memory import scoring
 
 JOB: Final = "distill"
-_IMPORTANCE, _MORE, _MOST_IMPORTANT = 0.5, 0.1, 0.9  # of one session, for each more, at most
+_MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first, and at most
 _SOURCES, _SESSIONS, _FILES = 40, 20, 12  # kept of each
 
 
@@ -122,20 +123,22 @@ def _recorded(
     files = tuple(dict.fromkeys(path for one in items for path in one.files))[:_FILES]
     digests = project_files.digests(root, newest.project, files)
     content = _content(newest, len(distilled.sessions), is_rule=is_rule)
+    kind = "lesson" if is_rule else newest.kind
+    trust = _trust(context, "agent" if is_rule else newest.trust, sources)
     draft = Draft(
         id=steps.made_id(JOB, f"{newest.key} {content}", sources, newest.at),
         content=content,
-        kind="lesson" if is_rule else newest.kind,
+        kind=kind,
         context=newest.context,
         result=newest.result,
         project=newest.project,
         session=newest.session or None,
         source=JOB,
         source_ids=sources,
-        importance=min(_MOST_IMPORTANT, _IMPORTANCE + _MORE * (len(distilled.sessions) - 1)),
+        importance=_importance(kind, trust, len(distilled.sessions)),
         created_at=moment(newest.at),
         metadata=msgspec.to_builtins(Kept(distilled, events, files, digests)),
-        trust=_trust(context, "agent" if is_rule else newest.trust, sources),
+        trust=trust,
     )
     why = "found in session " + ", ".join(dict.fromkeys(one.session for one in items))
     try:
@@ -162,6 +165,13 @@ def _content(newest: Found, sessions: int, *, is_rule: bool) -> str:
     if sessions == 1:
         return said
     return f"{said if said[-1:] in '.!?' else f'{said}.'} Seen in {sessions} sessions."
+
+
+def _importance(kind: MemoryKind, trust: Trust, sessions: int) -> float | None:
+    """Return how important a lesson is that was found more than once; None: as any of its kind."""
+    if sessions == 1:
+        return None
+    return min(_MOST_IMPORTANT, scoring.importance(kind, trust, None) + _MORE * (sessions - 1))
 
 
 def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
