@@ -36,6 +36,7 @@ _COMMANDS = {
     "supersede": "changes.supersede",
     "lessons": "lessons.lessons",
     "distill": "distill.distill",
+    "consolidate": "consolidate.consolidate",
     "plans": "plans.plans",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
