@@ -78,7 +78,8 @@ def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, M
     read = [statement(one.content) for one in some]
     # what differs in a mark is no business of a model's, what says the same was seen to
     groups = [
-        (one.kind, one.trust, frozenset(says.marks), scope(one, is_relative=says.is_relative))
+        # whose, of which person and day; not the rest, which is of what says the same
+        (one.kind, one.trust, frozenset(says.marks), *scope(one, is_relative=says.is_relative)[:3])
         for one, says in zip(some, read, strict=True)
     ]
     for one, other, likeness in pairs([each.content for each in some], groups, MOST_ASKED):

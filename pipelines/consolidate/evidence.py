@@ -14,8 +14,8 @@ from store.sameness.statement import FUNCTION, statement
 _NAME = re.compile(r"(?<![\w-])[^\W\d_a-z][\w-]*")
 _NOT = frozenset(
     """
-    no not never none nobody nothing neither nor without cannot except unless only
-    nicht nie niemals kein keine keinen ohne nur sauf ne pas jamais aucun sans nunca sin nadie no
+    no not never none nobody nothing neither nor without cannot
+    nicht nie niemals kein keine keinen ohne ne pas jamais aucun sans nunca sin nadie no
     non mai senza не нет ни никогда без
     """.split()
 )
@@ -25,13 +25,20 @@ _BOUNDS = frozenset(
     all any some every each both most least more less few many before after until since during if
     when while must may should can could would was were did had will always often sometimes first
     last next over under above below about or but two three four five six seven eight nine ten
-    half twice once
+    half twice once only except unless but nur sauf
     """.split()
 )
 
 
 def differ_in_fact(one: str, other: str) -> bool:
-    """Return whether two texts differ in what tells facts apart."""
+    """Return whether two texts differ in what tells facts apart.
+
+    So do two of the same words in another order: it says who does what to whom.
+    """
+    return _marks_differ(one, other) or sorted(text.terms(one)) == sorted(text.terms(other))
+
+
+def _marks_differ(one: str, other: str) -> bool:
     a, b = statement(one), statement(other)
     if set(a.marks) - {"?"} != set(b.marks) - {"?"} or ("?" in a.marks) != ("?" in b.marks):
         return True
@@ -45,7 +52,7 @@ def why_not(successor: str, one: str, other: str) -> str | None:
     """Return what is wrong with a text in the place of two that say the same; None for nothing."""
     if len(successor) > len(one) + len(other):
         return "it is longer than both"
-    if differ_in_fact(successor, one) or differ_in_fact(successor, other):
+    if _marks_differ(successor, one) or _marks_differ(successor, other):
         return "it lost or invented a number, a name or a negation"
     said, first, second = (frozenset(text.terms(each)) for each in (successor, one, other))
     if invented := said - first - second:
