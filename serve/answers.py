@@ -9,15 +9,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from serve.duplicates import duplicates_of
 from serve.filters import Filter
 from serve.query.analysis import usual
-from serve.reader import Reader
+from serve.reader import Reader, View
 from serve.recall import Answer, Hit, recall
+from serve.router import Router
 from serve.rules import role
+from serve.summaries.lineage import lineage
 from store.body import Id
 from store.config import Choices
 from store.embedding import Embedder
-from store.errors import InvalidInput
+from store.errors import InvalidInput, NotFound
 from store.events import (
     Event,
     MemoryKind,
@@ -29,8 +32,9 @@ from store.events import (
 )
 from store.events import Hit as ReceiptHit
 from store.job_events import Verdict
+from store.log import EventLog
 from store.profiles import Profile
-from store.projections.memories import FORGOTTEN, Edge, Memory
+from store.projections.memories import FORGOTTEN, Memory
 from store.tenant import checked_project
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
@@ -117,12 +121,33 @@ def answer(
         ),
         explain=asked.explain,
     )
-    found = reader.answered(lambda view: recall(view, question, embedder))
+    receipt_id = new_id(now) if asked.touch else None
+
+    def routed(view: View) -> Answer:
+        router = _router(view, asked, choices, those.as_of, receipt_id)
+        return recall(view, replace(question, router=router), embedder)
+
+    found = reader.answered(routed)
     took_us = round((time.perf_counter() - began) * 1e6)
-    if not asked.touch:
+    if receipt_id is None:
         return _payload(found, took_us), None
-    receipt = _receipt(asked, found, took_us, now, asker)
-    return _payload(found, took_us) | {"recall": receipt.id}, receipt
+    receipt = _receipt(receipt_id, asked, found, took_us, now, asker)
+    return _payload(found, took_us) | {"recall": receipt_id}, receipt
+
+
+def _router(
+    view: View, asked: RecallRequest, choices: Choices, as_of: int | None, receipt: str | None
+) -> Router | None:
+    """Return how a recall is routed; None where who asks says himself how sure it must be, or how
+    many may come back.
+
+    The past is asked under the policy of then, and nothing is tried in it.
+    """
+    if asked.min_confidence is not None or asked.top_k is not None:
+        return None
+    if as_of is not None:
+        return Router(view.snapshots.policy(as_of))
+    return Router(view.snapshots.policy(), explore=choices.explore, receipt=receipt)
 
 
 def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
@@ -134,6 +159,7 @@ def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "hits": [_shown(hit) for hit in found.hits],
         "below_bar": found.below_bar,
+        "min_confidence": found.bar,
         "degraded": found.degraded,
         "manifest": found.manifest,
         "watermark": found.watermark,
@@ -164,8 +190,9 @@ def _shown(hit: Hit) -> dict[str, Any]:
     )
 
 
-def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int, asker: Asker) -> Event:
-    id_ = new_id(now)
+def _receipt(
+    id_: str, asked: RecallRequest, found: Answer, took_us: int, now: int, asker: Asker
+) -> Event:
     hits = tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in found.hits)
     body = Recalled(
         query=asked.query[:2_000],
@@ -175,6 +202,7 @@ def _receipt(asked: RecallRequest, found: Answer, took_us: int, now: int, asker:
         hits=hits,
         dropped=found.dropped,
         took_us=took_us,
+        route=found.route if asked.as_of is None else None,
     )
     project = asked.project or None
     return Event(id_, now, body, id_, project, asker.session, asker.agent)
@@ -219,8 +247,19 @@ def seen(memory: Memory) -> dict[str, Any]:
     return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
 
 
-def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, Any]:
-    """Return all there is of a memory: its edges both ways, the events about it, oldest first."""
+def all_of(view: View, log: EventLog, id_: str) -> dict[str, Any]:
+    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound."""
+    memory = view.tail.find(id_)
+    if memory is None:
+        raise NotFound(f"no memory {id_!r}")
+    return seen(memory) if memory.state == FORGOTTEN else whole(view, log, memory)
+
+
+def whole(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
+    """Return all there is of a memory: its edges both ways, its lineage, the events about it,
+    oldest first.
+    """
+    edges, events = view.tail.edges_of(memory.id), log.about(memory.id)
     return short(memory) | {
         "tags": list(memory.tags),
         "state": memory.state,
@@ -232,6 +271,7 @@ def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, A
         "score": memory.score,
         "parent_id": memory.parent_id,
         "source_ids": list(memory.source_ids),
+        "duplicates": duplicates_of(view, memory.id),
         "insight_type": memory.insight_type,
         "superseded_by": memory.superseded_by,
         "key": memory.key,
@@ -242,6 +282,7 @@ def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, A
         "updated_at": isoformat(memory.updated_at),
         "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
         "metadata": msgspec.json.decode(memory.metadata),
+        **lineage(view, log, memory, events),
         "edges": [
             {"source": edge.source, "relation": edge.relation, "target": edge.target}
             for edge in edges

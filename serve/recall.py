@@ -5,7 +5,7 @@ Every stage takes the one before it as a value, so that `why` can print what eac
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.query.mode import KINDS
 from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader import View
+from serve.router import bar, most
 from serve.stages import why
 from serve.stages.candidates import Candidates, candidates, holding
 from serve.stages.replaced import Replaced
 from serve.stages.selection import Selection, select
 from serve.stages.weighing import Weighed, weigh
 from store.embedding import Embedder
+from store.events import Route
 from store.projections.memories import Memory
 
 __all__ = ["LEAST_IDF", "Answer", "Hit", "Mode", "Question", "recall"]
@@ -47,7 +49,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What recall says. `below_bar` counts candidates that were not sure enough to return."""
+    """What recall says. `below_bar` counts candidates that were not sure enough to return: under
+    `bar`. `route` is what the router chose, if one was asked.
+    """
 
     hits: tuple[Hit, ...]
     below_bar: int
@@ -55,6 +59,8 @@ class Answer:
     notices: tuple[str, ...]
     manifest: int | None
     watermark: int
+    bar: float
+    route: Route | None = None
     why: dict[str, Any] | None = None
 
     @property
@@ -66,6 +72,8 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     """Answer a question from one state of the memory."""
     notices = list(view.snapshots.notices)
     analysis = analyse(view, question, embedder, notices)
+    route = question.router.route(analysis.task_mode) if question.router else None
+    question = _routed(question, route)
     found = candidates(view, question, analysis)
     sure, covered = _confidence(view, analysis, found)
     fitting = KINDS[analysis.task_mode] if analysis.task_mode else None
@@ -99,9 +107,23 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
         notices=tuple(notices),
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,
+        bar=question.min_confidence,
+        route=route,
         why=_why(view, question, analysis, found, weighed, sure, selection)
         if question.explain
         else None,
+    )
+
+
+def _routed(question: Question, route: Route | None) -> Question:
+    """Return the question as the route has it asked; what it does not speak of stays."""
+    search = route.actions.get("search") if route else None
+    if search is None:
+        return question
+    return replace(
+        question,
+        min_confidence=bar(search, question.min_confidence),
+        top_k=most(search, question.top_k),
     )
 
 

@@ -29,8 +29,10 @@ from store.projections.fields import FieldRows
 from store.projections.lessons import Lessons
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
+from store.projections.routes import Routes
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
+from store.routing import Policy, whole
 from store.tenant import Tenant
 from store.vectors.rows import VectorRows
 
@@ -52,6 +54,7 @@ class Snapshots:
     sessions: Sessions | None
     usage: Usage | None
     lessons: Lessons | None
+    routes: Routes | None
     notices: tuple[str, ...]
 
     @property
@@ -61,6 +64,16 @@ class Snapshots:
     @property
     def calibration(self) -> Calibration:
         return self.vectors.calibration if self.vectors else Calibration()
+
+    def policy(self, at: int | None = None) -> Policy:
+        """Return what the router serves, or served at a moment in microseconds."""
+        if at is not None:
+            return self.routes.policy(at) if self.routes else whole({})
+        return self._policy
+
+    @cached_property
+    def _policy(self) -> Policy:
+        return self.routes.policy() if self.routes else whole({})
 
     @cached_property
     def masks(self) -> RowMasks:
@@ -91,6 +104,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Sn
         sessions=None,
         usage=None,
         lessons=None,
+        routes=None,
         notices=tuple(notices),
     )
 
@@ -152,6 +166,7 @@ def open_manifest(
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         lessons=optional("lessons", Lessons),
+        routes=optional("routes", Routes),
         notices=(*notices, *damaged),
     )
 

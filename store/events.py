@@ -173,11 +173,15 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What the router chose for a recall, in which state, and how likely it was to choose so."""
+    """What the router chose for a recall, in which state, and how likely it was to choose so.
+
+    `tried` is the level whose action was drawn instead of served; None where all were served.
+    """
 
     state: str
     actions: Actions
     propensity: float
+    tried: str | None = None
 
 
 class Recalled(Body, frozen=True, kw_only=True):

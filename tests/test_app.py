@@ -119,6 +119,7 @@ def test_a_fresh_memory_is_recalled_by_the_next_request(client: FlaskClient):
         "manifest",
         "watermark",
         "took_ms",
+        "min_confidence",
         "recall",
     }
     hit = answer["hits"][0]

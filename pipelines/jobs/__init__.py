@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 PLACES: dict[str, str] = {
     "consolidate": "pipelines.consolidate.consolidate",
     "distill": "pipelines.distill.distill",
+    "facts": "pipelines.facts.job",
+    "importance": "pipelines.importance.job",
+    "judge": "pipelines.judge.job",
+    "route": "pipelines.route.job",
 }
 
 

@@ -119,7 +119,11 @@ def hit(why: Mapping[str, Any]) -> str:
     adds = sorted(why["adds"].items(), key=lambda one: -one[1])
     parts.append(" + ".join(f"{_SPOKEN.get(name, name)} {value:.2f}" for name, value in adds))
     parts.append(
-        ", ".join(f"{name} {value:.2f}" for name, value in why["signals"].items() if value)
+        ", ".join(
+            f"{name} {value:.2f}{_faded(why, name)}"
+            for name, value in why["signals"].items()
+            if value
+        )
     )
     held = f" ({', '.join(map(output.clean, why['words']))})" if why["words"] else ""
     parts.append(f"covers {why['coverage']:.0%} of the words{held}")
@@ -129,6 +133,13 @@ def hit(why: Mapping[str, Any]) -> str:
     if why["fresh"]:
         parts.append("not built in yet")
     return "; ".join(part for part in parts if part)
+
+
+def _faded(why: Mapping[str, Any], signal: str) -> str:
+    """Return what an importance was before it faded, where it did."""
+    told = why["importance_told"]
+    is_faded = signal == "importance" and round(told, 2) > round(why["signals"][signal], 2)
+    return f" (of {told:.2f}, faded)" if is_faded else ""
 
 
 def reason(
@@ -146,7 +157,7 @@ def reason(
     for rank, one in enumerate(payload["hits"], 1):
         if one["id"] == id_:
             return f"came back as number {rank}: {hit(one['why'])}"
-    return "did not come back: " + _lost(reader, embedder, asked, choices, now, memory)
+    return "did not come back: " + _lost(reader, embedder, asked, choices, now, memory, payload)
 
 
 def _filtered(memory: Memory, asked: RecallRequest, now: int, as_of: int | None) -> Iterator[str]:
@@ -182,18 +193,19 @@ def _lost(
     choices: Choices,
     now: int,
     memory: Memory,
+    as_asked: Mapping[str, Any],
 ) -> str:
-    """Return at which stage after the filter a memory was lost."""
+    """Return at which stage after the filter a memory was lost that `as_asked` does not hold."""
     wide = msgspec.structs.replace(asked, top_k=_MOST, min_confidence=0.0)
     payload, _ = answer(reader, embedder, wide, choices, now)
-    bar = choices.min_confidence if asked.min_confidence is None else asked.min_confidence
+    bar, most = as_asked["min_confidence"], as_asked["why"]["top_k"]
     for rank, one in enumerate(payload["hits"], 1):
         if one["id"] != memory.id:
             continue
         evidence = hit(one["why"])
         if one["confidence"] < bar:
             return f"its confidence {one['confidence']:.2f} is below the bar {bar:.2f}: {evidence}"
-        return f"it was number {rank}, asked were {asked.top_k or choices.top_k}: {evidence}"
+        return f"it was number {rank}, asked were {most}: {evidence}"
     for one in payload["hits"]:
         if memory.id in one.get("copies", ()):
             return f"{one['id']} says the same and came back in its place"

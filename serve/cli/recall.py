@@ -87,7 +87,7 @@ def recall(
         if as_json:
             output.emit(payload)
         else:
-            _show(log, payload, request, settings.choices.min_confidence)
+            _show(log, payload, request)
         if receipt is not None:
             try:
                 log.append([receipt])
@@ -163,9 +163,7 @@ def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     return Reader(session.chosen(settings), log, model), model
 
 
-def _show(
-    log: EventLog, payload: dict[str, Any], request: "RecallRequest", usual_bar: float
-) -> None:
+def _show(log: EventLog, payload: dict[str, Any], request: "RecallRequest") -> None:
     from serve.cli import explain
 
     for notice in payload.get("notices", ()):
@@ -183,8 +181,7 @@ def _show(
             output.say(f"    {line}")
         if "why" in hit:
             output.say(f"    why: {explain.hit(hit['why'])}")
-    below = payload["below_bar"]
-    bar = usual_bar if request.min_confidence is None else request.min_confidence
+    below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
         scope = f" in {request.project}" if request.project else ""
         output.say(f"nothing recalled{scope}; {below} below the bar of {bar:.0%}")

@@ -19,12 +19,14 @@ import msgspec
 from serve.rules import role
 from store.events import isoformat
 from store.frame import CLOSING, OPENING
-from store.importers.excerpt import MORE, one_line
+from store.importers.excerpt import MORE, first_sentence, one_line
 from store.projections.memories import Memory
 
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
 TEXT = 600  # characters of a note's text
 BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
+SENTENCE = 200  # of a note that is to be one sentence
+_BESIDE = frozenset({"context", "action", "result"})
 RULES = "On record as rules (lessons, preferences, antipatterns):"
 FACTS = "On record as background:"
 
@@ -89,6 +91,17 @@ def note(
         "replaced": old or None,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def short_note(
+    memory: Memory, here: str | None = None, *, conflicts_with: str | None = None
+) -> dict[str, Any]:
+    """Return a memory as one sentence, with its provenance and nothing beside."""
+    found = note(memory, here, conflicts_with=conflicts_with)
+    text = first_sentence(found["text"], SENTENCE)
+    if text != found["text"]:
+        found |= {"text": text, "whole": f"{len(memory.content)} characters, read by its id"}
+    return {name: value for name, value in found.items() if name not in _BESIDE}
 
 
 def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:

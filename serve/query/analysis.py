@@ -17,6 +17,7 @@ from serve.query.language import language
 from serve.query.mode import TaskMode, task_mode
 from serve.query.smalltalk import is_smalltalk
 from serve.reader import View
+from serve.router import Router
 from store import text
 from store.config import Choices, Layer
 from store.dates.interval import Interval, interval
@@ -55,6 +56,7 @@ class Question:
     min_confidence: float = 0.0
     explain: bool = False
     layers: tuple[Layer, ...] = ()
+    router: Router | None = None  # None: asked as it stands
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]

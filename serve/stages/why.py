@@ -52,6 +52,7 @@ def of_hit(
         "signals": {
             name: round(float(values[place]), 4) for name, values in weighed.signals.items()
         },
+        "importance_told": round(float(weighed.told[place]), 4),
         "words": _held(view, analysis, doc),
         "question_words": _held(view, analysis, candidates.questions[place : place + 1]),
         "coverage": round(covered, 4),
@@ -92,6 +93,7 @@ def of_answer(
         "profile": question.profile,
         "weights": weighed.weights,
         "min_confidence": question.min_confidence,
+        "top_k": question.top_k,
         "dropped": selection.dropped,
         "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
         "nearest_below_bar": [_named(*one) for one in below_bar],

@@ -5,6 +5,8 @@ An excerpt: the beginning of a long text, cut where a reader would stop.
 import re
 
 MORE = " ..."
+_STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
+_SOONEST = 20  # characters of a sentence
 _SENTENCE_END = re.compile(r"[.!?:;][)\"'`]*\s|[\u3002\uff01\uff1f]")
 
 
@@ -28,6 +30,20 @@ def excerpt(text: str, limit: int) -> str:
 def one_line(text: str, limit: int) -> str:
     """Return an excerpt of a text with every run of white space made one space."""
     return excerpt(" ".join(text.split()), limit)
+
+
+def first_sentence(text: str, limit: int) -> str:
+    """Return the first sentence of a text on one line, and ` ...` where something was left out.
+
+    One that is over so soon that it may be an abbreviation takes the next with it.
+    """
+    line = " ".join(text.split())
+    end = next((one.start() for one in _STOP.finditer(line, _SOONEST)), len(line))
+    return (
+        line
+        if len(line) <= min(end, limit)
+        else excerpt(line[:end], limit).removesuffix(MORE) + MORE
+    )
 
 
 def label(text: str, limit: int = 100) -> str | None:

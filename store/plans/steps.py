@@ -25,9 +25,10 @@ from store.events import (
     derived_id,
     encode,
 )
-from store.job_events import Job, Judged, Made, Staled, Step
+from store.job_events import Adopted, Job, Judged, Made, Staled, Step
 from store.projections.memories import Memory
 
+_HASH = 10  # a ULID's letters from here on are those of its hash
 _SHOWN = 300  # characters of a text that goes, in `before`
 
 
@@ -98,6 +99,22 @@ def link(memory: Memory, target: str, relation: Relation, why: str, **evidence: 
 def judge(recall: str, judged: Judged, why: str) -> Step:
     """Return the step that says how a recall, by its receipt's id, turned out."""
     return Step(event="judged", subject=recall, body=_fields(judged), why=why)
+
+
+def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any) -> Step:
+    """Return the step that has the router serve a policy; `before` is what it served until then.
+
+    The subject is the policy itself, so that one a person undid is not proposed again.
+    """
+    said = msgspec.json.encode(adopted.policy, order="sorted").decode()
+    return Step(
+        event="adopted",
+        subject=derived_id(0, "policy", said)[_HASH:],
+        body=_fields(adopted),
+        why=why,
+        before=dict(before),
+        evidence=evidence,
+    )
 
 
 def said(memory: Memory) -> dict[str, Any]:

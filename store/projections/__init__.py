@@ -10,6 +10,7 @@ from store.projections.goals import GOALS_PROJECTION
 from store.projections.lessons import LESSONS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.postings import POSTINGS_PROJECTION
+from store.projections.routes import ROUTES_PROJECTION
 from store.projections.sessions import SESSIONS_PROJECTION
 from store.projections.usage import USAGE_PROJECTION
 
@@ -28,4 +29,5 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         GOALS_PROJECTION,
         USAGE_PROJECTION,
         LESSONS_PROJECTION,
+        ROUTES_PROJECTION,
     )

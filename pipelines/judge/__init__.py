@@ -1,0 +1,1 @@
+"""Judgments of recalls from what was done afterwards."""

@@ -1,0 +1,149 @@
+"""
+The job judge: how recalls nobody rated turned out, by what was done in the two hours after them.
+
+A recall is judged once its two hours, or its session, are over. One that tells of no session is
+held against what was done in its project. What nothing tells of is judged 0, so that it waits no
+longer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from pipelines.judge import asking
+from pipelines.judge.signs import Sign, deeds, sign
+from pipelines.route.tiers import tier_for
+from store.agent_events import Acted, SessionTold
+from store.errors import BudgetSpent, ModelError
+from store.events import Event, Rated, Recalled
+from store.job_events import Judge, Judged, Made, Step
+from store.pending import DAY_US, may_rate, pending
+from store.plans import steps
+from store.projections.memories import Memory
+from store.traits import MAY_RULE
+
+DAYS = 14  # looked back
+AFTER_US = 2 * 3_600 * 1_000_000  # of what was done
+
+
+@dataclass
+class Known:
+    """What is known of memories while recalls are judged: how often each came in vain."""
+
+    brought: Counter[str] = field(default_factory=Counter)
+    used: set[str] = field(default_factory=set)
+
+    def in_vain(self, id_: str) -> int:
+        return 0 if id_ in self.used else self.brought[id_]
+
+
+def propose(context: Context) -> Proposal:
+    """Return a judgment for each recall that waits for one and is over."""
+    since = context.now - DAYS * DAY_US
+    waiting = [
+        one
+        for one in pending(context.log, since, context.now + 1)
+        if context.project is None or one.project in (None, context.project)
+    ]
+    known = _known(context, since)
+    found: list[Step] = []
+    asks = context.model is not None
+    for recall in waiting:
+        after = _after(context, recall)
+        if not _is_over(recall, after, context.now):
+            continue
+        step, asks = _judged(context, recall, after, known, asks=asks)
+        found.append(step)
+    left = len(waiting) - len(found)
+    notes = (f"{left} recalls are too young to be judged",) if left else ()
+    return Proposal(tuple(found), len(waiting), notes)
+
+
+def _judged(
+    context: Context, recall: Event, after: Sequence[Event], known: Known, *, asks: bool
+) -> tuple[Step, bool]:
+    """Return the judgment of a recall, and whether a model may be asked of the next one."""
+    body = recall.body
+    assert isinstance(body, Recalled)
+    done = deeds(after)
+    memories = [one for hit in body.hits if (one := context.rows.find(hit.id)) is not None]
+    signs = {
+        one.id: found
+        for one in memories
+        if (found := sign(one, done, known.in_vain(one.id))) is not None
+    }
+    by: Judge = "heuristic"
+    made: Made | None = None
+    if asks and not any(one.verdict > 0 for one in signs.values()):
+        opinions, made, asks = _opinions(context, body, memories, after)
+        signs = {id_: one for id_, one in opinions.items() if one.verdict} | signs
+        by = "model" if made is not None else by
+    known.used |= {id_ for id_, one in signs.items() if one.verdict > 0}
+    judged = Judged(
+        verdicts={hit.id: signs[hit.id].verdict if hit.id in signs else 0.0 for hit in body.hits},
+        by=by,
+        evidence={id_: one.evidence for id_, one in signs.items()},
+        made=made,
+    )
+    return steps.judge(recall.id, judged, _why(signs)), asks
+
+
+def _opinions(
+    context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
+) -> tuple[dict[str, Sign], Made | None, bool]:
+    """Return what a model says, its lineage, and whether it may be asked again."""
+    trusted = [one for one in memories if one.trust in MAY_RULE]
+    acted = [one for one in after if isinstance(one.body, Acted) and one.trust in MAY_RULE]
+    if context.model is None or not trusted or not acted:
+        return {}, None, True
+    tier = tier_for(context, body.route.state if body.route else None)
+    try:
+        opinions, answer = asking.asked(context.model, body.query, trusted, acted, tier)
+    except BudgetSpent:
+        return {}, None, False
+    except ModelError:
+        return {}, None, True
+    return opinions, answer.made("judge"), True
+
+
+def _known(context: Context, since: int) -> Known:
+    """Return how often the memories were brought lately, and which were of use."""
+    known = Known()
+    for event in context.log.told(("recalled", "rated"), since, context.now + 1):
+        if isinstance(event.body, Recalled):
+            known.brought.update({hit.id for hit in event.body.hits})
+        elif isinstance(event.body, Rated) and event.body.verdict > 0 and may_rate(event):
+            known.used.add(event.subject)
+    gone = context.log.undone(context.log.head())
+    for event in context.log.of_jobs(("judged",)):
+        if isinstance(event.body, Judged) and event.at >= since and event.id not in gone:
+            known.used |= {id_ for id_, one in event.body.verdicts.items() if one > 0}
+    return known
+
+
+def _after(context: Context, recall: Event) -> list[Event]:
+    """Return what happened after a recall, in its session, else in its project."""
+    until = recall.at + AFTER_US
+    if recall.session is not None:
+        told = context.log.of_session(recall.session, recall.seq)
+        return [one for one in told if one.at < until or isinstance(one.body, SessionTold)]
+    told = context.log.told(("action", "followed"), recall.at, until)
+    return [one for one in told if one.seq > recall.seq and one.project == recall.project]
+
+
+def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:
+    ended = any(isinstance(one.body, SessionTold) and one.body.stage == "ended" for one in after)
+    return ended or now >= recall.at + AFTER_US
+
+
+def _why(signs: dict[str, Sign]) -> str:
+    def said() -> Iterator[str]:
+        for id_, one in sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict)):
+            yield f"{id_} {one.verdict:+.2f}: {one.evidence}"
+
+    return "; ".join(list(said())[:3]) or "nothing tells of it"
+
+
+JOB = Job("judge", "judges recalls by what was done after them", propose)

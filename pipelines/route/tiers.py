@@ -1,0 +1,19 @@
+"""Which tier of models a job is to ask, as the router's served policy says."""
+
+import msgspec
+
+from pipelines.jobs.context import Context
+from store.job_events import Tier
+from store.projections.routes import Routes
+from store.routing import Policy, state
+
+
+def tier_for(context: Context, mode: str | None = None) -> Tier:
+    """Return the tier for work on something of a task mode, or of none in particular."""
+    return tier_of(Routes(context.tables("routes")).policy(), mode)
+
+
+def tier_of(policy: Policy, mode: str | None = None) -> Tier:
+    """Return the tier that a policy, whole, has for a task mode."""
+    found: Tier = msgspec.convert(policy[state(mode)]["llm"], Tier)
+    return found

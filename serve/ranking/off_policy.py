@@ -1,0 +1,73 @@
+"""
+What another policy would have been worth, estimated on the log of the one that was served.
+
+Self-normalised importance sampling: each recall counts by one over how likely its action was to be
+chosen, so what was tried rarely counts for what was not tried. The interval is the normal one of
+the ratio's linearised variance (Owen, Monte Carlo theory, 2013, chapter 9.2,
+https://artowen.su.domains/mc/), with two more rewards, 1 and -1, in the variance: a few recalls
+that agree are not certain. The recalls of two actions are different ones, so variances add.
+
+Only recalls in which something might have been tried count: in the others an action was never
+compared with another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+
+SIGMAS = 1.96  # of the 95 % interval
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """The mean reward of an action, its standard error, and how many recalls say so.
+
+    `samples` is the effective number: weights that differ say less than as many that do not.
+    """
+
+    mean: float
+    error: float
+    samples: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a change is worth in mean reward, and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def worth(rewards: Values, weights: Values) -> Worth:
+    """Return what an action is worth by rewards, [n], in [-1, 1], and weights, [n], above 0.
+
+    No rewards say nothing: a mean of 0 with the error of not knowing, 1.
+    """
+    if not len(rewards):
+        return Worth(0.0, 1.0, 0.0)
+    total = float(weights.sum())
+    mean = float(weights @ rewards) / total
+    usual = total / len(weights)
+    spread = float((weights**2) @ ((rewards - mean) ** 2))
+    spread += usual**2 * ((1.0 - mean) ** 2 + (1.0 + mean) ** 2)
+    error = float(np.sqrt(spread)) / (total + 2 * usual)
+    return Worth(mean, error, total**2 / float(weights @ weights))
+
+
+def gain(served: Worth, other: Worth, share: float = 1.0) -> Gain:
+    """Return what serving the other is worth, where it is served to a share of all recalls."""
+    value = share * (other.mean - served.mean)
+    error = share * float(np.hypot(served.error, other.error))
+    return Gain(value, value - SIGMAS * error, value + SIGMAS * error)
+
+
+def together(gains: Sequence[Gain]) -> Gain:
+    """Return what several changes that touch different recalls are worth; none are worth 0."""
+    value = sum(one.value for one in gains)
+    error = float(np.sqrt(sum((one.value - one.low) ** 2 for one in gains)))
+    return Gain(value, value - error, value + error)

@@ -1,0 +1,324 @@
+"""
+routes: what the router holds of each action in each state, the policies it served, and the recalls
+both rest on.
+
+The reward of a recall is the mean of its explicit ratings: of itself, else of what it brought,
+within a day; else the sum of its judged verdicts, in [-1, 1]; a recall that said nothing has 0, it
+neither helped nor harmed. Q moves by ALPHA of the difference to each reward, in the order of the
+recalls, as Watkins' rule (https://doi.org/10.1007/BF00992698) does where no state follows another.
+A recall in which one level's action was tried says nothing of the other levels.
+
+The newest KEPT recalls are kept, so that a rating may still come; those before are settled.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.events import Event, Rated, Recalled
+from store.job_events import Adopted, Judged
+from store.pending import SOON_US
+from store.projection import Inputs, Made, Previous, Projection, Tables
+from store.routing import ALPHA, LEVELS, STATES, Policy, whole
+from store.traits import MAY_RULE
+
+Values = npt.NDArray[np.float64]
+
+KEPT = 10_000  # recalls
+RECENT = 1_000  # of these, whose memories a rating may speak of; fewer than KEPT
+
+_KEY = [("state", pa.string()), ("level", pa.string()), ("action", pa.string())]
+ROUTES = pa.schema(
+    [
+        *_KEY,
+        ("recalls", pa.int64()),
+        ("rated", pa.int64()),  # those with a reward
+        ("q", pa.float64()),
+    ]
+)
+POLICIES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("at", pa.int64()),  # microseconds UTC
+        ("policy", pa.string()),  # JSON, as it was adopted
+        ("recalls", pa.int64()),
+        ("value", pa.float64()),
+        ("served", pa.float64()),
+        ("low", pa.float64()),
+    ]
+)
+RECALLS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("at", pa.int64()),
+        ("state", pa.string()),
+        *((level, pa.string()) for level in LEVELS),  # the action; null where none was chosen
+        ("propensity", pa.float64()),
+        ("tried", pa.string()),
+        ("brought", pa.int64()),
+        ("hits", pa.list_(pa.string())),  # of the RECENT ones
+        ("ratings", pa.int64()),
+        ("verdicts", pa.float64()),  # their sum
+        ("of_hits", pa.int64()),  # ratings of memories it brought
+        ("verdicts_of_hits", pa.float64()),
+        ("judged", pa.float64()),  # null where it was not
+    ]
+)
+
+
+@dataclass
+class Recall:
+    """A recall the router chose for, and what was said of it since."""
+
+    id: str
+    at: int
+    state: str
+    actions: Mapping[str, str]
+    propensity: float
+    tried: str | None
+    brought: int
+    hits: list[str]
+    ratings: int = 0
+    verdicts: float = 0.0
+    of_hits: int = 0
+    verdicts_of_hits: float = 0.0
+    judged: float | None = None
+
+    @property
+    def reward(self) -> float | None:
+        """How it helped, in [-1, 1]; None where nobody knows."""
+        if self.ratings:
+            return self.verdicts / self.ratings
+        if self.of_hits:
+            return self.verdicts_of_hits / self.of_hits
+        if self.judged is not None:
+            return self.judged
+        return None if self.brought else 0.0
+
+    def tells_of(self, level: str) -> bool:
+        """Whether its reward is one of that level's action: all others were as they are served."""
+        return level in self.actions and self.tried in (None, level)
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> "Recall":
+        actions = {level: one for level in LEVELS if (one := row.pop(level)) is not None}
+        return cls(actions=actions, **row)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        fields = asdict(self)
+        return fields | {level: self.actions.get(level) for level in LEVELS}
+
+
+@dataclass
+class Held:
+    """What is held of an action in a state."""
+
+    recalls: int = 0
+    rated: int = 0
+    q: float = 0.0
+
+    def add(self, reward: float | None) -> None:
+        self.recalls += 1
+        if reward is not None:
+            self.rated += 1
+            self.q += ALPHA * (reward - self.q)
+
+
+Key = tuple[str, str, str]  # state, level, action
+Table = dict[Key, Held]
+
+
+@dataclass
+class Fold:
+    """The recalls that are kept, by id, what is settled of those before, and the policies."""
+
+    recalls: dict[str, Recall] = field(default_factory=dict)
+    settled: Table = field(default_factory=dict)
+    policies: list[dict[str, Any]] = field(default_factory=list)
+    recent: deque[str] = field(init=False)  # ids, the oldest first
+
+    def __post_init__(self) -> None:
+        self.recent = deque(list(self.recalls)[-RECENT:])
+
+    @classmethod
+    def of(cls, tables: Tables) -> "Fold":
+        return cls(
+            {row["id"]: Recall.of(row) for row in tables["recalls"].to_pylist()},
+            _held(tables["settled"]),
+            tables["policies"].to_pylist(),
+        )
+
+    def apply(self, event: Event) -> bool:
+        """Take an event in; return whether it is one that counts."""
+        match event.body:
+            case Recalled(route=route) as body if route is not None:
+                return self._recalled(event, body)
+            case Adopted() as body:
+                self.policies.append(_adopted(event, body))
+                return True
+            case Rated(verdict=verdict) if event.trust in MAY_RULE:
+                return self._rated(event, verdict)
+            case Judged(verdicts=verdicts) if event.trust in MAY_RULE:
+                recall = self.recalls.get(event.subject)
+                if recall is not None:
+                    recall.judged = max(-1.0, min(1.0, sum(verdicts.values())))
+                return recall is not None
+        return False
+
+    def _recalled(self, event: Event, body: Recalled) -> bool:
+        route = body.route
+        assert route is not None
+        actions = {
+            level: said
+            for level, known in LEVELS.items()
+            if (said := route.actions.get(level)) in known
+        }
+        if route.state not in STATES or not actions or not 0.0 < route.propensity <= 1.0:
+            return False  # of another version
+        hits = [hit.id for hit in body.hits]
+        self.recalls[event.id] = Recall(
+            event.id, event.at, route.state, actions, route.propensity, route.tried, len(hits), hits
+        )
+        self.recent.append(event.id)
+        if len(self.recent) > RECENT:
+            self.recalls[self.recent.popleft()].hits = []
+        if len(self.recalls) > KEPT:
+            oldest = self.recalls.pop(next(iter(self.recalls)))
+            _learn(self.settled, [oldest])
+        return True
+
+    def _rated(self, event: Event, verdict: float) -> bool:
+        recall = self.recalls.get(event.subject)
+        if recall is not None:
+            recall.ratings += 1
+            recall.verdicts += verdict
+            return True
+        brought = self._that_brought(event.subject)
+        if brought is None or not brought.at <= event.at <= brought.at + SOON_US:
+            return False
+        brought.of_hits += 1
+        brought.verdicts_of_hits += verdict
+        return True
+
+    def _that_brought(self, memory: str) -> Recall | None:
+        """Return the newest recall that brought a memory."""
+        recent = (self.recalls[id_] for id_ in reversed(self.recent))
+        return next((one for one in recent if memory in one.hits), None)
+
+    def tables(self) -> Tables:
+        """Return all of it as tables; what is held of actions by state, level and action."""
+        held = {key: Held(one.recalls, one.rated, one.q) for key, one in self.settled.items()}
+        _learn(held, self.recalls.values())
+        return {
+            "routes": _table(held),
+            "policies": pa.Table.from_pylist(self.policies, POLICIES),
+            "recalls": pa.Table.from_pylist([one.row for one in self.recalls.values()], RECALLS),
+            "settled": _table(self.settled),
+        }
+
+
+def build(inputs: Inputs, previous: Previous | None) -> Made:
+    """Add what was told since `previous` to what it knew."""
+    fold = Fold() if previous is None else Fold.of(previous.tables)
+    counted = [fold.apply(event) for event in inputs.read(previous.watermark if previous else 0)]
+    if previous is not None and not any(counted):
+        return previous.tables.parts
+    return fold.tables()
+
+
+def _learn(held: Table, recalls: Iterable[Recall]) -> None:
+    for recall in recalls:
+        reward = recall.reward
+        for level, action in recall.actions.items():
+            if recall.tells_of(level):
+                held.setdefault((recall.state, level, action), Held()).add(reward)
+
+
+def _table(held: Table) -> pa.Table:
+    names = ("state", "level", "action")
+    rows = [dict(zip(names, key, strict=True)) | asdict(held[key]) for key in sorted(held)]
+    return pa.Table.from_pylist(rows, ROUTES)
+
+
+def _held(table: pa.Table) -> Table:
+    return {
+        (row["state"], row["level"], row["action"]): Held(row["recalls"], row["rated"], row["q"])
+        for row in table.to_pylist()
+    }
+
+
+def _adopted(event: Event, body: Adopted) -> dict[str, Any]:
+    return {
+        "id": event.id,
+        "at": event.at,
+        "policy": msgspec.json.encode(body.policy, order="sorted").decode(),
+        "recalls": body.recalls,
+        "value": body.value,
+        "served": body.served,
+        "low": body.low,
+    }
+
+
+def telling(
+    recalls: Iterable[Recall], state: str, level: str, action: str
+) -> tuple[Values, Values]:
+    """Return the rewards of the recalls that tell what an action is worth, and their weights, one
+    over how likely it was; both [n].
+
+    Only those in which something might have been tried are comparable with one another.
+    """
+    found = [
+        (reward, 1.0 / one.propensity)
+        for one in recalls
+        if one.state == state
+        and one.propensity < 1.0
+        and one.tells_of(level)
+        and one.actions[level] == action
+        and (reward := one.reward) is not None
+    ]
+    both = np.array(found, np.float64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """What a build knew of the router, opened."""
+
+    tables: Tables
+
+    def policy(self, at: int | None = None) -> Policy:
+        """Return the policy that is served, or was at a moment in microseconds, for every state
+        and level.
+        """
+        found: Policy = {}
+        for row in self.tables["policies"].to_pylist():
+            if at is None or row["at"] <= at:
+                found = msgspec.json.decode(row["policy"])
+        return whole(found)
+
+    @property
+    def held(self) -> Table:
+        """What is held of each action in each state, of those that were ever chosen."""
+        return _held(self.tables["routes"])
+
+    @property
+    def recalls(self) -> list[Recall]:
+        """The recalls that are kept, the oldest first."""
+        return [Recall.of(row) for row in self.tables["recalls"].to_pylist()]
+
+
+ROUTES_PROJECTION = Projection(
+    name="routes",
+    version="1",
+    inputs=("log",),
+    schemas={"routes": ROUTES, "policies": POLICIES, "recalls": RECALLS, "settled": ROUTES},
+    build=build,
+    for_builds=frozenset({"settled"}),
+)
