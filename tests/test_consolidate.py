@@ -1,6 +1,7 @@
 """What says the same becomes one, what was corrected gives way; nothing else, and not for good."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
+from model_server import Asked, ModelServer
 
 from pipelines.consolidate.asking import Judgment
 from pipelines.consolidate.consolidate import JOB
@@ -383,6 +385,38 @@ def test_without_an_answer_strict_evidence_is_what_there_is(home: Home, error: E
     assert home.steps(model=Model(fails)) == [("superseded", "d3", "d2")]
 
 
+@pytest.mark.filterwarnings("default")  # what litellm's own values say of themselves in passing
+def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-q8Zt4LmX2vN7cR5bW1yK9dF3hJ6gA0sE")
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    other = ("Deploys of the shop start at noon", "At noon the shop's deploys always start")
+    home.record(*drafts(*NEAR, *other), *drafts_of("Use uv, never pip", "use uv, never pip"))
+
+    def says(asked: Asked) -> object:
+        text = ONE if "pnpm" in asked.data else ""
+        relation = "same" if text else "different"
+        return {"relation": relation, "because": "so", "text": text}
+
+    with ModelServer(says) as server:
+        file = config.load().home / "config.toml"
+        file.write_text(server.settings())
+        plan = home.plan()
+        assert plan is not None and plan.body.tokens == 120 * len(server.asked) > 0
+        assert [one.event for one in plan.body.steps].count("recorded") == 1
+        asked = len(server.asked)
+        file.write_text(server.settings(tokens_a_day=1))
+        cut = home.plan()
+        assert cut is not None and len(server.asked) == asked
+    assert told(cut.body.steps) == [("superseded", "e1", "e0")]
+    assert any("tokens_a_day" in note for note in cut.body.notes)
+
+
+def drafts_of(*texts: str) -> list[Draft]:
+    return [Draft(id=f"e{n}", content=text) for n, text in enumerate(texts)]
+
+
 # The command line
 
 
@@ -421,3 +455,20 @@ def test_the_command_previews_applies_refuses_and_undoes(home: Home, run, monkey
     tried = run("apply", again["plan"], "--dry-run", "--json")
     assert (tried["state"], tried["because"]) == ("stale", ["d2 was forgotten since"])
     assert "d2 was forgotten since" in run("apply", again["plan"], code=2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
+def test_on_a_terminal_review_asks_and_does_what_is_answered(home: Home, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    home.record(*drafts("Use uv, never pip", "use uv, never pip"))
+    assert home.plan() is not None
+    outer, inner = os.openpty()
+    command = [sys.executable, "-P", "-m", "serve.cli", "consolidate", "review"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=inner, stdout=inner, stderr=inner) as child:
+        os.write(outer, b"what?\ndetails\napply\n")
+        assert child.wait(30) == 0
+    said = os.read(outer, 1 << 16).decode()
+    os.close(outer)
+    os.close(inner)
+    assert "merged into  d0" in said and "applied" in said
+    assert home.states("d0", "d1") == [ACTIVE, SUPERSEDED]
