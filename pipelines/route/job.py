@@ -2,9 +2,9 @@
 The job route: a better policy for the router, proposed only where the log shows that it does not
 lose.
 
-The candidate takes in each state and level an action that Q holds better than the served one. Each change is held
-against the log by itself, so one bad idea does not stop a good one; what is left is held against
-it once more as a whole.
+The candidate takes in each state and level an action that Q holds better than the served one. Each
+change is held against the log by itself, so one bad idea does not stop a good one; what is left is
+held against it once more as a whole.
 """
 
 from collections import Counter
