@@ -8,6 +8,7 @@ it the moment it is seen. Snapshots are files that store.build writes, so there 
 
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 
 import dagster as dg
 from pydantic import Field
@@ -25,6 +26,11 @@ from store.errors import SnapshotError
 from store.manifest import CANARIES, CheckResult
 from store.projection import Projection
 from store.snapshot import SnapshotRef
+
+# the nightly build comes daily: one that was missed is a warning, two are a failure
+_FRESH = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(hours=26), fail_window=timedelta(hours=50)
+)
 
 
 class BuildConfig(dg.Config):
@@ -128,6 +134,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         kinds={"json"},
         owners=OWNERS,
         tags={"layer": "served"},
+        freshness_policy=_FRESH,
         description="What is served: the snapshots that belong together and passed every check.",
     )
     def published_manifest(

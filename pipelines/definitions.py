@@ -7,6 +7,9 @@ from collections.abc import Mapping
 import dagster as dg
 
 from pipelines.assets import assets_of
+from pipelines.learning.assets import learning_assets
+from pipelines.learning.schedules import learning_jobs, learning_schedules
+from pipelines.learning.turn import Turn
 from pipelines.prune import prune_runs
 from pipelines.quality import check_recall, nightly_quality, recall_quality
 from pipelines.resources import LOCK_WAIT_S, TenantStore
@@ -23,13 +26,15 @@ def definitions(
     lock_wait_s: float = LOCK_WAIT_S,
 ) -> dg.Definitions:
     """Return everything for one home; `loggers` stand in for Dagster's console output."""
+    learning = learning_jobs()
     return dg.Definitions(
         assets=[
             *assets_of(projections.all_of(embedder(settings.choices.embedder, settings.home))),
+            *learning_assets(),
             recall_quality,
         ],
-        jobs=[build_memory, check_recall, prune_runs],
-        schedules=[nightly, nightly_quality, weekly_prune],
+        jobs=[build_memory, *learning, check_recall, prune_runs],
+        schedules=[nightly, *learning_schedules(learning), nightly_quality, weekly_prune],
         sensors=[log_head],
         resources={
             "tenant_store": TenantStore(
@@ -37,6 +42,8 @@ def definitions(
                 embedder=settings.choices.embedder,
                 lock_wait_s=lock_wait_s,
             ),
+            "turn": Turn(home=str(settings.home), wait_s=lock_wait_s),
+            "settings": settings,
             "memory_home": settings.home,
             "choices": settings.choices,
         },

@@ -6,6 +6,7 @@ lends no module: Dagster's processes start in its home and never look where they
 """
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 from dagster import DagsterInstance
@@ -15,12 +16,15 @@ from store.config import Settings
 from store.files import make_folder, replace_file
 
 _YAML = """\
-# Written once by mnemolog; change what you like, it is not written again.
+# Written by mnemolog. Change what you like: a file that you changed is not written again.
 telemetry:
   enabled: false
 nux:
   enabled: false
 concurrency:
+  pools: # "model": what may ask a language model; so many runs at once
+    default_limit: 1
+    granularity: run
   runs:
     max_concurrent_runs: 2
     tag_concurrency_limits:
@@ -38,6 +42,8 @@ retention:
       failure: 30
       started: 30
 """
+# what earlier versions wrote, by its sha256: nobody changed it, so it may be replaced
+_OLDER = {"703130bca4337f24439040a21c2839592ef7398ecbfa87dc784bfd1d27502be4"}
 # Output capture takes the terminal's descriptors away while a run lasts; steps here print nothing.
 _NO_CAPTURE = {
     "compute_logs": {
@@ -48,12 +54,17 @@ _NO_CAPTURE = {
 
 
 def prepare(settings: Settings) -> Path:
-    """Make Dagster's home where it is missing; return it."""
+    """Make Dagster's home where it is missing; return it. Settings that somebody changed stay."""
     home = settings.dagster_home.absolute()
     make_folder(home)
-    if not (home / "dagster.yaml").exists():
-        replace_file(home / "dagster.yaml", _YAML.encode())
+    settings_file = home / "dagster.yaml"
+    if not settings_file.exists() or _digest(settings_file) in _OLDER:
+        replace_file(settings_file, _YAML.encode())
     return home
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
 
 
 def environment(settings: Settings) -> dict[str, str]:

@@ -22,6 +22,7 @@ Metadata = dict[str, dg.MetadataValue]
 ROWS = "dagster/row_count"  # Dagster's own names: the UI shows and plots these by itself
 COLUMNS = "dagster/column_schema"
 _SAMPLE = 5
+_CELL = 100  # characters of a text
 _DAYS = 60  # bars of the plot of events; older days are summed in the first
 
 
@@ -135,6 +136,15 @@ def _sample(table: pa.Table) -> str:
     newest = table.slice(max(0, len(table) - _SAMPLE)).select(["id", "kind", "state", "content"])
     lines = ["| id | kind | state | content |", "|---|---|---|---|"]
     for row in reversed(newest.to_pylist()):
-        content = " ".join(row["content"].split())[:100].replace("|", "\\|")
-        lines.append(f"| {row['id']} | {row['kind']} | {row['state']} | {content} |")
+        lines.append(f"| {row['id']} | {row['kind']} | {row['state']} | {cell(row['content'])} |")
     return "\n".join(lines)
+
+
+def cell(text: str) -> str:
+    """Return the beginning of a text as a cell of a table: no link or picture in it works.
+
+    A picture would be fetched from wherever the text says.
+    """
+    shown = "".join(one for one in " ".join(text.split()) if one.isprintable())[:_CELL]
+    plain = shown.replace("`", "'").replace("|", "¦")
+    return f"`{plain}`" if plain else ""

@@ -15,6 +15,7 @@ import dagster as dg
 from pipelines import plots
 from pipelines.failures import classified
 from pipelines.history import past
+from pipelines.hooks import HOOKS
 from pipelines.metadata import Metadata
 from pipelines.resources import OWNERS
 from serve.evaluation import quality
@@ -65,6 +66,7 @@ def recall_quality(
 check_recall = dg.define_asset_job(
     "check_recall",
     selection=dg.AssetSelection.assets(recall_quality),
+    hooks=HOOKS,
     description="Ask the check set and compare with the floors.",
 )
 

@@ -1,5 +1,5 @@
 """
-One build of one tenant in this process: the same job that the UI runs, without a server.
+One run for one tenant in this process: the same job that the UI runs, without a server.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from store import manifest as manifests
 from store.config import Settings
 from store.errors import BuildBusy, BuildRefused, MnemologError
 from store.manifest import Manifest
-from store.tenant import existing
+from store.tenant import Tenant, existing
 
 _INTERRUPTIONS = {KeyboardInterrupt.__name__, DagsterExecutionInterruptedError.__name__}
 
@@ -42,15 +42,31 @@ def build(
     what did; KeyboardInterrupt where it was stopped. Whatever is raised, what was served still is.
     """
     tenant = existing(settings.home, tenant_name)
+    config = dg.RunConfig(ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}})
+    result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
+    if not result.success:
+        raise reason(result)
+    (made,) = result.asset_materializations_for_node("published_manifest")
+    number = made.metadata["manifest"].value
+    return next(one for one in manifests.kept(tenant) if one.number == number)
+
+
+def execute(
+    settings: Settings,
+    tenant: Tenant,
+    job: str,
+    config: dg.RunConfig,
+    report: progress.Report,
+    *,
+    wait_s: float,
+) -> dg.ExecuteInProcessResult:
+    """Run one of Dagster's jobs for a tenant; return how it went, also where it failed."""
     loggers = {"console": progress.logger(report)}
     with home.instance(settings) as instance:
         instance.add_dynamic_partitions(str(TENANTS.name), [tenant.name])
         defs = definitions(settings, loggers=loggers, lock_wait_s=wait_s)
-        job = defs.resolve_job_def("build_memory")
-        result = job.execute_in_process(
-            run_config=dg.RunConfig(
-                ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}}
-            ),
+        result = defs.resolve_job_def(job).execute_in_process(
+            run_config=config,
             instance=instance,
             partition_key=tenant.name,
             tags={"mnemolog/by": "cli"},
@@ -58,15 +74,14 @@ def build(
         )
         if instance.get_runs_count() > 2 * KEEP_RUNS:
             prune(instance)
-    if not result.success:
-        raise _reason(result)
-    (made,) = result.asset_materializations_for_node("published_manifest")
-    number = made.metadata["manifest"].value
-    return next(one for one in manifests.kept(tenant) if one.number == number)
+    return result
 
 
-def _reason(result: dg.ExecuteInProcessResult) -> MnemologError:
-    """Return what to tell the caller of a run that failed."""
+def reason(result: dg.ExecuteInProcessResult) -> MnemologError:
+    """Return what to tell the caller of a run that failed.
+
+    Raise KeyboardInterrupt where it was stopped.
+    """
     failed = [
         one
         for one in result.get_asset_check_evaluations()
@@ -83,7 +98,7 @@ def _reason(result: dg.ExecuteInProcessResult) -> MnemologError:
                 return BuildBusy(_message(one))
             if one.cls_name == BuildRefused.__name__:
                 return BuildRefused(_message(one))
-        return BuildFailed(_message(chain[-1]))
+        return BuildFailed(innermost(error))
     return BuildFailed(f"run {result.run_id} failed without saying why: see `mnemolog ui`")
 
 
@@ -100,6 +115,11 @@ def _chain(error: SerializableErrorInfo) -> Iterator[SerializableErrorInfo]:
     while current is not None:
         yield current
         current = current.cause
+
+
+def innermost(error: SerializableErrorInfo) -> str:
+    """Return the words of what an error came from."""
+    return _message([*_chain(error)][-1])
 
 
 def _message(error: SerializableErrorInfo) -> str:

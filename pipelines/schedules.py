@@ -8,13 +8,16 @@ build lock, which the system gives up with its holder, and not a run's status, w
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
 
+from pipelines.hooks import HOOKS
+from pipelines.learning import turn
 from pipelines.prune import prune_runs
 from pipelines.resources import GROUP, PARTITION, TENANTS
-from store import build
+from store import build, failures
 from store import manifest as manifests
 from store.errors import BuildBusy, LogError, SnapshotError
 from store.log import EventLog
@@ -22,6 +25,7 @@ from store.tenant import Tenant, tenants
 
 LOOK_EVERY_S = 60
 DEAD_AFTER_S = 300  # a run waits 60 s for the lock at most, so this long without it means killed
+_SILENT = "its process ended without a word"
 _UNDER_WAY = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
@@ -33,6 +37,7 @@ build_memory = dg.define_asset_job(
     selection=dg.AssetSelection.groups(GROUP),
     # a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
     config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+    hooks=HOOKS,
     description="Build every projection of one tenant, check them, publish the manifest.",
 )
 
@@ -61,6 +66,7 @@ def log_head(
         else:
             if mark is not None:
                 requests.append(dg.RunRequest(f"{one.name}:{mark}", partition_key=one.name))
+    _free_pools(context.instance)
     return dg.SensorResult(
         run_requests=requests,
         dynamic_partitions_requests=_new_partitions(context.instance, there),
@@ -115,10 +121,29 @@ def _new_partitions(
 def _bury(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     """Report killed runs of a tenant as failed, or they hold their place in the queue for ever.
 
-    Call it while holding the tenant's build lock: a run that is alive would hold it.
+    Call it while holding the tenant's build lock: a build that is alive would hold it, as a run
+    that learns would hold its turn.
     """
     filters = dg.RunsFilter(statuses=_UNDER_WAY, tags={PARTITION: tenant.name})
-    for record in instance.get_run_records(filters):
-        began = record.start_time or record.create_timestamp.timestamp()
-        if time.time() - began > DEAD_AFTER_S:
-            instance.report_run_failed(record.dagster_run, "its process ended without a word")
+    under_way = instance.get_run_records(filters)
+    if not under_way:
+        return
+    with suppress(BuildBusy), turn.held(tenant):
+        for record in under_way:
+            run, began = record.dagster_run, record.start_time
+            if time.time() - (began or record.create_timestamp.timestamp()) > DEAD_AFTER_S:
+                instance.report_run_failed(run, _SILENT)
+                at = time.time_ns() // 1_000
+                failures.keep(tenant.root, run.job_name, at, _SILENT, run.run_id)
+
+
+def _free_pools(instance: dg.DagsterInstance) -> None:
+    """Give back the places in a pool that runs kept which are over: a killed one gives none back.
+
+    Where Dagster's settings count runs, as those we write do, there are none to give back.
+    """
+    storage = instance.event_log_storage
+    for run_id in storage.get_concurrency_run_ids():
+        run = instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            storage.free_concurrency_slots_for_run(run_id)

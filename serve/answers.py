@@ -9,16 +9,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from serve.duplicates import duplicates_of
 from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.reader import Reader, View
 from serve.recall import Answer, Hit, recall
 from serve.router import Router
 from serve.rules import role
+from serve.summaries.lineage import lineage
 from store.body import Id
 from store.config import Choices
 from store.embedding import Embedder
-from store.errors import InvalidInput
+from store.errors import InvalidInput, NotFound
 from store.events import (
     Event,
     MemoryKind,
@@ -30,8 +32,9 @@ from store.events import (
 )
 from store.events import Hit as ReceiptHit
 from store.job_events import Verdict
+from store.log import EventLog
 from store.profiles import Profile
-from store.projections.memories import FORGOTTEN, Edge, Memory
+from store.projections.memories import FORGOTTEN, Memory
 from store.tenant import checked_project
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
@@ -244,8 +247,19 @@ def seen(memory: Memory) -> dict[str, Any]:
     return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
 
 
-def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, Any]:
-    """Return all there is of a memory: its edges both ways, the events about it, oldest first."""
+def all_of(view: View, log: EventLog, id_: str) -> dict[str, Any]:
+    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound."""
+    memory = view.tail.find(id_)
+    if memory is None:
+        raise NotFound(f"no memory {id_!r}")
+    return seen(memory) if memory.state == FORGOTTEN else whole(view, log, memory)
+
+
+def whole(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
+    """Return all there is of a memory: its edges both ways, its lineage, the events about it,
+    oldest first.
+    """
+    edges, events = view.tail.edges_of(memory.id), log.about(memory.id)
     return short(memory) | {
         "tags": list(memory.tags),
         "state": memory.state,
@@ -257,6 +271,7 @@ def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, A
         "score": memory.score,
         "parent_id": memory.parent_id,
         "source_ids": list(memory.source_ids),
+        "duplicates": duplicates_of(view, memory.id),
         "insight_type": memory.insight_type,
         "superseded_by": memory.superseded_by,
         "key": memory.key,
@@ -267,6 +282,7 @@ def whole(memory: Memory, edges: list[Edge], events: list[Event]) -> dict[str, A
         "updated_at": isoformat(memory.updated_at),
         "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
         "metadata": msgspec.json.decode(memory.metadata),
+        **lineage(view, log, memory, events),
         "edges": [
             {"source": edge.source, "relation": edge.relation, "target": edge.target}
             for edge in edges

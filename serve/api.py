@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from flask import Blueprint, Response, request
 
-from serve.answers import RateRequest, RecallRequest, answer, seen, whole
+from serve.answers import RateRequest, RecallRequest, all_of, answer
 from serve.filters import Filter
 from serve.lessons import standing
 from serve.process.tenants import OpenTenant, OpenTenants
@@ -94,14 +94,7 @@ def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
     @routes.get("/v1/memories/<id_>")
     def show(id_: str) -> Response:
         tenant = named(request.args.get("tenant"))
-        memory, edges = tenant.reader.answered(
-            lambda view: (view.tail.find(id_), view.tail.edges_of(id_))
-        )
-        if memory is None:
-            raise NotFound(f"no memory {id_!r}")
-        if memory.state == "forgotten":
-            return _json(seen(memory))
-        return _json(whole(memory, edges, tenant.log.about(id_)))
+        return _json(tenant.reader.answered(lambda view: all_of(view, tenant.log, id_)))
 
     @routes.get("/v1/memories/<id_>/history")
     def history_of(id_: str) -> Response:

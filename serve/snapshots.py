@@ -22,6 +22,7 @@ from store.errors import NoManifest, SnapshotDamaged
 from store.manifest import Manifest
 from store.projection import Projection, Tables
 from store.projections import postings
+from store.projections.duplicates import Duplicates
 from store.projections.entities import EntityIndex
 from store.projections.facts import Facts
 from store.projections.fields import FieldRows
@@ -48,6 +49,7 @@ class Snapshots:
     vectors: VectorRows | None
     fields: FieldRows | None
     entities: EntityIndex | None
+    duplicates: Duplicates | None
     facts: Facts | None
     sessions: Sessions | None
     usage: Usage | None
@@ -97,6 +99,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Sn
         vectors=None,
         fields=None,
         entities=None,
+        duplicates=None,
         facts=None,
         sessions=None,
         usage=None,
@@ -158,6 +161,7 @@ def open_manifest(
         # of another model where the vectors are: that is said already
         fields=optional("fields", FieldRows.open) if vectors is not None else None,
         entities=optional("entities", EntityIndex.open),
+        duplicates=optional("duplicates", Duplicates.open),
         facts=optional("facts", Facts.open),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),

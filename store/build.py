@@ -328,8 +328,13 @@ def _reused(
 def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
     if old is None or old.version != projection.version or old.watermark > build.watermark:
         return None
-    if projection.grows and build.log.undone(build.watermark, old.watermark):
-        return None  # rows of an undone plan are no longer there: what is left has other numbers
+    if projection.grows and (
+        # rows of an undone plan are no longer there: what is left has other numbers
+        build.log.undone(build.watermark, old.watermark)
+        # and what was erased is to lie in no file that is taken over
+        or build.log.erased(build.watermark, old.watermark)
+    ):
+        return None
     tables = _loaded(build, old)
     return None if tables is None else Previous(old.watermark, tables)
 

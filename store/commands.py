@@ -33,6 +33,7 @@ from store.events import (
     Trust,
     decode,
     encode,
+    is_erased,
     micros,
     new_id,
 )
@@ -301,4 +302,6 @@ def _must_know(log: EventLog, id_: str) -> Event:
     events = log.about(id_)
     if not events or not isinstance(events[0].body, Recorded):
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
+    if is_erased(events[0].body):
+        raise NotFound(f"memory {id_!r} was erased: nothing brings it back")
     return events[0]

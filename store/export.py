@@ -14,7 +14,7 @@ from store.importers.jsonl import Exported
 from store.log import EventLog
 from store.projections.memories import (
     ACTIVE,
-    DEFAULT_IMPORTANCE,
+    AUTO,
     DEFAULT_SCORE,
     FORGOTTEN,
     Fold,
@@ -57,8 +57,10 @@ def _line(memory: Memory, now: int) -> Exported:
         if hasattr(memory, name) and getattr(memory, name) is not None
     }
     # what nobody said stays unsaid, so that a better default later serves these memories too
-    if same["importance"] == DEFAULT_IMPORTANCE:
+    if same["importance"] == memory.unsaid_importance:
         del same["importance"]
+    if same["tier"] == memory.auto_tier:
+        same["tier"] = AUTO
     if same["score"] == DEFAULT_SCORE:
         del same["score"]
     same |= {

@@ -133,13 +133,13 @@ def last_refusal(tenant: Tenant) -> Refusal | None:
         return None
 
 
-def expire(tenant: Tenant) -> list[str]:
-    """Drop all but the newest `KEEP` manifests and every file that none of them names.
+def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
+    """Drop all but the newest `keep` manifests and every file that none of them names.
 
     Return the paths of the files dropped. On Windows a mapped file cannot be deleted: it is left
     for the next time. Call it only while holding the tenant's build lock.
     """
-    for number in _numbers(tenant)[KEEP:]:
+    for number in _numbers(tenant)[keep:]:
         _path(tenant, number).unlink(missing_ok=True)
     refs = (ref for manifest in kept(tenant) for ref in manifest.projections.values())
     wanted = {file.path for ref in refs for file in ref.files}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from store import frame, redact, secret_scan
 from store.audited import Audited
-from store.events import Archived, Forgotten, Recorded, Revised, Superseded
+from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
 from store.job_events import Staled
 from store.projection import Tables
 from store.projections.memory.memory import ACTIVE, STALE, STATES
@@ -96,7 +96,7 @@ def did_not_shrink(audited: Audited) -> tuple[bool, str]:
         return False, f"{audited.count} rows, {before} are served now"
     active, served = _active(audited.tables), _active(audited.published)
     excused = len(undone) + sum(
-        isinstance(body, (Archived, Forgotten, Superseded, Staled))
+        isinstance(body, (Archived, Erased, Forgotten, Superseded, Staled))
         or (isinstance(body, Recorded) and body.key is not None)
         for _, _, body in audited.log.bodies(
             audited.published_watermark, audited.watermark, cold=False
@@ -135,8 +135,9 @@ def _shared(audited: Audited) -> pa.Table | None:
     fresh = sum(part.rows for _, part in audited.fresh("memories"))
     if audited.published is None or fresh == audited.count:
         return None
-    if audited.log.undone(audited.watermark, audited.published_watermark):
-        return None  # rows are gone from among those that are served
+    since = (audited.watermark, audited.published_watermark)
+    if audited.log.undone(*since) or audited.log.erased(*since):
+        return None  # rows are gone from among those that are served, or say nothing any more
     return audited.published["memories"]
 
 
@@ -166,6 +167,8 @@ def _recorded(
                 revised.pop(id_, None)  # a revision of nobody yet
             elif isinstance(body, Revised) and body.content is not None:
                 revised[subject] = body.content
+            elif isinstance(body, Erased):
+                revised[subject] = ""
         yield [*new], [*new.values()]
 
 

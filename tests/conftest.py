@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 import msgspec
@@ -67,6 +68,9 @@ asyncio.TaskGroup cancels the siblings when one task fails, gather does not.
 The CSV export writes a BOM because Excel guesses the encoding otherwise.
 """.strip().splitlines()
 
+
+if TYPE_CHECKING:
+    from dagster_page import Page
 
 # a shell that started us in the background has it ignored, and what we start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -173,17 +177,34 @@ def remember(log: EventLog) -> None:
 @pytest.fixture
 def plant() -> Callable[[EventLog, str, Body], None]:
     """Write an event past every check and past redaction, with a hash that is right."""
+    return _plant
 
-    def write(log: EventLog, id_: str, body: Body, kind: str = "recorded") -> None:
-        row = (id_, NOW, kind, id_, None, None, None, "user", encode(body))
-        columns = "id, at, kind, subject, project, session, agent, trust, body, sha256"
-        with raw(log.path) as connection:
-            connection.execute(
-                f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, sha256(msgspec.json.encode(row)).digest()),
-            )
 
-    return write
+def _plant(log: EventLog, id_: str, body: Body, kind: str = "recorded") -> None:
+    row = (id_, NOW, kind, id_, None, None, None, "user", encode(body))
+    columns = "id, at, kind, subject, project, session, agent, trust, body, sha256"
+    with raw(log.path) as connection:
+        connection.execute(
+            f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, sha256(msgspec.json.encode(row)).digest()),
+        )
+
+
+@pytest.fixture(scope="session")
+def dagster_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], "Page"]]:
+    """Give the UI that runs, started where none does: it takes ten seconds, so tests share it."""
+    from dagster_page import opened
+
+    pages: list[Page] = []
+
+    def running() -> "Page":
+        if not (pages and pages[-1].is_there):
+            pages.append(opened(tmp_path_factory.mktemp("ui"), _plant))
+        return pages[-1]
+
+    yield running
+    for page in pages:
+        page.end()
 
 
 @pytest.fixture

@@ -1,21 +1,26 @@
 """Sessions become lessons: only what they show for sure, once, in nobody's name but their own."""
 
 import json
+import os
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 from agent import Agent
+from test_lessons import command, table
 from test_pretool import agent, tenants
 
+from pipelines.distill import project_files
 from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
-from store import build, commands, lesson_commands
+from store import build, commands, lesson_commands, tenant
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.job_events import Step
 from store.plans import plans
 from store.plans.plans import Plan
-from store.projections.memories import ACTIVE, SUPERSEDED, Memory
+from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Memory
 
 __all__ = ["agent", "tenants"]  # fixtures
 
@@ -37,9 +42,9 @@ def recorded(plan: Plan | None) -> list[Step]:
 
 def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
     """Return what the job made that is in a state, as recall sees it now."""
-    tenant = agent.tenants.get("default")
+    opened = agent.tenants.get("default")
     ids = [one.id for one in agent.events("recorded") if one.body.made]
-    found = [tenant.reader.answered(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
+    found = [opened.reader.answered(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
     return [one for one in found if one is not None and one.state == state]
 
 
@@ -283,14 +288,14 @@ def test_what_is_quoted_or_asked_is_no_decision(agent: Agent, said: str):
 def test_a_second_run_has_nothing_to_do_and_undone_it_leaves_no_trace(agent: Agent):
     mends(agent)
     agent.asked("no, use pnpm instead of npm")
-    tenant = agent.tenants.get("default")
-    tenant.write_receipts()
-    before = build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), LATER).digests
+    opened = agent.tenants.get("default")
+    opened.write_receipts()
+    before = build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), LATER).digests
     plan = distilled(agent)
     assert plan is not None and len(recorded(plan)) == 2
     assert distilled(agent) is None
-    plans.undo(tenant.log, plan.id, LATER)
-    after = build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), LATER).digests
+    plans.undo(opened.log, plan.id, LATER)
+    after = build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), LATER).digests
     assert after["memories"] == before["memories"]
     assert distilled(agent) is None  # a person said no
 
@@ -300,3 +305,144 @@ def test_only_the_session_asked_for_is_looked_at(agent: Agent):
     agent.again("s2").asked("We decided to test on Mondays only.")
     (step,) = recorded(distilled(agent, session="s2"))
     assert step.body["content"] == "We decided to test on Mondays only."
+
+
+# Staleness
+
+
+def imported(agent: Agent, text: str, id_: str, **fields: Any) -> str:
+    project = tenant.project_of(agent.cwd)
+    fields = {"project": project, "session": "old", "agent": "claude-code"} | fields
+    log = agent.tenants.get("default").log
+    return commands.record(log, Draft(id=id_, content=text, **fields), NOW).event.id
+
+
+LONG = "Looked at what the ships need, at length, and at what the harbours say of it. " * 5
+
+
+@pytest.mark.parametrize("how", ["forgotten", "superseded"])
+def test_a_lesson_whose_source_fell_is_not_said_in_the_same_moment(agent: Agent, how: str):
+    decision = "We decided to keep ferry timetables in icalendar files."
+    imported(agent, f"{LONG}{decision}", "reply", kind="summary")
+    distilled(agent)
+    (lesson,) = lessons(agent)
+    assert (lesson.content, lesson.source_ids) == (decision, ("reply",))
+    asked = "where are ferry timetables kept, in icalendar files?"
+    commands.pin(agent.tenants.get("default").log, lesson.id, LATER)
+    assert lesson.id in agent.again("s2").asked(asked)
+    log = agent.tenants.get("default").log
+    if how == "forgotten":
+        commands.forget(log, "reply", LATER)
+    else:
+        imported(agent, "They are kept elsewhere, says the harbour.", "newer")
+        commands.supersede(log, "reply", "newer", LATER)
+    assert lesson.id not in agent.again("s3").asked(asked)  # before any build
+    shown = command(agent, "show", lesson.id)
+    ends = " by newer" if how == "superseded" else ""
+    assert shown["stale_because"] == [f"its source reply is {how}{ends}"]
+    assert [one.id for one in lessons(agent, STALE)] == [lesson.id]
+    assert distilled(agent) is None
+
+
+def test_a_source_restored_makes_its_lesson_hold_again(agent: Agent):
+    imported(agent, f"{LONG}We decided to keep timetables in icalendar files.", "reply")
+    distilled(agent)
+    log = agent.tenants.get("default").log
+    commands.forget(log, "reply", LATER)
+    assert distilled(agent) is None and lessons(agent) == []
+    commands.restore(log, "reply", LATER)
+    plan = distilled(agent)
+    assert plan is not None and [step.event for step in plan.body.steps] == ["restored"]
+    assert len(lessons(agent)) == 1
+
+
+@pytest.mark.parametrize("became", ["has changed", "is gone"])
+def test_a_file_that_changed_makes_what_was_learnt_of_it_stale(agent: Agent, became: str):
+    mends(agent)
+    distilled(agent)
+    assert distilled(agent) is None
+    file = agent.cwd / "src" / "login.py"
+    file.write_text("two = 2\n") if became == "has changed" else file.unlink()
+    elsewhere = distilled(agent, root=agent.cwd.parent)
+    assert elsewhere is None  # nobody stands in the project: nothing is looked at
+    plan = distilled(agent)
+    assert plan is not None
+    (step,) = plan.body.steps
+    assert (step.event, step.why) == ("staled", f"src/login.py {became} since")
+    (lesson,) = lessons(agent, STALE)
+    assert command(agent, "show", lesson.id)["stale_because"] == [step.why]
+    assert distilled(agent) is None
+
+
+def test_a_note_that_its_file_does_not_say_any_more_is_stale(agent: Agent):
+    file = agent.cwd / "AGENTS.md"
+    file.write_text("# Rules\n\n- Never push to main.\n- Always run make check first.\n")
+    command(agent, "import", "markdown", str(file))
+    assert distilled(agent) is None
+    file.write_text("# Rules\n\n- Never push to main.\n- Always run make test first.\n")
+    plan = distilled(agent)
+    assert plan is not None
+    (step,) = plan.body.steps
+    assert step.before["content"] == "Always run make check first."
+    assert step.why == "AGENTS.md does not say it any more"
+    command(agent, "import", "markdown", str(file))
+    assert distilled(agent) is None
+    file.unlink()
+    plan = distilled(agent)
+    assert plan is not None and {step.why for step in plan.body.steps} == {"AGENTS.md is gone"}
+
+
+def test_notes_from_elsewhere_are_not_looked_for_in_the_project(agent: Agent, tmp_path: Path):
+    wiki = tmp_path / "wiki"
+    wiki.mkdir()
+    (wiki / "README.md").write_text("# Wiki\n\nThe harbour master answers on channel nine.\n")
+    (agent.cwd / "README.md").write_text("# Shop\n\nIt sells ferry tickets to everybody.\n")
+    project = tenant.project_of(agent.cwd)
+    assert project is not None
+    command(agent, "import", "markdown", str(wiki), "--project", project)
+    assert distilled(agent) is None
+
+
+def test_nothing_outside_of_the_project_is_read(agent: Agent, tmp_path: Path):
+    root = agent.cwd.resolve()
+    secret = tmp_path / "secret.txt"
+    secret.write_text("nothing of yours")
+    (root / "link").symlink_to(secret)
+    (root / "folder").symlink_to(tmp_path)
+    (root / "loop").symlink_to(root / "loop")
+    (root / "big").write_bytes(b"x" * (project_files.MAX_FILE + 1))
+    os.mkfifo(root / "pipe")
+    (root / "there").write_text("x")
+    refused = ["link", "folder/secret.txt", "../secret.txt", str(secret), "loop", "big", "pipe"]
+    refused += [".git/config", "there/under", ".", "a\x00b", "x" * 5_000]
+    assert {file: project_files.digest(root, file) for file in refused} == dict.fromkeys(refused)
+    assert project_files.digest(root, "missing") == project_files.GONE
+    assert project_files.digest(root, "there") == sha256(b"x").hexdigest()
+    assert project_files.digests(root, "another/project", ["there"]) == {}
+
+
+# Lineage
+
+
+def test_show_says_how_a_job_came_to_a_memory_and_what_was_made_of_it(agent: Agent):
+    imported(agent, f"{LONG}We decided to keep timetables in icalendar files.", "reply")
+    plan = distilled(agent)
+    (lesson,) = lessons(agent)
+    shown = command(agent, "show", lesson.id)
+    assert plan is not None and shown["made"] == {"job": "distill", "plan": plan.id}
+    assert [(one["id"], one["state"]) for one in shown["sources"]] == [("reply", "active")]
+    (made,) = command(agent, "show", "reply")["made_of_it"]
+    assert (made["id"], made["job"], made["state"]) == (lesson.id, "distill", "active")
+    text = table(agent, "show", lesson.id)
+    assert f"by distill, plan {plan.id}" in text and "made of       reply" in text
+    commands.forget(agent.tenants.get("default").log, "reply", LATER)
+    text = table(agent, "show", lesson.id)
+    assert "its source reply is forgotten" in text and LONG[:30] not in text
+
+
+def test_an_event_is_a_source_too(agent: Agent):
+    agent.asked("We decided to deploy on Fridays only.")
+    distilled(agent)
+    (lesson,) = lessons(agent)
+    (source,) = command(agent, "show", lesson.id)["sources"]
+    assert source["event"] == "prompted"

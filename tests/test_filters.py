@@ -115,7 +115,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> View:
             kind="decision",
             project="shop",
             tags=("new",),
-            tier="semantic",
+            tier="working",
         )
         record_batch(log, [wanted, *crowd], NOW - HOUR)
         rebuild(found, log, LexicalEmbedder(), NOW)
@@ -189,7 +189,7 @@ def test_since_is_inclusive_and_until_is_not():
         {"kinds": ("decision",)},
         {"project": "shop"},
         {"tags": ("new",)},
-        {"tiers": ("semantic",)},
+        {"tiers": ("working",)},
         {"since": NOW - 2 * HOUR},
     ],
     ids=lambda only: next(iter(only)),

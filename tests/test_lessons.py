@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_app import OURS
-from test_pretool import agent, built, learn, tenants
+from test_pretool import RULE, agent, built, learn, tenants
 
 from serve.cli import main
 from serve.lessons.impact import difference, impact, is_at_rest, wilson
-from store import lesson_commands
+from store import lesson_commands, tenant
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.errors import InvalidInput, NotFound
 from store.events import Event
@@ -193,6 +193,35 @@ def test_a_lesson_that_nobody_goes_by_comes_to_rest(agent: Agent):
     log.append([Event(f"f{n}", NOW, Followed(verdict="ignored"), "dead") for n in range(9)])
     built(agent)
     assert agent.runs("npm i x") == "" and agent.runs("yarn add x")
+
+
+def test_a_lesson_at_rest_opens_no_prompt_and_no_session(agent: Agent):
+    project = tenant.project_of(agent.cwd)
+    learn(agent, id="dead", project=project)
+    learn(agent, "Never use yarn here, the lock file is pnpm's", id="alive", project=project)
+    learn(agent, "Use pnpm, never npm, says the release team", id="pinned", pinned=True)
+    ids = ("dead", "pinned")
+    log = agent.tenants.get("default").log
+    before = agent.again("before")
+    assert RULE in before.tell("SessionStart", source="startup")
+    assert RULE in before.again("prompted").asked("install lodash with npm please")
+    log.append([Event(f"{id_}{n}", NOW, Followed(verdict="ignored"), id_)
+                for id_ in ids for n in range(9)])  # fmt: skip
+    built(agent)
+    said = agent.again("s2").tell("SessionStart", source="startup")
+    assert f'"{RULE}"' not in said and "release team" in said and "never use yarn" in said.lower()
+    assert "release team" in agent.again("s3").asked("install lodash with npm please")
+
+
+def test_a_lesson_at_rest_is_no_reason_to_speak_to_a_prompt(agent: Agent):
+    learn(agent, "Ferry timetables are parsed with icalendar only", id="dead")
+    asked = "are ferry timetables parsed with icalendar only?"
+    assert "icalendar" in agent.again("s2").asked(asked)
+    log = agent.tenants.get("default").log
+    log.append([Event(f"f{n}", NOW, Followed(verdict="ignored"), "dead") for n in range(9)])
+    built(agent)
+    assert agent.again("s3").asked(asked) == ""
+    assert [one["id"] for one in command(agent, "recall", asked)["hits"]] == ["dead"]
 
 
 # The projection

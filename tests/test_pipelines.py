@@ -27,7 +27,7 @@ from pipelines.definitions import definitions
 from pipelines.failures import classified
 from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
-from store import build, commands, events
+from store import build, commands, events, projections
 from store import manifest as manifests
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
@@ -36,18 +36,7 @@ from store.log import EventLog
 from store.tenant import Tenant, tenant
 
 NOW = 1_790_000_000_000_000
-PROJECTIONS = [
-    "memories",
-    "postings",
-    "sessions",
-    "vectors",
-    "fields",
-    "entities",
-    "facts",
-    "goals",
-    "usage",
-    "lessons",
-]
+PROJECTIONS = [one.name for one in projections.all_of(LexicalEmbedder())]
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 
 

@@ -100,12 +100,7 @@ def _holds_again(context: Context, lesson: Memory) -> bool:
         if event.kind == "restored":
             break
     sources = [context.rows.find(id_) for id_ in lesson.source_ids]
-    return all(one is None or one.state == ACTIVE for one in sources) and not any(
-        event.kind == "forgotten"
-        for id_, one in zip(lesson.source_ids, sources, strict=True)
-        if one is None
-        for event in context.log.about(id_)[-1:]
-    )
+    return all(one is None or one.state == ACTIVE for one in sources)  # None: an event
 
 
 def _recorded(

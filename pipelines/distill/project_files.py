@@ -52,10 +52,13 @@ def digest(root: Path, file: str) -> str | None:
         return None if (root / file).is_symlink() else GONE
     except (OSError, ValueError, RuntimeError):  # no name for a file, a loop of links, no right
         return None
-    with os.fdopen(opened, "rb") as stream:
+    try:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             return None
-        data = stream.read(MAX_FILE + 1)
+        with os.fdopen(opened, "rb", closefd=False) as stream:
+            data = stream.read(MAX_FILE + 1)
+    finally:
+        os.close(opened)
     return sha256(data).hexdigest() if len(data) <= MAX_FILE else None
 
 

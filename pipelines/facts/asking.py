@@ -13,7 +13,8 @@ import msgspec
 
 from pipelines.facts.assertions import assertions
 from pipelines.facts.reading import Read, anchored
-from pipelines.facts.statements import PROJECT, SINGLETONS, SPEAKER, Statement
+from pipelines.facts.rules import PROJECT, SINGLETONS, SPEAKER
+from pipelines.facts.statements import Statement
 from pipelines.jobs.context import Context
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called, Made
@@ -72,9 +73,8 @@ def asked(
             answer = model.ask(
                 _purpose(batch[-1].seq, context.project), INSTRUCTIONS, _data(batch), Statings
             )
-        except BudgetSpent as error:
-            notes.append(f"by patterns alone from here on: {error}")
-            break
+        except BudgetSpent:
+            break  # which the model has said
         except ModelError as error:
             notes.append(f"by patterns alone for {len(batch)} turns: {error}")
             continue
@@ -131,7 +131,9 @@ def _folded(text: str) -> str:
 
 def _data(batch: Sequence[Memory]) -> str:
     lines = (
-        msgspec.json.encode({"turn": number, "by": one.created_by or one.trust, "text": one.content})
+        msgspec.json.encode(
+            {"turn": number, "by": one.created_by or one.trust, "text": one.content}
+        )
         for number, one in enumerate(batch, start=1)
     )
     return b"\n".join(lines).decode()
@@ -163,4 +165,6 @@ def _asked_up_to(log: EventLog, project: str | None) -> int:
         for event in log.of_jobs(("called",))
         if isinstance(event.body, Called) and (match := _MARK.fullmatch(event.body.purpose))
     )
-    return max((int(match[1]) for match, body in marks if not body.error and match[2] in wanted), default=0)
+    return max(
+        (int(match[1]) for match, body in marks if not body.error and match[2] in wanted), default=0
+    )

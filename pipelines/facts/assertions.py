@@ -29,8 +29,9 @@ _LEAD_IN = re.compile(
 # a line that ends with a colon says what follows is something else: an example, a file to write
 _OPENS = re.compile(r":\s*$")
 _OPENS_FACTS = re.compile(
-    r"^\W*(?:(?:some |my |our |the )?(?:facts?|notes?)|set-?up|current (?:state|set-?up)|status|decisions?|decided|summary|done"
-    r"|for the record|fyi|changes|today|remember|infrastructure|environment|services|ports)\W*$",
+    r"^\W*(?:(?:some |my |our |the )?(?:facts?|notes?)|set-?up|current (?:state|set-?up)"
+    r"|status|decisions?|decided|summary|done|for the record|fyi|changes|today"
+    r"|remember|infrastructure|environment|services|ports)\W*$",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
@@ -46,10 +47,12 @@ _DOUBT = re.compile(
     r"|outdated|obsolete|stale|bug|broken|fails?|failed|failing"
     # supposed
     r"|if|unless|whether|either|or|maybe|perhaps|probably|possibly|likely|unlikely|apparently"
-    r"|presumably|supposed|supposedly|allegedly|might|(?<!\d )may(?!\s+\d)|could|should|would|can|must|shall|ought|seems?|seemed"
+    r"|presumably|supposed|supposedly|allegedly|might|(?<!\d )may(?!\s+\d)|could"
+    r"|should|would|can|must|shall|ought|seems?|seemed"
     r"|appears?|looks like|think|thinks|thought|believe|believes|guess|guessing|suppose|assume"
     r"|assumes|assuming|imagine|pretend|hypothetically|hypothetical|theoretically|ideally|unsure"
-    r"|uncertain|sure|doubt|guessed|suspect|possible|almost|nearly|roughly|approximately|about|around|circa"
+    r"|uncertain|sure|doubt|guessed|suspect|possible|almost|nearly|roughly|approximately|about"
+    r"|around|circa"
     # wished for, to come
     r"|will|won't|shall|gonna|going to|plan|plans|planned|planning|intend|intends|want|wants|wanted"
     r"|wish|wishes|hope|hopes|hopefully|hoping|expect|expects|expected|expecting|propose|proposes"
@@ -108,7 +111,7 @@ def asserted(sentence: str) -> str | None:
     if any(len((one[1] or one[2] or "").split()) != 1 for one in _QUOTED.finditer(bare)):
         return None
     bare = _TICKED.sub(r"\1", _QUOTED.sub(r"\1\2", bare))
-    if any(sign in bare for sign in "\"“”«»`?") or _ASKS.match(bare):
+    if any(sign in bare for sign in '"“”«»`?') or _ASKS.match(bare):
         return None
     # the reason of a thing may be what must not be, or could
     return None if _DOUBT.search(_REASON.sub("", bare)) else bare

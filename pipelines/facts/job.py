@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from pipelines.facts import asking
 from pipelines.facts.assertions import assertions
@@ -28,7 +27,9 @@ from store.projections.facts import Facts, Told, facts_of
 from store.projections.memories import ACTIVE, STALE, Memory
 
 KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
-LABEL = "facts"  # a tag with which a person says: read this one too, though a tool or the web wrote it
+LABEL = (
+    "facts"  # a tag with which a person says: read this one too, though a tool or the web wrote it
+)
 _TRUSTED = ("user", "agent")
 
 Value = tuple[str | None, str]  # a project and a key
@@ -100,7 +101,7 @@ class _Known:
 
     @classmethod
     def of(cls, context: Context) -> "_Known":
-        rows = np.unique(Facts.open(context.tables("facts")).documents())
+        rows = Facts.open(context.tables("facts")).documents
         memories = context.memories(rows)
         known = cls()
         for fact in facts_of(memories):
@@ -144,7 +145,7 @@ def _stands(log: EventLog, fact: Memory, turn: Memory) -> bool:
 
 
 def _steps(context: Context, known: _Known, one: Read) -> Iterator[Step]:
-    """Yield what a fact that was read asks for: none where it is known, or older than what holds."""
+    """Yield the steps for a fact: none where it is known, or older than what holds."""
     memory, fact = one.memory, one.fact
     about = memory.project, fact.key
     if fact.is_singleton:

@@ -5,7 +5,8 @@ Reading: the facts a memory states, with who they are of, since when they hold, 
 from dataclasses import dataclass
 
 from pipelines.facts.assertions import assertions
-from pipelines.facts.statements import PROJECT, SPEAKER, Statement, statements
+from pipelines.facts.rules import PROJECT, SPEAKER
+from pipelines.facts.statements import Statement, statements
 from store.dates.interval import interval
 from store.job_events import Made
 from store.mentions import speaker_name

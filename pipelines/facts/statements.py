@@ -1,21 +1,19 @@
 """
-Statements: what an asserted sentence says of which entity, by patterns that match all of it.
+Statements: what an asserted sentence says of which entity, by patterns (`rules`) that match all of
+it.
 
-A pattern begins where the sentence does and ends with the value; what may follow is a reason, or a
-time (`moments`). So a statement under a condition, in one place or for one case ("in staging", "for
-EU customers") is none. A relation that has one value at a time is a singleton.
+So a statement under a condition, in one place or for one case ("in staging", "for EU customers") is
+none. A list of versions states each of them.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.facts import phrases
-from pipelines.facts.phrases import IDENTIFIER, NP, NP_LAST, OWNER, PATH, PLACE, PORT, QUANTITY, REGION
-from pipelines.facts.phrases import TARGET, TECH, URL, VERSION
+from pipelines.facts.forms import PRODUCTS, VERSION, compiled
+from pipelines.facts.rules import RULES, USE
 
 LEAST_CONFIDENCE = 0.75
-SPEAKER, PROJECT = "\x01", "\x02"  # stand for who says it, and for whose memory it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,215 +28,11 @@ class Statement:
     when: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """`entity` and `relation` name a group of the pattern, or are what they say."""
-
-    pattern: re.Pattern[str]
-    relation: str
-    strength: float
-    is_singleton: bool = True
-    entity: str = ""
-
-
-def _rule(
-    written: str,
-    relation: str,
-    strength: float = 0.9,
-    *,
-    entity: str = "",
-    is_singleton: bool = True,
-) -> _Rule:
-    spaced = written.replace(" ", r"\s+").replace("~", r"\s*")
-    return _Rule(re.compile(spaced), relation, strength, is_singleton, entity)
-
-
-def _w(words: str) -> str:
-    """Return words that are the same in upper and in lower case."""
-    return f"(?i:{words})"
-
-
-_NOW = r"(?: (?i:now|currently|already|today))?"
-_IS = rf"(?i:is|are){_NOW}"
-_WE = r"(?i:we|we've|we have|I|I've|I have)"
-_JUST = r"(?: (?i:just|now|finally|already))?"
-_TO_FROM = r"(?: (?i:from) \S+)?"
-_USE = rf"(?i:(?:we|I){_NOW} use|(?:we're|we are|I'm|I am){_NOW} using)"
-_SLOT = (
-    r"(?P<slot>(?i:(?:main |default |primary |production |prod |staging |test )?(?:database|db|"
-    r"message queue|message broker|queue|cache|package manager|ci|ci system|ci provider|cloud|"
-    r"cloud provider|hosting provider|license|licence|language|programming language|web framework|"
-    r"framework|orm|test runner|test framework|build tool|bundler|linter|formatter|issue tracker|"
-    r"search engine|branch|timezone|time zone|error tracker|auth provider|identity provider|"
-    r"payment provider|email provider|container registry|registry|base image|domain|tech lead|"
-    r"product manager|designer|currency|region|deploy region|python version|node version)))"
-)
-_MINE = (
-    r"(?P<slot>(?i:editor|ide|timezone|time zone|shell|terminal|role|team|job|job title|employer|pronouns|"
-    r"github handle|github username|operating system|os|keyboard layout|manager|hometown|"
-    r"native language|favou?rite \w+))"
-)
-_LIMIT = (
-    r"(?P<slot>(?i:(?:request |read |write |connect |connection |idle |session |query |lock |job )?"
-    r"timeout|ttl|rate limit|page size|batch size|pool size|retry count|retry limit|max retries|"
-    r"replica count|memory limit|heap size|poll interval|polling interval|retention|"
-    r"retention period|size limit|upload limit|concurrency|worker count|heartbeat interval))"
-)
-_VERSIONED = r"(?i:upgraded|updated|bumped|downgraded|pinned|moved|migrated)"
-
-_RULES: tuple[_Rule, ...] = (
-    # ports
-    _rule(
-        rf"{NP}{_NOW} (?i:runs|listens|is running|is listening|is served|is exposed|is reachable|is"
-        rf"|is now|are|lives|serves)(?: (?i:now))? (?i:on|at) (?:(?i:tcp|udp) )?(?i:port) {PORT}",
-        "port",
-        0.95,
-    ),
-    _rule(rf"{NP}{_NOW} (?i:uses) (?i:port) {PORT}", "port"),
-    _rule(
-        rf"(?:{_WE}{_JUST} )?(?:(?i:moved|switched) )?{NP}(?: (?i:has|was|has been))?"
-        rf"(?: (?i:moved|switched))?(?: (?i:from port) \d+)? (?i:to port) {PORT}",
-        "port",
-        0.85,
-    ),
-    _rule(rf"{NP}(?:'s|s')? (?i:port) {_IS}(?: (?i:set to))? {PORT}", "port", 0.95),
-    _rule(rf"(?i:the port) (?i:of|for) {NP} {_IS} {PORT}", "port", 0.95),
-    _rule(rf"(?i:we) (?i:run|serve|expose) {NP} (?i:on port) {PORT}", "port"),
-    # where it is deployed
-    _rule(
-        rf"(?i:we){_NOW}(?: (?i:only|always))? (?i:deploy){_NOW}(?: (?i:only))? (?i:to|on) {REGION}",
-        "region",
-        0.95,
-        entity="deploy",
-    ),
-    _rule(
-        rf"(?i:we){_NOW} (?i:deploy){_NOW} (?i:to|on) {TARGET}", "target", 0.9, entity="deploy"
-    ),
-    _rule(
-        r"(?i:deploys|deployments|releases) (?i:go|go out) (?i:to|from)(?: (?i:only))? " + REGION,
-        "region",
-        entity="deploy",
-    ),
-    _rule(rf"(?i:we) (?i:deploy|host|run) {NP} (?i:to|on|in) {REGION}", "region"),
-    _rule(
-        rf"{NP} {_IS} (?i:deployed|hosted|running|located) (?i:to|in|on|at) {REGION}", "region"
-    ),
-    _rule(rf"{NP} (?i:runs|lives){_NOW} (?i:in) {REGION}", "region"),
-    _rule(
-        rf"(?i:we){_JUST} (?i:moved|migrated|switched) {NP}{_TO_FROM} (?i:to) {REGION}", "region"
-    ),
-    _rule(rf"{NP} {_IS} (?i:deployed|hosted) (?i:to|on|by|at|with) {TARGET}", "host"),
-    _rule(rf"(?i:we) (?i:host|deploy) {NP} (?i:on|to|with) {TARGET}", "host"),
-    # who owns it
-    _rule(rf"{NP} {_IS} (?i:owned by) {OWNER}", "owner", 0.95),
-    _rule(rf"{OWNER}{_NOW} (?i:owns) {NP_LAST}", "owner"),
-    _rule(rf"{OWNER} {_IS} (?i:the (?:code )?owner of) {NP_LAST}", "owner"),
-    _rule(rf"(?i:the owner of) {NP} {_IS} {OWNER}", "owner"),
-    _rule(rf"{NP}(?:'s)? (?i:owner) {_IS} {OWNER}", "owner"),
-    _rule(rf"{NP} {_IS} (?i:maintained by) {OWNER}", "maintainer", is_singleton=False),
-    _rule(rf"{OWNER}{_NOW} (?i:maintains) {NP_LAST}", "maintainer", is_singleton=False),
-    _rule(rf"{OWNER} {_IS} (?i:the (?:tech )?lead (?:of|for|on)) {NP_LAST}", "lead"),
-    _rule(rf"(?i:the (?:tech )?lead (?:of|for|on)) {NP} {_IS} {OWNER}", "lead"),
-    # versions
-    _rule(
-        rf"(?:{_WE}{_JUST} )?{_VERSIONED} {NP}{_TO_FROM} (?i:to|at)(?: (?i:version))? {VERSION}",
-        "version",
-        0.95,
-    ),
-    _rule(
-        rf"{NP} (?i:is|was|has been|got){_NOW} {_VERSIONED}{_TO_FROM} (?i:to|at)"
-        rf"(?: (?i:version))? {VERSION}",
-        "version",
-        0.95,
-    ),
-    _rule(rf"{NP} {_IS} (?i:on|at) (?i:version) {VERSION}", "version"),
-    _rule(rf"{NP}(?:'s)? (?i:version) {_IS} {VERSION}", "version"),
-    _rule(rf"(?i:the version of) {NP} {_IS} {VERSION}", "version"),
-    _rule(
-        rf"(?i:we|the project|this project|the repo|this repo|our code){_NOW} "
-        rf"(?i:use|uses|run|runs|runs on|run on|are on|is on|target|targets) "
-        rf"{phrases.PRODUCT}(?: (?i:version))? {VERSION}",
-        "version",
-        0.9,
-    ),
-    # limits
-    _rule(rf"{NP}(?:'s)? {_LIMIT} {_IS}(?: (?i:set to))? {QUANTITY}", "slot", 0.9),
-    _rule(rf"(?i:the) {_LIMIT} (?i:of|for|on) {NP} {_IS}(?: (?i:set to))? {QUANTITY}", "slot"),
-    _rule(
-        rf"{_WE}{_JUST} (?i:set|raised|lowered|increased|reduced|changed|cut) {NP}(?:'s)? {_LIMIT}"
-        rf"(?: (?i:from) {phrases.AMOUNT})? (?i:to) {QUANTITY}",
-        "slot",
-    ),
-    _rule(rf"{phrases.CONSTANT} {_IS}(?: (?i:set to))? {QUANTITY}", "value"),
-    _rule(rf"{_WE}{_JUST} (?i:set) {phrases.CONSTANT} (?i:to) {QUANTITY}", "value"),
-    # where it lies
-    _rule(
-        rf"{NP} {_IS}(?: (?i:available|hosted|served|reachable|deployed|live))? (?i:at) {URL}",
-        "url",
-    ),
-    _rule(rf"{NP} (?i:lives){_NOW} (?i:at) {URL}", "url"),
-    _rule(rf"{NP}(?:'s)? (?i:url|address|endpoint) {_IS} {URL}", "url"),
-    _rule(rf"(?i:the (?:url|address|endpoint) (?:of|for)) {NP} {_IS} {URL}", "url"),
-    _rule(
-        rf"{NP} (?:(?i:live|lives)|{_IS}(?: (?i:stored|kept|defined|located))?){_NOW} "
-        rf"(?i:in|under|at) {PATH}",
-        "path",
-        0.85,
-        is_singleton=False,
-    ),
-    # names
-    _rule(
-        rf"{NP} (?i:is|was|has been|got) (?i:renamed)(?: (?i:to))? {IDENTIFIER}",
-        "renamed to",
-        is_singleton=False,
-    ),
-    _rule(
-        rf"(?i:we){_JUST} (?i:renamed) {NP} (?i:to) {IDENTIFIER}", "renamed to", is_singleton=False
-    ),
-    # what the project is made with
-    _rule(rf"(?i:our) {_SLOT} {_IS} {TECH}", "slot", entity=PROJECT),
-    _rule(rf"(?i:the (?P<slot>(?:default|main) branch)) {_IS} {IDENTIFIER}", "slot", entity=PROJECT),
-    _rule(rf"{_USE} {TECH} (?i:as (?:our|the|my)) {_SLOT}", "slot", entity=PROJECT),
-    _rule(
-        rf"{_USE} {TECH} (?i:for) (?:(?i:the|our|my|all) )?{phrases.PURPOSE}",
-        "uses",
-        0.85,
-        is_singleton=False,
-    ),
-    _rule(rf"{_USE} {TECH}", "uses", 0.8, entity=PROJECT, is_singleton=False),
-    _rule(
-        rf"{NP} (?:(?i:uses|relies on)|{_IS} (?i:built (?:on|with)|backed by)) {TECH}",
-        "uses",
-        0.85,
-        is_singleton=False,
-    ),
-    _rule(rf"{NP} {_IS} (?i:written in) {TECH}", "language", is_singleton=False),
-    _rule(rf"{NP} (?i:depends? on) {TECH}", "depends on", 0.85, is_singleton=False),
-    _rule(rf"{NP} {_IS} (?i:due)(?: (?i:on|by))? {phrases.DATE}", "deadline"),
-    _rule(rf"(?i:the deadline (?:for|of)) {NP} {_IS} {phrases.DATE}", "deadline"),
-    _rule(rf"{NP}(?:'s)? (?i:deadline) {_IS} {phrases.DATE}", "deadline"),
-    # who says it
-    _rule(rf"(?i:my name is) {phrases.NAME}", "name", 0.95, entity=SPEAKER),
-    _rule(rf"(?i:my) {_MINE} {_IS}(?: (?i:an?|the))? {TECH}", "slot", entity=SPEAKER),
-    _rule(rf"(?i:I live|I'm based|I am based){_NOW} (?i:in) {PLACE}", "residence", entity=SPEAKER),
-    _rule(rf"(?i:I)(?: (?i:just))? (?i:moved to) {PLACE}", "residence", 0.8, entity=SPEAKER),
-    _rule(rf"(?i:I)(?: (?i:now))? (?i:work (?:at|for)) {PLACE}", "employer", entity=SPEAKER),
-    _rule(rf"{phrases.PERSON} (?i:lives){_NOW} (?i:in) {PLACE}", "residence", 0.85),
-    _rule(rf"{phrases.PERSON}{_NOW} (?i:works (?:at|for)) {PLACE}", "employer", 0.85),
-)
-
-
-SINGLETONS = frozenset(
-    """port region target host owner lead version value url deadline name residence employer
-    timeout ttl license""".split()
-)
-_LISTS = re.compile(rf"(?:{_USE}|(?i:I've set up my project with)) ".replace(" ", r"\s+"))
-_LISTED = re.compile(
-    rf"(?P<entity>{phrases.VERSIONS}) (?i:version )?{VERSION}".replace(" ", r"\s+"),
-)
-_NEXT = re.compile(r"(?:\s*,\s*and|\s*,|\s+and|\s+with)\s+")
-_AFTER_LIST = re.compile(
-    r"(?i:\s*[.!]*$|\s+for\s|,?\s+(?:and|because)\s+(?:I|I've|we|we've|the|my|our|it)\b)"
+_LISTS = compiled(rf"(?:{USE}|(?i:I've set up|I set up) (?i:my|our) \w+ (?i:with)) ")
+_LISTED = compiled(rf"{PRODUCTS} (?:(?i:version) )?{VERSION}")
+_NEXT = compiled(r"(?:~,~and|~,| and| with) ")
+_AFTER_LIST = compiled(
+    r"~[.!]*$| (?i:for) |,? (?i:and|because) (?i:I|I've|we|we've|the|my|our|it)\b"
 )
 
 
@@ -263,7 +57,7 @@ def statements(sentence: str) -> Iterator[Statement]:
     if listed := _versions(said):
         yield from listed
         return
-    for rule in _RULES:
+    for rule in RULES:
         match = rule.pattern.match(said)
         if match is None:
             continue

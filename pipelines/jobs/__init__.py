@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 # each where its JOB is; only the one asked for is imported
 PLACES: dict[str, str] = {
     "distill": "pipelines.distill.distill",
+    "facts": "pipelines.facts.job",
+    "importance": "pipelines.importance.job",
     "judge": "pipelines.judge.job",
     "route": "pipelines.route.job",
 }

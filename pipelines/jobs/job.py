@@ -115,18 +115,19 @@ def planned(job: Job, context: Context, *, apply: bool) -> Plan | None:
     context.report(job.name)
     before = context.log.head()
     found = job.propose(context)
-    for note in context.notes:
+    calls = _calls(context, before)
+    told = (*context.notes, *_failures(calls))
+    for note in told:
         context.report(note)
     steps = plans.undeclined(context.log, found.steps)
     if not steps:
         return None
-    calls = _calls(context, before)
     body = Planned(
         job=job.name,
         watermark=context.manifest.watermark,
         steps=tuple(steps),
         looked_at=found.looked_at,
-        notes=(*found.notes, *context.notes),
+        notes=(*found.notes, *told),
         model=", ".join(sorted({one.model for one in calls})) or None,
         tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
         cost_usd=sum(one.cost_usd for one in calls),
@@ -141,3 +142,9 @@ def _calls(context: Context, after: int) -> list[Called]:
         return []
     bodies = (event.body for event in context.log.of_jobs(("called",), after))
     return [body for body in bodies if isinstance(body, Called)]
+
+
+def _failures(calls: list[Called]) -> list[str]:
+    """Return what is said of the calls that brought no answer."""
+    errors = [one.error for one in calls if one.error]
+    return [f"{len(errors)} of {len(calls)} calls failed: {errors[-1]}"] if errors else []

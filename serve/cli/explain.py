@@ -119,7 +119,11 @@ def hit(why: Mapping[str, Any]) -> str:
     adds = sorted(why["adds"].items(), key=lambda one: -one[1])
     parts.append(" + ".join(f"{_SPOKEN.get(name, name)} {value:.2f}" for name, value in adds))
     parts.append(
-        ", ".join(f"{name} {value:.2f}" for name, value in why["signals"].items() if value)
+        ", ".join(
+            f"{name} {value:.2f}{_faded(why, name)}"
+            for name, value in why["signals"].items()
+            if value
+        )
     )
     held = f" ({', '.join(map(output.clean, why['words']))})" if why["words"] else ""
     parts.append(f"covers {why['coverage']:.0%} of the words{held}")
@@ -129,6 +133,13 @@ def hit(why: Mapping[str, Any]) -> str:
     if why["fresh"]:
         parts.append("not built in yet")
     return "; ".join(part for part in parts if part)
+
+
+def _faded(why: Mapping[str, Any], signal: str) -> str:
+    """Return what an importance was before it faded, where it did."""
+    told = why["importance_told"]
+    is_faded = signal == "importance" and round(told, 2) > round(why["signals"][signal], 2)
+    return f" (of {told:.2f}, faded)" if is_faded else ""
 
 
 def reason(

@@ -12,6 +12,7 @@ from store.tenant import checked_project
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
 _FORGOTTEN = "(forgotten)"
+_LINEAGE = ("made", "sources", "made_of_it", "stale_because", "source_ids")
 _PROJECT_WIDTH = 28
 
 
@@ -23,7 +24,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     """Show all there is of a memory and its history. The first letters of its ID suffice."""
     settings = session_.settings()
     with session.open_log(settings) as log:
-        from serve.answers import seen, whole
+        from serve.answers import all_of
         from serve.reader import Reader
         from store.commands import resolve
         from store.embedding import embedder
@@ -33,12 +34,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
             session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
         )
         with reader.view() as view:
-            memory, edges = view.tail.find(wanted), view.tail.edges_of(wanted)
-        assert memory is not None  # the log named it, and the view holds all the log holds
-        if memory.state == "forgotten":
-            found = seen(memory)
-        else:
-            found = whole(memory, edges, log.about(wanted))
+            found = all_of(view, log, wanted)
     if as_json:
         output.emit(found)
     else:
@@ -49,18 +45,47 @@ def _show(found: dict[str, Any]) -> None:
     output.say(output.clean(found["text"]) or _FORGOTTEN)
     output.say()
     for name, value in found.items():
-        if name in ("text", "history") or value in (None, [], {}, ""):
+        if name in ("text", "history", *_LINEAGE) or value in (None, [], {}, ""):
             continue
         if name == "edges":
             value = [f"{edge['source']} {edge['relation']} {edge['target']}" for edge in value]
+        if name == "duplicates":
+            value = [f"{one['id']} ({_alike(one)})" for one in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
+    _show_lineage(found)
     for event in found.get("history", ()):
         detail = {
             name: value for name, value in event.items() if name not in ("seq", "at", "event")
         }
         words = ", ".join(f"{name} {value}" for name, value in detail.items() if value is not None)
         output.say(f"{event['at']}  {event['event']:10}  {output.one_line(words)}")
+
+
+def _show_lineage(found: dict[str, Any]) -> None:
+    """Print how a job came to a memory, and what became of its sources."""
+    for reason in found.get("stale_because", ()):
+        output.say(f"{'stale':14}{output.one_line(reason)}")
+    if made := found.get("made"):
+        words = [f"by {made['job']}", *([f"plan {made['plan']}"] if "plan" in made else [])]
+        if "model" in made:
+            cost = f"${made.get('cost_usd', 0.0):.4f}"
+            words += [made["model"], f"{made.get('tokens', 0):,} tokens", cost]
+            words.append(f"prompt {made['prompt_sha256'][:12]}")
+        output.say(f"{'made':14}{output.one_line(', '.join(words))}")
+    for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
+        for one in found.get(name, ()):
+            what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
+            said = one.get("text") or one.get("at") or ""
+            output.say(f"{title:14}{one['id']}  {what}  {output.one_line(said)}".rstrip())
+
+
+def _alike(one: dict[str, Any]) -> str:
+    """Return how another memory is a duplicate of the one shown, and its state."""
+    if one["kind"] != "update":
+        return f"{one['kind']}, {one['state']}"
+    said = f"{one['was']} -> {one['becomes']}"
+    return f"{'later' if one['is_newer'] else 'earlier'}, {said}, {one['state']}"
 
 
 @click.command(name="list", epilog=output.example("mnemolog list --kind decision --limit 10"))

@@ -72,6 +72,11 @@ class Tail:
         fresh = [edge for edge in self.edges if id_ in (edge.source, edge.target)]
         return [*self._rows.edges_of(id_), *fresh]
 
+    def made_of(self, id_: str) -> list[str]:
+        """Return the ids of the memories that jobs made of this one, oldest first."""
+        fresh = (one for one in self.current() if one.job is not None and id_ in one.source_ids)
+        return list(dict.fromkeys([*self._rows.made_of(id_), *(one.id for one in fresh)]))
+
     def current(self) -> list[Memory]:
         """Return the memories that were made or changed since the snapshot, as they are now."""
         return self.take(np.flatnonzero(self.live).tolist())

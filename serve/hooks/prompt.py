@@ -18,7 +18,7 @@ from serve.hooks.block import Block, Note, block, note, short_note
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
 from serve.journal import Journal
-from serve.lessons.index import named_by_text
+from serve.lessons.index import named_by_text, rests
 from serve.query.analysis import usual
 from serve.query.intent import asks_for_open, intent
 from serve.reader import View
@@ -43,13 +43,17 @@ GOALS, RULES = 8, 3  # that were asked for; that the prompt names
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the memory knows of a prompt: what recall says, rules it names, goals it asks for."""
+    """What the memory knows of a prompt: what recall says, rules it names, goals it asks for.
+
+    `resting` are the ids of those recalled that are lessons nobody goes by.
+    """
 
     answer: Answer
     bar: float
     is_short: bool
     rules: tuple[Memory, ...]
     goals: tuple[Memory, ...]
+    resting: frozenset[str]
 
 
 def answered(call: Call) -> Reply:
@@ -90,6 +94,7 @@ def _found(view: View, call: Call, receipt: str) -> Found:
         is_short=chosen.get("context") == "summarize",
         rules=tuple(one.memory for one in named[:RULES]),
         goals=tuple(_goals(view, call)) if asks_for_open(prompt) else (),
+        resting=frozenset(hit.memory.id for hit in answer.hits if rests(view, hit.memory)),
     )
 
 
@@ -98,10 +103,15 @@ def _goals(view: View, call: Call) -> list[Memory]:
 
 
 def _block(call: Call, found: Found) -> Block:
-    """Return the block for what was found, the best first; empty where nothing is sure or new."""
+    """Return the block for what was found, the best first; empty where nothing is sure or new.
+
+    A lesson at rest is no reason to speak, and comes last where there is another.
+    """
     hits = [hit for hit in found.answer.hits if may_come_unasked(hit.memory)]
-    if max((hit.confidence for hit in hits), default=0.0) < found.bar:
+    awake = (hit.confidence for hit in hits if hit.memory.id not in found.resting)
+    if max(awake, default=0.0) < found.bar:
         hits = []
+    hits.sort(key=lambda hit: hit.memory.id in found.resting)
     of_rules = {one.id: (one, note(one, call.project)) for one in found.rules}
     of_hits = {
         hit.memory.id: (hit.memory, _note(hit, call.project, is_short=found.is_short))

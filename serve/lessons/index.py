@@ -52,16 +52,27 @@ def named_by_tool(
         of_files = [one for path in files for one in among.of_file(path)]
         return [*(among.of_command(command, before) if command else ()), *of_files]
 
-    found = _named(view, asked, look)
-    return [one for one in found if not is_at_rest(_counts(view, one), pinned=one.memory.pinned)]
+    return _awake(view, _named(view, asked, look))
 
 
 def named_by_text(view: View, asked: Filter, prompt: str) -> list[Named]:
-    """Return the rules that name a program or file a prompt names, or what it asks to be done."""
+    """Return the rules that name a program or file a prompt names, or what it asks to be done.
+
+    In the order of `named_by_tool`; those at rest are left out.
+    """
     words, wanted = asking.asked_for(prompt)
     if not words and not wanted:
         return []
-    return _named(view, asked, lambda among: among.of_words(words, wanted))
+    return _awake(view, _named(view, asked, lambda among: among.of_words(words, wanted)))
+
+
+def rests(view: View, memory: Memory) -> bool:
+    """Return whether a memory is a lesson that nobody goes by, as of the last build."""
+    return is_at_rest(_counts(view, memory.id), pinned=memory.pinned)
+
+
+def _awake(view: View, found: list[Named]) -> list[Named]:
+    return [one for one in found if not rests(view, one.memory)]
 
 
 def _named(view: View, asked: Filter, look: Callable[[Rules], list[Named]]) -> list[Named]:
@@ -76,16 +87,16 @@ def _named(view: View, asked: Filter, look: Callable[[Rules], list[Named]]) -> l
         passing,
         key=lambda one: (
             not one.is_forbidden,
-            -likely_followed(_counts(view, one)),
+            -likely_followed(_counts(view, one.memory.id)),
             -one.memory.created_at,
         ),
     )
 
 
-def _counts(view: View, named: Named) -> Counts:
+def _counts(view: View, id_: str) -> Counts:
     """Return what the last build counted of a lesson."""
     lessons = view.snapshots.lessons
-    return Counts() if lessons is None else lessons.of(named.memory.id)
+    return Counts() if lessons is None else lessons.of(id_)
 
 
 def _is_current(view: View, memory: Memory) -> bool:

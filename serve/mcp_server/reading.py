@@ -1,14 +1,14 @@
 """The tools that read: recall, get_memory, recent, project_overview. none changes a memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from serve.answers import Asker, RecallRequest, answer, seen, whole
+from serve.answers import Asker, RecallRequest, all_of, answer
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
@@ -92,14 +92,13 @@ def recall(here: Here, asked: Recall) -> Told:
 def get_memory(here: Here, asked: GetMemory) -> Told:
     """Return one memory whole, with its links and what happened to it."""
     id_ = commands.resolve(here.tenant.log, asked.id)
-    memory, edges = here.tenant.reader.answered(
-        lambda view: (view.tail.find(id_), view.tail.edges_of(id_))
+    memory, found = here.tenant.reader.answered(
+        lambda view: (view.tail.find(id_), all_of(view, here.tenant.log, id_))
     )
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
         said = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
-        return Told(said, groups={"memories": [shown(seen(memory) | {"role": role(memory)})]})
-    found = whole(memory, edges, here.tenant.log.about(id_))
+        return Told(said, groups={"memories": [shown(found | {"role": role(memory)})]})
     history = [{"at": one["at"], "event": one["event"]} for one in found["history"]]
     return Told(
         "One memory.",
@@ -107,9 +106,22 @@ def get_memory(here: Here, asked: GetMemory) -> Told:
             "importance": memory.importance,
             "edges": found["edges"][-_HISTORY:],
             "history": history[-_HISTORY:],
+            **_lineage(found),
         },
         {"memories": [shown(found | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
     )
+
+
+def _lineage(found: Mapping[str, Any]) -> dict[str, object]:
+    """Return how a memory came to be, without the words of others: they are read by their ids."""
+    told = {name: found[name] for name in ("made", "stale_because") if name in found}
+    for name in ("sources", "made_of_it"):
+        if name in found:
+            told[name] = [
+                {key: value for key, value in one.items() if key != "text"}
+                for one in found[name][:_HISTORY]
+            ]
+    return told
 
 
 def recent(here: Here, asked: Recent) -> Told:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from serve.query.analysis import Question
 from serve.ranking import profiles
+from serve.ranking.decay import LASTING_KINDS, USUAL, decayed
 from serve.reader import View
 from serve.stages.candidates import Candidates
 
@@ -25,12 +26,16 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The places of the candidates, best first; scores and signals in the candidates' order."""
+    """The places of the candidates, best first; scores and signals in the candidates' order.
+
+    `told` is the importance that was said; the signal is what time has left of it.
+    """
 
     order: Places
     scores: Values
     signals: dict[str, Values]
     weights: dict[str, float]
+    told: Values
 
 
 def weigh(
@@ -46,10 +51,11 @@ def weigh(
     fits what the asker is at, in [0, 1], kinds not named 0; None, where nobody knows, is neutral.
     """
     weights = question.profiles.weights(question.profile)
+    told = _importance(view, found)
     made: Mapping[str, Callable[[], Values]] = {
         "recency": lambda: profiles.recency(_last_used(view, found), _moment(view)),
         "relevance": lambda: profiles.relevance(found.scores),
-        "importance": lambda: _importance(view, found),
+        "importance": lambda: _faded(view, found, told),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
         "route_fit": lambda: _route_fit(view, found, fitting),
         "usefulness": lambda: _usefulness(view, found),
@@ -61,7 +67,7 @@ def weigh(
         scores = profiles.with_priors(found.scores, priors, weights)
     else:
         scores = profiles.weighted_mean(signals, weights)
-    return Weighed(np.argsort(-scores, kind="stable"), scores, signals, weights)
+    return Weighed(np.argsort(-scores, kind="stable"), scores, signals, weights, told)
 
 
 def _moment(view: View) -> int:
@@ -75,6 +81,41 @@ def _moment(view: View) -> int:
 def _importance(view: View, found: Candidates) -> Values:
     values = _column(view, found, view.snapshots.rows.importance, "importance")
     return np.clip(values.astype(np.float64), 0.0, 1.0)
+
+
+def _faded(view: View, found: Candidates, told: Values) -> Values:
+    """Return what is left of the importances that were told, as of the manifest's moment."""
+    faded = told.copy()
+    places = np.flatnonzero(told > USUAL)  # what nobody said is the usual, and does not fade
+    if len(places):
+        uses = np.zeros(len(told), np.int64)
+        if (usage := view.snapshots.usage) is not None:
+            uses = usage.counts("recalled", _rows(view, found))
+        changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
+        idle = _moment(view) - np.maximum(_last_used(view, found), changed)
+        lasting, pinned = _lasting(view, found), _pinned(view, found, places)
+        faded[places] = decayed(told[places], idle[places], uses[places], lasting[places], pinned)
+    return faded
+
+
+def _lasting(view: View, found: Candidates) -> npt.NDArray[np.bool_]:
+    rows = view.snapshots.rows
+    lasting = np.zeros(len(found.docs), np.bool_)
+    built = found.docs < len(rows)
+    lasting[built] = rows.equal("kind", LASTING_KINDS)[found.docs[built]]
+    lasting[~built] = view.tail.columns.equal("kind", LASTING_KINDS)[_fresh(view, found)]
+    return lasting
+
+
+def _pinned(view: View, found: Candidates, places: Places) -> npt.NDArray[np.bool_]:
+    """Return which of the candidates at some places are pinned."""
+    rows, docs = view.snapshots.rows, found.docs[places]
+    built = docs < len(rows)
+    pinned = np.zeros(len(docs), np.bool_)
+    pinned[built] = rows.codes("pinned")[docs[built]] > 0
+    fresh = view.tail.take((docs[~built] - len(rows)).tolist())
+    pinned[~built] = [memory.pinned for memory in fresh]
+    return pinned
 
 
 def _last_used(view: View, found: Candidates) -> npt.NDArray[np.int64]:

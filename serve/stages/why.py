@@ -52,6 +52,7 @@ def of_hit(
         "signals": {
             name: round(float(values[place]), 4) for name, values in weighed.signals.items()
         },
+        "importance_told": round(float(weighed.told[place]), 4),
         "words": _held(view, analysis, doc),
         "question_words": _held(view, analysis, candidates.questions[place : place + 1]),
         "coverage": round(covered, 4),

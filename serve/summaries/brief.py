@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from serve.filters import Filter
 from serve.hooks.block import Note, Part, note
-from serve.lessons.index import rules
+from serve.lessons.index import rests, rules
 from serve.reader import View
 from serve.rules import may_come_unasked
 from serve.summaries.goals import due, open_goals
@@ -44,9 +44,13 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
 
 
 def _rules(view: View, asked: Filter) -> list[Memory]:
-    """Return the project's rules and those pinned for all: these first, then the most followed."""
+    """Return the project's rules and those pinned for all: these first, then the most followed.
+
+    Those at rest are left out.
+    """
     counted = view.snapshots.lessons
-    here = [one for one in rules(view, asked) if one.pinned or _is_own(one, asked)]
+    own = [one for one in rules(view, asked) if one.pinned or _is_own(one, asked)]
+    here = [one for one in own if not rests(view, one)]
 
     def rank(rule: Memory) -> tuple[bool, int, int, int]:
         followed = counted.of(rule.id)["followed"] if counted is not None else 0

@@ -56,11 +56,13 @@ def drafts(
     """
     folder = source if source.is_dir() else source.parent
     root = (git_root(folder) or folder).resolve()
-    name = project or project_of(folder)
+    here = project_of(folder)
+    name = project or here
+    is_own = name is not None and name == here
     for path in _files(source):
         text = _text(path, source, on_skip)
         place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-        yield from _file(text, place, name)
+        yield from _file(text, place, name, is_own=is_own and path.is_relative_to(root))
 
 
 def _files(source: Path) -> list[Path]:
@@ -98,7 +100,8 @@ def _text(path: Path, source: Path, on_skip: Callable[[str], None]) -> str:
     return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
-def _file(text: str, place: str, project: str | None) -> Iterator[Draft]:
+def _file(text: str, place: str, project: str | None, *, is_own: bool) -> Iterator[Draft]:
+    """Yield the memories of a file; `is_own`: it lies in the work tree of its project."""
     matter, rest = front(text)
     seen: set[str] = set()
     for section in sections(rest):
@@ -118,7 +121,7 @@ def _file(text: str, place: str, project: str | None) -> Iterator[Draft]:
                 source=SOURCE,
                 trust="user",
                 created_at=matter.date,
-                metadata={"path": place},
+                metadata={"path": place} | ({"in_project": True} if is_own else {}),
             )
 
 

@@ -20,6 +20,7 @@ from store.events import (
     Archived,
     Event,
     Forgotten,
+    Recorded,
     Restored,
     Revised,
     Superseded,
@@ -106,12 +107,17 @@ def apply(log: EventLog, id_: str, now: int) -> Plan:
         raise InvalidInput(f"plan {plan.id} was undone: make another")
     if plan.state == "stale":
         raise PlanStale(f"plan {plan.id} is stale: {'; '.join(plan.because)}: make another")
-    events = [_event(one, now) for one in plan.body.steps]
+    events = events_of(plan.body, now)
     applied = Applied(events=tuple(event.id for event in events))
     # an id that follows from the plan: of two who apply it at once one is told of a conflict
     done = Event(derived_id(0, "applied", plan.id), now, applied, plan.id, plan.project)
     log.append([*events, done])
     return find(log, plan.id)
+
+
+def events_of(planned: Planned, now: int) -> list[Event]:
+    """Return the events that a plan would write if it were applied at a moment."""
+    return [_event(one, now) for one in planned.steps]
 
 
 def undo(log: EventLog, id_: str, now: int) -> Plan:
@@ -197,6 +203,17 @@ def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iter
             if event.seq > begins and event.id not in own and event.kind not in _HARMLESS:
                 yield f"{id_} was {event.kind} since"
                 break
+    if not own:
+        yield from _other_values(log, plan)
+
+
+def _other_values(log: EventLog, plan: Plan) -> Iterator[str]:
+    """Yield the keys that a plan would give a value and that somebody gave another one since."""
+    steps = (one for one in plan.body.steps if one.event == "recorded")
+    keys = {(one.project, key) for one in steps if (key := one.body.get("key"))}
+    for event in log.standing(plan.body.watermark, log.head()) if keys else ():
+        if isinstance(event.body, Recorded) and (event.project, event.body.key) in keys:
+            yield f"{event.body.key} was recorded since"
 
 
 def _touched(steps: Sequence[Step]) -> Iterator[str]:

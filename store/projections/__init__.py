@@ -3,6 +3,7 @@
 from store.embedding import Embedder
 from store.projection import Projection
 from store.projections import fields, vectors
+from store.projections.duplicates import DUPLICATES_PROJECTION
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.facts import FACTS_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
@@ -23,6 +24,7 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         vectors.projection(embedder),
         fields.projection(embedder),
         ENTITIES_PROJECTION,
+        DUPLICATES_PROJECTION,
         FACTS_PROJECTION,
         GOALS_PROJECTION,
         USAGE_PROJECTION,

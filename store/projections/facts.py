@@ -89,6 +89,11 @@ def facts_of(memories: Sequence[Memory]) -> list[Fact]:
     return closed(_borne(enumerate(rows)))
 
 
+def may_bear(memory: Memory) -> bool:
+    """Return whether a memory may bear a fact, as the build asks before it reads any."""
+    return memory.key is not None or _MARK in memory.metadata
+
+
 def closed(facts: Iterable[Fact]) -> list[Fact]:
     """Return facts with the older values of each singleton relation closed, in order of entity,
     relation, when they began, and writing.
@@ -181,15 +186,10 @@ class Facts:
     def open(cls, tables: Tables) -> "Facts":
         return cls(tables["facts"])
 
-    def documents(self, entity: str | None = None) -> npt.NDArray[np.int64]:
-        """Return the rows of the memories that say something, of one entity or of any."""
-        found: npt.NDArray[np.int64] = self.table.column("document").to_numpy().astype(np.int64)
-        if entity is None:
-            return found
-        import pyarrow.compute as pc
-
-        mask = pc.equal(self.table.column("entity"), entity_name(entity))
-        return found[mask.to_numpy()]
+    @property
+    def documents(self) -> npt.NDArray[np.int64]:
+        """The rows of the memories that bear facts, ascending, each once."""
+        return np.unique(self.table.column("document").to_numpy()).astype(np.int64)
 
 
 FACTS_PROJECTION = Projection(

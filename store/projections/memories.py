@@ -13,7 +13,7 @@ from store.projections.memory.growth import Growth
 from store.projections.memory.memory import (
     ACTIVE,
     ARCHIVED,
-    DEFAULT_IMPORTANCE,
+    AUTO,
     DEFAULT_SCORE,
     FALLEN,
     FORGOTTEN,
@@ -42,7 +42,7 @@ from store.projections.places import PLACES
 __all__ = [
     "ACTIVE",
     "ARCHIVED",
-    "DEFAULT_IMPORTANCE",
+    "AUTO",
     "DEFAULT_SCORE",
     "FALLEN",
     "FORGOTTEN",
@@ -103,7 +103,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="4",
+    version="5",
     inputs=("log",),
     schemas=SCHEMAS,
     build=build,

@@ -6,8 +6,12 @@ project replaced is `superseded` here; the log need not say so. The newer is the
 whenever it became true: it takes over from its own `created_at` on, so that at any moment one value
 of a key held, and a value that became true after the one written over it never did.
 
+Where nobody said how much a memory matters or what it is kept as, `scoring` does.
+
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
 as never having ended.
+
+An erased memory keeps its place and nothing of what it said, and no event changes it any more.
 
 What a job made of other memories is stale as soon as one of them is superseded or forgotten, or
 stale itself; but not where it is what took that one's place.
@@ -21,6 +25,7 @@ from msgspec.structs import replace
 
 from store.events import (
     Archived,
+    Erased,
     Event,
     Forgotten,
     Linked,
@@ -32,11 +37,13 @@ from store.events import (
     micros,
 )
 from store.job_events import Staled
+from store.projections.memory import scoring
 from store.projections.memory.memory import (
     ACTIVE,
     ARCHIVED,
-    DEFAULT_IMPORTANCE,
+    AUTO,
     DEFAULT_SCORE,
+    ERASED,
     FALLEN,
     FORGOTTEN,
     STALE,
@@ -118,12 +125,12 @@ class Fold:
             self.edges.append(Edge(event.subject, body.target, body.relation, event.seq))
             return ()
         changes = _changes(event)
-        if not changes:
+        if not changes or before.text_hash == ERASED:
             return ()
         if before.ended_at is not None and changes.get("ended_at") is not None:
             changes["ended_at"] = before.ended_at  # it ends once
-        after = replace(before, updated_at=event.at, **changes)
-        if not changes.keys().isdisjoint(TEXT_FIELDS):
+        after = _tiered(before, replace(before, updated_at=event.at, **changes))
+        if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             after = replace(after, text_hash=text_hash(after.text))
         return self._put(after, event.at)
 
@@ -169,7 +176,9 @@ class Fold:
             others = [there]  # the earlier ones gave way to it, and so to what comes after it
         else:
             ids = self.values(memory.project, memory.key)
-            others = [one for id_ in ids if id_ != memory.id and (one := self.find(id_))]
+            found = (self.find(id_) for id_ in ids if id_ != memory.id)
+            # an erased one is a value of no key any more
+            others = [one for one in found if one is not None and one.key == memory.key]
         changed = {one.id: after for one in others if (after := _given_way(one, memory, at)) != one}
         self.rows |= changed
         return memory.id, *changed
@@ -203,10 +212,18 @@ def _recorded(event: Event, body: Recorded) -> Memory:
         trust=event.trust,
         source=body.source,
         created_by=body.created_by,
-        importance=DEFAULT_IMPORTANCE if body.importance is None else body.importance,
+        importance=(
+            scoring.importance(body.kind, event.trust, body.key)
+            if body.importance is None
+            else body.importance
+        ),
         score=DEFAULT_SCORE if body.score is None else body.score,
         pinned=body.pinned,
-        tier=body.tier,
+        tier=(
+            scoring.tier(body.kind, event.session, body.key, pinned=body.pinned)
+            if body.tier == AUTO
+            else body.tier
+        ),
         parent_id=body.parent_id,
         source_ids=body.source_ids,
         insight_type=body.insight_type,
@@ -225,6 +242,32 @@ def _recorded(event: Event, body: Recorded) -> Memory:
         metadata=msgspec.json.encode(body.metadata).decode(),
         text_hash=text_hash(text),
     )
+
+
+# what is left of an erased memory is told by its place, its ids and its time alone, so that it is
+# the same whether its events were folded before they were blanked or after
+_BLANK: dict[str, Any] = {
+    "state": FORGOTTEN,
+    "content": "",
+    "tags": (),
+    "importance": 0.0,
+    "score": DEFAULT_SCORE,
+    "pinned": False,
+    "tier": "auto",
+    "metadata": "{}",
+    "text_hash": ERASED,
+    **dict.fromkeys(
+        "context action result source created_by insight_type superseded_by key value chain status "
+        "progress expires_at".split()
+    ),
+}
+
+
+def _tiered(before: Memory, after: Memory) -> Memory:
+    """Return a changed memory; a tier that was, or is to be, what the rules say goes by them."""
+    if after.tier == AUTO or (after.tier == before.tier == before.auto_tier):
+        return replace(after, tier=after.auto_tier)
+    return after
 
 
 _REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
@@ -254,6 +297,8 @@ def _changes(event: Event) -> dict[str, Any]:
             return {"state": STALE, "ended_at": event.at}
         case Restored():
             return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
+        case Erased():
+            return {**_BLANK, "ended_at": event.at}
         case Pinned(pinned=pinned):
             return {"pinned": pinned}
         case _:

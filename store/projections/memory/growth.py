@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from store.projection import Built, Keep, Made, Part
 from store.projections.memory import table as memory_table
-from store.projections.memory.memory import Edge, Memory
+from store.projections.memory.memory import ERASED, Edge, Memory
 from store.projections.memory.parts import MemoryParts, key_name
 from store.projections.memory.table import (
     COLUMNS,
@@ -99,6 +99,10 @@ class Growth:
             self._columns[number] = columns_of(table, self._projects)
         self._memories = MemoryParts(parts, self._memories.ids, self._memories.keys)
         documents = np.array([row for row, _ in placed], np.int32)
+        if any(memory.text_hash == ERASED for _, memory in placed):
+            unkeyed = np.array([row for row, memory in placed if memory.key is None], np.int32)
+            keys = self._memories.keys.without(unkeyed)
+            self._memories = MemoryParts(parts, self._memories.ids, keys)
         self._replaced = self._replaced.without(documents)
         self._note_replaced([memory for _, memory in placed], documents)
 

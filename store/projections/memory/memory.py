@@ -9,12 +9,14 @@ from functools import lru_cache
 import msgspec
 
 from store.mentions import speaker_name
+from store.projections.memory import scoring
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
 STALE = "stale"  # what it was made of does not hold any more
 STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN, STALE)
 FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # nothing that a job made of it holds either
-DEFAULT_IMPORTANCE = 0.5
+ERASED = bytes(16)  # in place of a text's hash: no text has it
+AUTO = "auto"  # a tier that is left to the rules
 DEFAULT_SCORE = 0.5
 
 
@@ -68,6 +70,16 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
         """Return whether the memory held at a moment; a forgotten one never did."""
         ends = (one for one in (self.ended_at, self.expires_at) if one is not None)
         return self.state != FORGOTTEN and self.created_at <= at < min(ends, default=at + 1)
+
+    @property
+    def unsaid_importance(self) -> float:
+        """What the memory's importance is where nobody gave one."""
+        return scoring.importance(self.kind, self.trust, self.key)
+
+    @property
+    def auto_tier(self) -> str:
+        """What the memory is kept as where nobody said so."""
+        return scoring.tier(self.kind, self.session, self.key, pinned=self.pinned)
 
     @property
     def text(self) -> str:

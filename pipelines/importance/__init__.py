@@ -1,0 +1,1 @@
+"""The job `importance`: how much memories turned out to matter, where nobody said how much."""

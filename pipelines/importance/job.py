@@ -1,0 +1,129 @@
+"""
+importance: revises how much memories matter, where no person and no agent said how much.
+
+Each run begins from what the memory was given when it was written, or from what a model says of it,
+and adds what became of it since; so it does not drift, however often it runs. Small changes are
+left alone, and one plan holds the greatest ones.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.importance.scored import BATCH, MOST_BATCHES, Scored, scored
+from pipelines.importance.signals import LEAST, Signals
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from store.events import Recorded, Revised
+from store.job_events import Step
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.memories import Memory
+
+MOST = 200  # steps of a plan
+_NAMES = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    memory: Memory
+    importance: float
+    evidence: dict[str, Any]
+
+    @property
+    def size(self) -> float:
+        return abs(self.importance - self.memory.importance)
+
+
+def propose(context: Context) -> Proposal:
+    """Return steps that set the importance of memories it is to be changed of by LEAST or more."""
+    signals, own = Signals(context), _Own.of(context.log)
+    of_model = own.said | scored(context, _askable(context, own))
+    rows = {int(row) for row in signals.rows}
+    living = set(context.living.tolist())
+    asked = {row for id_ in of_model if (row := context.rows.row(id_)) is not None}
+    rows |= asked & living
+    changes = sorted(
+        (one for row in sorted(rows) if (one := _change(context, signals, row, of_model))),
+        key=lambda one: (-one.size, one.memory.seq),
+    )
+    wanted = [one for one in changes if not _is_given(context.log, one.memory.id, own)]
+    notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
+    return Proposal(
+        tuple(map(_step, wanted[:MOST])), looked_at=len(context.living), notes=tuple(notes)
+    )
+
+
+def _change(
+    context: Context, signals: Signals, row: int, of_model: dict[str, Scored]
+) -> _Change | None:
+    """Return the change of a row's importance; None where it is too small."""
+    (memory,) = context.rows.take([row])
+    gain, evidence = signals.of(row)
+    said = of_model.get(memory.id)
+    start = memory.unsaid_importance
+    if said is not None:
+        start = said.importance
+        evidence |= {"model": said.model, "said": said.importance}
+    found = round(min(1.0, max(0.0, start + gain)), 2)
+    change = _Change(memory, found, evidence)
+    return change if change.size >= LEAST - 1e-9 else None
+
+
+def _step(change: _Change) -> Step:
+    evidence = change.evidence
+    told = [f"{evidence[name]} {what}" for name, what in _NAMES.items() if name in evidence]
+    if "model" in evidence:
+        told.insert(0, f"{evidence['model']} says {evidence['said']:g}")
+    verb = "matters more" if change.importance > change.memory.importance else "matters less"
+    why = f"{verb} than it was given: {', '.join(told) or 'what told of it is gone'}"
+    revised = Revised(importance=change.importance, reason=why)
+    return steps.revise(change.memory, revised, why, **evidence)
+
+
+def _askable(context: Context, own: "_Own") -> list[Memory]:
+    """Return the newest living memories whose importance nobody gave, in order of recording."""
+    if context.model is None:
+        return []
+    # enough for the batches of a run where most were asked about before
+    newest = context.living[-_LOOKED_AT:]
+    return [one for one in context.memories(newest) if not _is_given(context.log, one.id, own)]
+
+
+_LOOKED_AT = 10 * BATCH * MOST_BATCHES
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What this job did before: its events, and what a model said of the memories it changed."""
+
+    events: frozenset[str]
+    said: dict[str, Scored]
+
+    @classmethod
+    def of(cls, log: EventLog) -> "_Own":
+        applied = [
+            one
+            for one in plans.every(log)
+            if one.body.job == "importance" and one.state == "applied"
+        ]
+        said = {
+            step.subject: Scored(step.evidence["said"], step.evidence["model"])
+            for plan in reversed(applied)  # the newest comes first
+            for step in plan.body.steps
+            if "said" in step.evidence
+        }
+        return cls(frozenset(id_ for plan in applied for id_ in plan.events), said)
+
+
+def _is_given(log: EventLog, id_: str, own: _Own) -> bool:
+    """Whether a person or an agent said how much a memory matters, at first or later."""
+    gone = log.undone(log.head())
+    for event in log.about(id_):
+        if event.id in own.events or event.id in gone:
+            continue
+        if isinstance(event.body, Recorded | Revised) and event.body.importance is not None:
+            return True
+    return False
+
+
+JOB = Job("importance", "revises how much memories matter, by what became of them", propose)

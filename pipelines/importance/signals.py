@@ -1,0 +1,76 @@
+"""
+Signals: what became of a memory, as an amount that its importance gains or loses.
+
+Ratings tell most. What rests on it or points to it tells that it is built upon. That it was
+recalled often tells little, for importance makes it be recalled: alone it never moves anything.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.jobs.context import Context
+from store.projections.usage import Usage
+
+_OF_RATINGS = 0.3  # at most, either way
+_OF_A_SUPPORT = 0.05  # each memory that was made of it, or is linked to it
+_OF_SUPPORTS = 0.2  # at most
+_OF_USE = 0.1  # at most, and less than LEAST
+_MANY = 64  # recalls: what more there are count for nothing
+_DOUBTS = 2.0  # ratings without effect that each memory starts with
+LEAST = 0.15  # a change below it is not worth an event
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What tells of the memories of a context, by row."""
+
+    context: Context
+
+    @property
+    def rows(self) -> Rows:
+        """The living memories that anything tells of, ascending."""
+        told = {int(row) for row in self._usage.documents} | set(self._supports)
+        wanted = np.array(sorted(told), np.int64)
+        found: Rows = wanted[np.isin(wanted, self.context.living)]
+        return found
+
+    def of(self, row: int) -> tuple[float, dict[str, Any]]:
+        """Return how much a memory gains, negative for a loss, and the figures behind it."""
+        at = np.array([row], np.int64)
+        recalled, ratings, verdicts = (
+            int(self._usage.counts(name, at)[0]) for name in ("recalled", "ratings", "verdicts")
+        )
+        supports = self._supports[row]
+        gain = _OF_RATINGS * (verdicts / 1_000) / (ratings + _DOUBTS)
+        gain += min(_OF_SUPPORTS, _OF_A_SUPPORT * supports)
+        gain += _OF_USE * min(1.0, log2(1 + recalled) / log2(1 + _MANY))
+        figures: dict[str, Any] = {"recalled": recalled, "ratings": ratings, "supports": supports}
+        if ratings:
+            figures["verdict"] = round(verdicts / 1_000 / ratings, 2)
+        return gain, {name: value for name, value in figures.items() if value}
+
+    @cached_property
+    def _usage(self) -> Usage:
+        return Usage.open(self.context.tables("usage"))
+
+    @cached_property
+    def _supports(self) -> Counter[int]:
+        """How many living memories were made of each row, or are linked to it in agreement."""
+        rows, living = self.context.rows, set(self.context.living.tolist())
+        found: set[tuple[int, int]] = set()  # the row, and the one that rests on it
+        made = np.unique(rows.sources.documents).astype(np.int64)
+        for row, memory in zip(made.tolist(), self.context.memories(made), strict=True):
+            found |= {(one, row) for id_ in memory.source_ids if (one := rows.row(id_)) is not None}
+        for edge in rows.edges.to_pylist():
+            target, source = rows.row(edge["target"]), rows.row(edge["source"])
+            if edge["relation"] != "conflict" and target is not None and source is not None:
+                found.add((target, source))
+        return Counter(row for row, other in found if other in living and other != row)

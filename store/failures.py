@@ -1,0 +1,70 @@
+"""
+Failures: what went wrong where nobody looked on, kept until the same thing goes right.
+
+One small file for each kind of work, so that two processes never write one; there are as many as
+there are kinds. `mnemolog doctor` shows them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from store import redact
+from store.files import replace_file
+
+_LONGEST = 500  # characters of what was said
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What failed last, when (microseconds UTC), what it said, and how often since it went right.
+
+    `run` is that of Dagster, where it was one.
+    """
+
+    what: str
+    at: int
+    said: str
+    run: str = ""
+    times: int = 1
+
+
+_decoder = msgspec.json.Decoder(Failure)
+
+
+def keep(root: Path, what: str, at: int, said: str, run: str = "") -> None:
+    """Keep that something failed, below a tenant's folder or the home; secrets are left out.
+
+    `what` is a name that may be a file's. The same run is counted once.
+    """
+    path = _path(root, what)
+    before = _read(path)
+    times = 1 if before is None else before.times + (not run or before.run != run)
+    said = redact.redact(" ".join(said.split()))[:_LONGEST]
+    replace_file(path, msgspec.json.encode(Failure(what, at, said, run, times)))
+
+
+def forget(root: Path, what: str) -> None:
+    """Drop what was kept of something, for it went right."""
+    _path(root, what).unlink(missing_ok=True)
+
+
+def every(root: Path) -> Iterator[Failure]:
+    """Yield what failed and did not go right since, by name."""
+    for path in sorted((root / "failures").glob("*.json")):
+        if (found := _read(path)) is not None:
+            yield found
+
+
+def _path(root: Path, what: str) -> Path:
+    return root / "failures" / f"{what}.json"
+
+
+def _read(path: Path) -> Failure | None:
+    """Return what a file holds; one that cannot be read says that much."""
+    try:
+        return _decoder.decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        return Failure(path.stem, 0, f"it failed, and {path} cannot be read: {error}")

@@ -1,0 +1,94 @@
+"""
+Roster: which jobs there are, in which order they are run together, and when by themselves.
+
+None runs by itself until its tenant says so, in a file beside its log. One that cannot be read
+counts as all of them off: nothing happens that nobody wanted.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from store.errors import InvalidInput
+from store.files import replace_file
+from store.job_events import Job
+from store.tenant import Tenant
+
+Learn = Literal["learn"]
+LEARN: Learn = "learn"  # all jobs, one after the other
+
+# What is read from raw turns comes first, then what is said of memories, then what puts them away.
+ORDER: tuple[Job, ...] = (
+    "facts",
+    "distill",
+    "importance",
+    "consolidate",
+    "reflect",
+    "archive",
+    "judge",
+    "route",
+)
+# minute and hour, before the nightly build or, for those that read ratings, after it
+CRON: Mapping[str, str] = {
+    "learn": "5 0 * * *",
+    "facts": "35 0 * * *",
+    "distill": "0 1 * * *",
+    "importance": "25 1 * * *",
+    "consolidate": "50 1 * * *",
+    "reflect": "15 2 * * *",
+    "archive": "40 2 * * *",
+    "judge": "10 4 * * *",
+    "route": "35 4 * * *",
+}
+NAMES: tuple[Job | Learn, ...] = (*ORDER, LEARN)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """Which jobs a tenant lets run by themselves. `problem` says why nobody can tell."""
+
+    on: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    on: tuple[Job | Learn, ...]
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(_Kept)
+
+
+def switches(tenant: Tenant) -> Switches:
+    """Return what a tenant lets run by itself; none before it said so."""
+    path = _path(tenant)
+    try:
+        return Switches(frozenset(_decoder.decode(path.read_bytes()).on))
+    except FileNotFoundError:
+        return Switches()
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        return Switches(problem=f"{path} cannot be read, so no job runs by itself: {error}")
+
+
+def switch(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
+    """Let some jobs run by themselves, or no longer; return what is on then.
+
+    Raise InvalidInput for a job there is not.
+    """
+    wanted = list(names)
+    if unknown := [name for name in wanted if name not in NAMES]:
+        raise InvalidInput(
+            f"there is no job {', '.join(map(repr, unknown))}: there are {', '.join(NAMES)}"
+        )
+    before = switches(tenant).on
+    now = before | set(wanted) if on else before - set(wanted)
+    kept = {"on": [name for name in NAMES if name in now]}
+    replace_file(_path(tenant), msgspec.json.encode(kept))
+    return Switches(frozenset(now))
+
+
+def _path(tenant: Tenant) -> Path:
+    return tenant.root / "jobs.json"

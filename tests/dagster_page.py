@@ -1,0 +1,136 @@
+"""
+Dagster's UI as the tests start it: a process of its own, on a home of two tenants, one of which has
+a secret in its log that no build may serve.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pipelines
+from store.commands import Draft, record
+from store.events import Recorded
+from store.log import EventLog
+from store.tenant import Tenant, tenant
+
+ROOT = Path(pipelines.__file__).resolve().parent.parent
+_OURS = ("DAGSTER", "XDG", "MNEMOLOG")  # of the environment: none of it reaches the UI
+SECRET = "the token is ghp_" + "a1B2c3D4e5F6" * 3
+
+
+@dataclass(frozen=True)
+class Page:
+    """A UI that runs. `good` and `leaky` are the tenants, `user` and `stands_in` folders around."""
+
+    port: int
+    process: "subprocess.Popen[str]"
+    good: Tenant
+    leaky: Tenant
+    user: Path
+    stands_in: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_there(self) -> bool:
+        return self.process.poll() is None
+
+    def ask(self, query: str) -> dict[str, Any]:
+        """Return what Dagster's GraphQL says; nothing while it does not answer."""
+        request = urllib.request.Request(
+            f"{self.url}/graphql",
+            json.dumps({"query": query}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:
+                return dict(json.load(response)["data"])
+        except (urllib.error.URLError, OSError):
+            return {}
+
+    def end(self) -> str:
+        """End it as a service manager would; return what it printed."""
+        if self.is_there:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=30)
+        return self.output.read_text()
+
+    @property
+    def output(self) -> Path:
+        return self.user.parent / "output"
+
+
+def opened(folder: Path, plant: Callable[[EventLog, str, Recorded], None]) -> Page:
+    """Start the UI on a home below `folder`, from a folder that lends it no module."""
+    home, user, stands_in = folder / "home", folder / "user", folder / "clone"
+    (user / "tmp").mkdir(parents=True)
+    (stands_in / "store").mkdir(parents=True)
+    (stands_in / "store" / "__init__.py").write_text("raise SystemExit('hostile')\n")
+    good, leaky = tenant(home), tenant(home, "leaky")
+    with EventLog(good.log, create=True) as log:
+        record(log, Draft(content="the UI builds this by itself"), 1)
+    with EventLog(leaky.log, create=True) as log:
+        record(log, Draft(content="what is beside a secret is not served"), 1)
+        plant(log, "planted", Recorded(content=SECRET))
+    port = free_port()
+    with (folder / "output").open("wb") as output:
+        process = start(port, home, user, stands_in, output)
+    return Page(port, process, good, leaky, user, stands_in)
+
+
+def start(
+    port: int, home: Path, user: Path, stands_in: Path, output: int | IO[bytes] = subprocess.PIPE
+) -> "subprocess.Popen[str]":
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    environment |= {
+        "MNEMOLOG_HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": str(user),
+        "TMPDIR": str(user / "tmp"),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "pipelines", "ui", "--port", str(port)],
+        cwd=stands_in,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(found: Callable[[], Any], within_s: float) -> Any:
+    """Return what `found` returns once that is true; fail after `within_s`."""
+    end = time.monotonic() + within_s
+    while not (result := found()):
+        assert time.monotonic() < end, f"not within {within_s} s"
+        time.sleep(0.5)
+    return result
+
+
+def group_of(parent: int) -> list[int]:
+    """Return every process that descends from `parent`."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
+    pairs = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
+    found = [parent]
+    for one in found:
+        found += [pid for pid, its_parent in pairs if its_parent == one]
+    return found[1:]

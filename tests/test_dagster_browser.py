@@ -1,0 +1,99 @@
+"""
+What a person sees of the jobs: Dagster's pages in a real browser, on a home that `mnemolog ui`
+keeps up. One of its tenants has a secret in its log, so that its build is refused.
+"""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from dagster_page import Page, until
+
+from pipelines import jobs
+from store import manifest as manifests
+from store import projections
+from store.embedding import LexicalEmbedder
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page as Tab
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+GROUP = "locations/__repository__@mnemolog/asset-groups"
+WAIT_MS = 30_000
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="looks at POSIX process groups"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium: `apt-get install chromium`, as .ci/run does"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def page(dagster_page) -> Page:
+    """The UI, once it has built one tenant and refused the other."""
+    found: Page = dagster_page()
+    until(lambda: found.good.head.exists() and manifests.last_refusal(found.leaky), 90)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Tab"]:
+    """A tab large enough that all of a graph is drawn."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # no sandbox of its own: a container's root has none to give
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = browser.new_page(viewport={"width": 2400, "height": 3200})
+        opened.set_default_timeout(WAIT_MS)
+        yield opened
+        browser.close()
+
+
+def drawn(tab: "Tab", wanted: set[str]) -> set[str]:
+    """Return which of some assets are nodes of the graph that is shown, waiting for all of them."""
+    nodes = tab.locator("svg foreignObject")
+    for name in wanted:
+        nodes.filter(has_text=name).first.wait_for()
+    told = nodes.all_text_contents()
+    return {name for name in wanted if any(one.startswith(name) for one in told)}
+
+
+def test_the_graph_has_a_node_for_every_asset_of_a_build(page, tab, tmp_path):
+    tab.goto(f"{page.url}/{GROUP}/memory/lineage")
+    built = {one.name for one in projections.all_of(LexicalEmbedder())}
+    wanted = built | {"event_log", "canaries", "published_manifest", "vector_table"}
+    assert drawn(tab, wanted) == wanted
+    tab.screenshot(path=tmp_path / "graph.png")
+    assert (tmp_path / "graph.png").stat().st_size > 50_000  # something is drawn
+
+
+def test_the_jobs_that_learn_follow_what_is_served(page, tab):
+    tab.goto(f"{page.url}/{GROUP}/learning/lineage")
+    wanted = {"published_manifest", *jobs.PLACES}
+    assert drawn(tab, wanted) == wanted
+
+
+def test_a_failed_check_says_why(page, tab, tmp_path):
+    tab.goto(f"{page.url}/assets/memories?view=checks&checkDetail=no_secrets")
+    tab.get_by_text("1 secrets, first github-token in planted").wait_for()
+    tab.get_by_text("Failed", exact=True).first.wait_for()
+    tab.screenshot(path=tmp_path / "check.png")
+    assert "ghp_" not in tab.content()
+
+
+def test_a_run_shows_its_steps_and_which_of_them_failed(page, tab, tmp_path):
+    (run,) = page.ask(
+        """{runsOrError(filter: {tags: [{key: "dagster/partition", value: "leaky"}]})
+        {... on Runs {results {runId}}}}"""
+    )["runsOrError"]["results"]
+    tab.goto(f"{page.url}/runs/{run['runId']}")
+    for said in ("memories", "event_log", "Failure", "leaky"):
+        tab.get_by_text(said).first.wait_for()
+    tab.get_by_text("no_secrets").first.wait_for()
+    tab.screenshot(path=tmp_path / "run.png")

@@ -1,0 +1,187 @@
+"""What was erased is in no file, comes back in no way, and takes what was made of it along."""
+
+from collections.abc import Callable
+
+import pytest
+
+from store import commands, erasing
+from store import manifest as manifests
+from store.agent_events import Followed, Proposed, Surfaced
+from store.cold import compaction, segment
+from store.commands import Draft
+from store.errors import NotFound
+from store.events import Event, Revised, new_id
+from store.job_events import Judged, Made, Planned
+from store.plans import plans, steps
+from store.projection import Inputs, Previous, checked_build, digest
+from store.projections.memories import FORGOTTEN, MEMORIES_PROJECTION, STALE
+from store.projections.memory.memory import ERASED
+from store.projections.memory.rows import MemoryRows
+from store.snapshot import read
+from store.verify import verify
+
+Clock = Callable[[], int]
+NOW = 1_790_000_000_000_000
+DAY = 86_400_000_000
+SECRET = "zanzibar"  # the word that is to be nowhere
+
+
+def told(built, clock: Clock) -> None:
+    """Record a memory and all that may ever be said of one."""
+    draft = Draft(
+        id="e1",
+        content=f"Our {SECRET} customers' data lies in the old bucket",
+        context=f"{SECRET} audit",
+        action=f"asked {SECRET}",
+        result=f"{SECRET} agreed",
+        tags=(SECRET,),
+        source=SECRET,
+        created_by=SECRET.title(),
+        key=f"{SECRET}.bucket",
+        value=SECRET,
+        chain=SECRET,
+        metadata={SECRET: [SECRET]},
+    )
+    log = built.log
+    commands.record(log, draft, clock())
+    commands.revise(log, "e1", Revised(content=f"The {SECRET} data was moved", reason=SECRET), 1)
+    commands.archive(log, "e1", clock(), SECRET)
+    commands.restore(log, "e1", clock(), SECRET)
+    commands.rate(log, "e1", 1.0, clock(), SECRET)
+    memory = rows(built, built.rebuild()).find("e1")
+    lesson = Draft(
+        id="l1", kind="lesson", content=f"Ask before you move {SECRET} data", source_ids=("e1",)
+    )
+    found = (
+        steps.record(lesson, Made(job="distill"), clock(), f"of {SECRET}", quote=SECRET),
+        steps.revise(memory, Revised(importance=0.9), f"{SECRET} matters"),
+    )
+    plan = plans.propose(log, Planned(job="distill", watermark=log.head(), steps=found), clock())
+    plans.apply(log, plan.id, clock())
+    old = NOW - 100 * DAY
+    proposed = Proposed(what="lesson", draft={"content": SECRET}, source_ids=("e1",))
+    bodies = {
+        "p1": proposed,
+        "e1": Surfaced(place="tool", about=f"mv {SECRET}"),
+        "j1": Judged(verdicts={"e1": 1.0, "m01": 1.0}, evidence={"e1": SECRET, "m01": "kept"}),
+    }
+    log.append([Event(new_id(old), old, body, id_) for id_, body in bodies.items()])
+    log.append(
+        [
+            Event(new_id(old), old, Followed(verdict="followed", evidence=SECRET), "e1")
+            for _ in range(compaction.LEAST)
+        ]
+    )
+
+
+def rows(built, manifest) -> MemoryRows:
+    ref = manifest.projections["memories"]
+    return MemoryRows.open(read(built.tenant.snapshots, ref, MEMORIES_PROJECTION))
+
+
+def holding(built, word: str = SECRET) -> list[str]:
+    """Return the files of the tenant in which a word occurs, in whatever case."""
+    files = (path for path in built.tenant.root.rglob("*") if path.is_file())
+    return [path.name for path in files if word.encode() in path.read_bytes().lower()]
+
+
+def law(built, watermark: int, before: Previous) -> None:
+    """A build that goes on from before the erasing gives the same as one of the log alone."""
+    given = Inputs(watermark, lambda after: built.log.standing(after, watermark), {})
+    grown = checked_build(MEMORIES_PROJECTION, given, before)
+    assert digest(grown) == digest(checked_build(MEMORIES_PROJECTION, given, None))
+
+
+def test_nothing_of_it_is_left_in_the_log_or_in_what_is_served(built, clock: Clock):
+    told(built, clock)
+    assert holding(built)
+    done = erasing.erase(built.log, ["e1", "l1"], clock())
+    assert done.events > 100 and done.is_settled
+    assert "log.sqlite" not in holding(built) and "log.sqlite-wal" not in holding(built)
+    manifest = built.rebuild()
+    manifests.expire(built.tenant, keep=1)
+    assert holding(built) == []
+    erased = rows(built, manifest).find("e1")
+    assert (erased.state, erased.content, erased.text_hash) == (FORGOTTEN, "", ERASED)
+    assert verify(built.tenant, built.log, built.embedder).ok
+    assert built.log.integrity() == []
+
+
+def test_what_others_said_stays(built, clock: Clock):
+    told(built, clock)
+    before = {event.seq: event for event in built.log.read()}
+    erasing.erase(built.log, ["e1"], clock())
+    after = {event.seq: event for event in built.log.read()}
+    assert [(e.id, e.at, e.kind, e.subject) for e in before.values()] == [
+        (e.id, e.at, e.kind, e.subject) for seq, e in after.items() if seq in before
+    ]
+    judged = next(event.body for event in after.values() if isinstance(event.body, Judged))
+    assert judged.evidence == {"m01": "kept"} and judged.verdicts == {"e1": 1.0, "m01": 1.0}
+    assert before[1] == after[1]
+
+
+def test_full_and_incremental_builds_agree(built, clock: Clock):
+    told(built, clock)
+    commands.record(built.log, Draft(id="k3", key="deploy.region", content="Paris"), clock())
+    manifest = built.rebuild()
+    ref = manifest.projections["memories"]
+    tables = read(built.tenant.snapshots, ref, MEMORIES_PROJECTION)
+    erasing.erase(built.log, ["e1", "k3", "k1"], clock())
+    law(built, built.log.head(), Previous(manifest.watermark, tables))
+    quick = built.rebuild()
+    assert quick.digests == built.rebuild(full=True).digests
+    assert rows(built, quick).find("k2").state == "superseded"  # its successor is not resurrected
+    commands.record(built.log, Draft(id="k4", key="deploy.region", content="Oslo"), clock())
+    law(built, built.log.head(), Previous(manifest.watermark, tables))
+    assert built.rebuild().digests == built.rebuild(full=True).digests
+
+
+def test_what_was_made_of_it_is_stale_in_the_same_build(built, clock: Clock):
+    told(built, clock)
+    assert rows(built, built.rebuild()).find("l1").state == "active"
+    done = erasing.erase(built.log, ["e1"], clock())
+    assert done.made == ("l1",)
+    assert rows(built, built.rebuild()).find("l1").state == STALE
+
+
+def test_nothing_brings_it_back(built, clock: Clock):
+    told(built, clock)
+    erasing.erase(built.log, ["e1"], clock())
+    with pytest.raises(NotFound, match="was erased"):
+        commands.restore(built.log, "e1", clock())
+    with pytest.raises(NotFound, match="was erased"):
+        commands.revise(built.log, "e1", Revised(content="It is back"), clock())
+    again = commands.record(built.log, Draft(id="e1", content="It is back"), clock())
+    assert not again.is_new
+    assert rows(built, built.rebuild()).find("e1").content == ""
+
+
+def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock):
+    told(built, clock)
+    built.rebuild()
+    assert compaction.compact(built.log, built.log.head(), NOW).events > compaction.LEAST
+    folder = segment.folder_of(built.log.path)
+    before = {path.name for path in folder.iterdir()}
+    erasing.erase(built.log, ["e1"], clock())
+    assert before.isdisjoint(path.name for path in folder.iterdir())
+    followed = [one.body for one in built.log.about("e1") if isinstance(one.body, Followed)]
+    assert {(one.verdict, one.evidence) for one in followed} == {("followed", None)}
+    assert built.log.integrity() == []
+
+
+def test_erased_twice_is_erased_once(built, clock: Clock):
+    told(built, clock)
+    erasing.erase(built.log, ["e1"], clock())
+    head = built.log.head()
+    assert erasing.erase(built.log, ["e1"], clock()).events == 0
+    assert built.log.head() == head
+
+
+def test_a_plan_that_waits_and_rests_on_it_can_not_be_applied(built, clock: Clock):
+    memory = rows(built, built.rebuild()).find("m03")
+    step = steps.archive(memory, "nobody asked")
+    body = Planned(job="archive", watermark=built.log.head(), steps=(step,))
+    plan = plans.propose(built.log, body, clock())
+    erasing.erase(built.log, ["m03"], clock())
+    found = plans.find(built.log, plan.id)
+    assert found.state == "stale" and found.body.steps[0].before == {}

@@ -1,0 +1,367 @@
+"""Facts out of turns: only what is asserted, dated and of whom it is said; never over a person."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from model_server import Asked, ModelServer
+
+from pipelines.facts.assertions import assertions
+from pipelines.facts.job import JOB
+from pipelines.facts.reading import stated
+from pipelines.jobs.job import run
+from serve.cli import main
+from store import build, commands, config
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.errors import PlanStale
+from store.events import Recorded, Revised, moment
+from store.log import EventLog
+from store.plans import plans
+from store.plans.plans import Plan
+from store.projections.facts import entity_name, facts_of
+from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Fold, Memory
+from store.tenant import Tenant
+
+Clock = Callable[[], int]
+NOW = 1_790_000_000_000_000  # a Monday: 21 September 2026
+DAY = 86_400_000_000
+SENTENCES = Path(__file__).parent / "data" / "facts" / "sentences.jsonl"
+
+
+def memories(log: EventLog) -> dict[str, Memory]:
+    fold = Fold()
+    for event in log.standing(0, log.head()):
+        fold.apply(event)
+    return fold.rows
+
+
+def of_turn(text: str, **fields: Any) -> Memory:
+    """Return a memory as it is recorded of a turn."""
+    event = commands.recorded(Draft(id="t", content=text, kind="raw_turn", **fields), NOW)
+    fold = Fold()
+    fold.apply(event)
+    return fold.rows["t"]
+
+
+@pytest.fixture
+def say(log: EventLog, clock: Clock) -> Callable[..., str]:
+    def record(text: str, id_: str | None = None, **fields: Any) -> str:
+        draft = Draft(id=id_, content=text, **({"kind": "raw_turn"} | fields))
+        return commands.record(log, draft, clock()).event.id
+
+    return record
+
+
+@pytest.fixture
+def learn(home: Path, log: EventLog, clock: Clock) -> Callable[..., Plan | None]:
+    """Run the job as `mnemolog facts` does."""
+
+    def job(*, apply: bool = True, **options: Any) -> Plan | None:
+        settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
+        return run(JOB, settings, "default", clock(), apply=apply, **options)
+
+    return job
+
+
+def known(log: EventLog) -> dict[str, str]:
+    """Return the values that hold now."""
+    rows = [one for one in memories(log).values() if one.state == ACTIVE]
+    return {one.key: one.value for one in facts_of(rows)}
+
+
+def named(fact: str) -> tuple[str, str, str]:
+    key, value = fact.split("=", 1)
+    entity, _, relation = key.rpartition(".")
+    return entity_name(entity), entity_name(relation), value
+
+
+# What is asserted
+
+
+def test_of_labelled_sentences_nearly_all_that_is_read_is_stated_and_most_is_read():
+    right = wrong = missed = 0
+    lines = [json.loads(line) for line in SENTENCES.read_text().splitlines()]
+    assert len(lines) >= 120 and sum(not one["facts"] for one in lines) * 2 >= len(lines)
+    for one in lines:
+        wanted = {named(fact) for fact in one["facts"]}
+        turn = of_turn(one["text"], project="acme/web") if one["text"].strip() else None
+        found = {(f.entity, f.relation, f.value) for f in stated(turn)} if turn else set()
+        right += len(found & wanted)
+        wrong += len(found - wanted)
+        missed += len(wanted - found)
+    assert right / (right + wrong) >= 0.95
+    assert right / (right + missed) >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("The API runs on port 8080.", 0),
+        ("Yesterday we moved the API to port 8080.", -1),
+        ("The API runs on port 8080 since 2026-09-01.", -20),
+        ("As of last week, the API listens on port 8080.", -7),
+        ("We moved the API to port 8080 three days ago.", -3),
+    ],
+)
+def test_a_fact_holds_since_the_day_its_turn_names(text: str, day: int):
+    (fact,) = stated(of_turn(text))
+    assert fact.since == (NOW if day == 0 else (NOW // DAY + day) * DAY)
+
+
+def test_a_time_that_had_not_come_is_no_fact():
+    assert stated(of_turn("The API listens on port 8080 since 2026-12-24.")) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "who"),
+    [
+        ({"created_by": "Anna Smith"}, "anna-smith"),
+        ({}, "user"),
+        ({"created_by": "user"}, "user"),
+        ({"trust": "agent"}, None),
+        ({"trust": "agent", "created_by": "assistant"}, None),
+    ],
+)
+def test_what_one_says_of_oneself_is_of_whoever_said_it(fields: dict[str, Any], who: str | None):
+    found = [one.entity for one in stated(of_turn("I live in Lisbon.", **fields))]
+    assert found == ([who] if who else [])
+
+
+def test_a_text_that_says_two_values_of_one_thing_says_neither():
+    text = "The API runs on port 8080.\nThe API runs on port 8090.\nThe web runs on port 3000."
+    assert [one.key for one in stated(of_turn(text))] == ["web.port"]
+
+
+def test_what_is_pasted_asserts_nothing():
+    assert list(assertions("The API runs on port 8080.\n" * 300)) == []
+
+
+# What becomes of it
+
+
+def test_a_newer_turn_closes_the_older_value_and_the_plan_undone_leaves_no_trace(
+    tenant: Tenant, log: EventLog, clock: Clock, say, learn
+):
+    first = say("The API runs on port 8080.", created_by="Anna Smith", session="s1")
+    learn()
+    embedder = LexicalEmbedder()
+    before = build.rebuild(tenant, log, embedder, clock()).digests
+    say("We moved the API to port 9090.", created_at=moment(NOW + DAY))
+    plan = learn()
+    assert known(log) == {"api.port": "9090"}
+    rows = memories(log)
+    old = next(one for one in rows.values() if one.value == "8080")
+    assert (old.state, old.ended_at) == (SUPERSEDED, NOW + DAY)
+    assert (old.source_ids, old.created_by, old.trust) == ((first,), "Anna Smith", "user")
+    assert old.created_at == rows[first].created_at and old.session is None
+    plans.undo(log, plan.id, clock())
+    assert known(log) == {"api.port": "8080"}
+    turn = next(one for one in rows.values() if one.content.startswith("We moved"))
+    commands.forget(log, turn.id, clock())
+    after = build.rebuild(tenant, log, embedder, clock()).digests
+    assert after["facts"] == before["facts"]
+
+
+def test_an_older_turn_never_replaces_a_newer_value(log: EventLog, say, learn):
+    say("The API runs on port 9090.")
+    learn()
+    say("The API runs on port 8080.", created_at=moment(NOW - DAY))
+    assert learn() is None and known(log) == {"api.port": "9090"}
+
+
+def test_two_turns_are_read_in_the_order_of_their_days(log: EventLog, say, learn):
+    say("The API runs on port 9090.")
+    say("The API runs on port 8080.", created_at=moment(NOW - DAY))
+    learn()
+    assert known(log) == {"api.port": "9090"}
+    found = facts_of(list(memories(log).values()))
+    assert [(one.value, one.valid_from) for one in found] == [("8080", NOW - DAY), ("9090", NOW)]
+
+
+def test_a_value_by_hand_is_never_replaced_but_contradicted(log: EventLog, say, learn):
+    by_hand = say("We deploy to us", kind="fact", key="deploy.region", value="us-east-1")
+    turn = say("We deploy to eu-west-1.")
+    (step,) = learn().body.steps
+    assert (step.event, step.subject) == ("linked", turn)
+    assert step.body == {"target": by_hand, "relation": "conflict"}
+    assert known(log) == {"deploy.region": "us-east-1"}
+    assert learn() is None
+
+
+def test_a_value_by_hand_that_came_meanwhile_makes_the_plan_stale(log: EventLog, say, learn):
+    say("We deploy to eu-west-1.")
+    plan = learn(apply=False)
+    say("We deploy to us", kind="fact", key="deploy.region", value="us-east-1")
+    with pytest.raises(PlanStale, match=r"deploy\.region was recorded since"):
+        plans.apply(log, plan.id, NOW)
+
+
+def test_what_is_known_is_not_recorded_again(log: EventLog, say, learn):
+    say("The API runs on port 8080.")
+    say("We use Redis for caching.")
+    learn()
+    say("OK, the API runs on port 8080 now.")
+    say("We use redis for caching, as before.")
+    assert learn() is None
+
+
+def test_a_turn_is_looked_at_once_and_again_when_its_words_changed(
+    log: EventLog, clock, say, learn
+):
+    say("The API runs on port 8080.", "t1")
+    assert learn().body.looked_at == 1
+    say("The web client runs on port 3000.", "t2")
+    assert learn().body.looked_at == 1
+    commands.revise(log, "t1", Revised(content="The API is written in Go."), clock())
+    plan = learn()
+    assert plan.body.looked_at == 1
+    assert [step.event for step in plan.body.steps] == ["staled", "recorded"]
+    assert known(log) == {"web-client.port": "3000", "api.language": "Go"}
+
+
+def test_what_a_person_undid_is_not_read_again(log: EventLog, clock, say, learn):
+    say("The API runs on port 8080.")
+    plans.undo(log, learn().id, clock())
+    assert learn() is None and known(log) == {}
+
+
+def test_a_fact_whose_turn_is_forgotten_says_no_more(log: EventLog, clock, say, learn):
+    turn = say("The API runs on port 8080.")
+    learn()
+    commands.forget(log, turn, clock())
+    (fact,) = [one for one in memories(log).values() if one.job == "facts"]
+    assert fact.state == STALE
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_read"),
+    [
+        ({"trust": "web"}, False),
+        ({"trust": "tool"}, False),
+        ({"trust": "tool", "tags": ("facts",)}, True),
+        ({"trust": "agent"}, True),
+        ({"kind": "summary"}, False),
+        ({"kind": "goal"}, False),
+    ],
+)
+def test_only_what_users_and_agents_say_is_read_unless_it_is_labelled(
+    log: EventLog, say, learn, fields: dict[str, Any], is_read: bool
+):
+    say("The API runs on port 8080.", **fields)
+    assert (learn() is not None) == is_read
+    made = [one.trust for one in memories(log).values() if one.job == "facts"]
+    assert made == ([fields["trust"]] if is_read else [])
+
+
+def test_a_project_has_values_of_its_own(log: EventLog, say, learn):
+    say("Our database is Postgres 16.", project="acme/web")
+    say("Our database is MariaDB 11.", project="acme/api")
+    learn()
+    made = {one.project: one.value for one in memories(log).values() if one.key}
+    assert made == {"acme/web": "Postgres 16", "acme/api": "MariaDB 11"}
+
+
+# With a model
+
+
+def answers(*facts: dict[str, Any]) -> Callable[[Asked], object]:
+    return lambda asked: {"facts": list(facts)}
+
+
+TURN = "The nightly export lands in the bucket exports-eu at four. Is the CDN ours?"
+GOOD = {
+    "turn": 1,
+    "sentence": "The nightly export lands in the bucket exports-eu at four.",
+    "entity": "nightly export",
+    "relation": "bucket",
+    "value": "exports-eu",
+}
+
+
+@pytest.fixture
+def with_model(home: Path) -> Callable[[ModelServer], None]:
+    def set_up(server: ModelServer) -> None:
+        (home / "config.toml").write_text(server.settings())
+
+    return set_up
+
+
+@pytest.fixture(autouse=True)
+def a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+
+
+def test_a_model_finds_what_no_pattern_does_and_is_asked_once(
+    log: EventLog, say, learn, with_model
+):
+    with ModelServer(answers(GOOD)) as server:
+        with_model(server)
+        say(TURN)
+        learn()
+        assert known(log) == {"nightly-export.bucket": "exports-eu"}
+        made = [e.body for e in log.read() if isinstance(e.body, Recorded) and e.body.made]
+        assert [(one.made.model, one.made.tokens) for one in made] == [("openai/gpt-5-mini", 120)]
+        server.answers = answers()
+        say("The weather is nice in the mountains today.")
+        assert learn() is None and learn() is None
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"value": "exports-us"},
+        {"entity": "weekly export"},
+        {"turn": 7},
+        {"sentence": "Is the CDN ours?", "entity": "CDN", "value": "ours"},
+        {"sentence": "The export is slow.", "value": "slow"},
+        {"relation": "is; drop table"},
+        {"entity": "I"},
+    ],
+)
+def test_what_a_model_says_beyond_the_turn_is_not_believed(
+    log: EventLog, say, learn, with_model, wrong: dict[str, Any]
+):
+    with ModelServer(answers(GOOD | wrong)) as server:
+        with_model(server)
+        say(TURN)
+        assert learn() is None and len(server.asked) == 1
+
+
+def test_without_the_models_answer_the_patterns_go_on(log: EventLog, say, learn, with_model):
+    with ModelServer(answers(GOOD)) as server:
+        server.mode = "400"
+        with_model(server)
+        say("The API runs on port 8080.")
+        learn()
+        assert known(log) == {"api.port": "8080"} and server.asked
+
+
+# On the command line
+
+
+def test_facts_are_read_and_listed_on_the_command_line(log: EventLog, clock, say, learn):
+    say("The API server runs on port 8080.", created_by="Anna Smith")
+    say("The API server runs on port 9090.", created_at=moment(NOW + DAY), created_by="Bob Lee")
+    learn()
+
+    def listed(*words: str) -> list[tuple[str, str, str | None]]:
+        done = CliRunner().invoke(main, ["facts", "list", *words, "--json"])
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.output)["facts"]
+        return [(one["value"], one["said_by"], one["until"]) for one in found]
+
+    assert listed("API server", "--all") == [
+        ("8080", "Anna Smith", "2026-09-22T14:13:20Z"),
+        ("9090", "Bob Lee", None),
+    ]
+    assert listed("--as-of", "2026-09-21T20:00:00") == [
+        ("8080", "Anna Smith", "2026-09-22T14:13:20Z")
+    ]
+    assert listed("database") == []
+    text = CliRunner().invoke(main, ["facts", "list", "--all"]).output
+    assert "api-server  port" in text and "Bob Lee" in text

@@ -1,0 +1,353 @@
+"""
+The jobs that learn, run by Dagster: a plan each, careful ones wait, what is shown is what happened,
+and a run that was killed holds nobody up.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from types import SimpleNamespace
+
+import dagster as dg
+import msgspec
+import pytest
+
+from pipelines import home as dagster_home
+from pipelines import jobs, progress, schedules
+from pipelines.definitions import definitions
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from pipelines.learning import checks, turn
+from pipelines.learning.assets import registered
+from pipelines.learning.run import learn
+from store import failures
+from store.commands import Draft
+from store.config import Choices, Llm, Settings
+from store.errors import BuildBusy, InvalidInput, NotFound
+from store.events import Event
+from store.job_events import Called, Made
+from store.job_events import Job as Name
+from store.plans import plans, roster, steps
+
+NOW = 1_790_000_000_000_000
+TOLD: list[str] = []  # which jobs ran, in order
+
+
+def archiving(most: int) -> Callable[[Context], Proposal]:
+    """Return a job that puts away the first memories, and notes one down that they made."""
+
+    def propose(context: Context) -> Proposal:
+        TOLD.append("archive")
+        gone = context.memories(context.living[:most])
+        draft = Draft(
+            id="made", content="What was put away | ![x](http://evil)", source_ids=(gone[-1].id,)
+        )
+        found = [steps.archive(one, "nobody asks for it") for one in gone[:-1]]
+        made = steps.record(draft, Made(job="archive"), context.now, "to be found again")
+        return Proposal((*found, made), len(context.living), ("a note",))
+
+    return propose
+
+
+def breaking(context: Context) -> Proposal:
+    TOLD.append("facts")
+    raise NotFound("what it looked for")
+
+
+def idle(context: Context) -> Proposal:
+    TOLD.append("judge")
+    return Proposal((), len(context.living))
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Let these be the jobs there are."""
+    monkeypatch.setattr(jobs, "PLACES", {})
+    TOLD.clear()
+
+    def add(name: Name, propose: Callable[[Context], Proposal], *, careful: bool = False) -> None:
+        job = Job(name, f"{name} for a test.", propose, careful)
+        monkeypatch.setitem(sys.modules, f"tiny_{name}", SimpleNamespace(JOB=job))
+        jobs.PLACES[name] = f"tiny_{name}"
+
+    yield add
+
+
+@pytest.fixture
+def settings(built, home) -> Settings:
+    return Settings(home)
+
+
+@contextmanager
+def ran(settings: Settings, name: str) -> Iterator[dg.ExecuteInProcessResult]:
+    """Give the result of a run on an instance that is gone after."""
+    loggers = {"console": progress.logger(lambda event: None)}
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("tenants", ["default"])
+        job = definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def(name)
+        yield job.execute_in_process(
+            run_config={"loggers": {"console": {}}},
+            instance=instance,
+            partition_key="default",
+            raise_on_error=False,
+        )
+
+
+def shown(result: dg.ExecuteInProcessResult, name: str) -> dict[str, object]:
+    (made,) = result.asset_materializations_for_node(f"learning__{name}")
+    return {key: one.value for key, one in made.metadata.items()}
+
+
+def said(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
+    return {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
+
+
+def test_the_roster_has_every_job():
+    assert set(roster.ORDER) == set(msgspec.inspect.type_info(Name).values)
+    assert set(roster.CRON) == set(roster.NAMES)
+    assert set(registered()) <= set(roster.ORDER)
+
+
+def test_a_job_is_an_asset_downstream_of_what_is_served(register, settings):
+    register("archive", archiving(3))
+    register("consolidate", idle, careful=True)
+    defs = definitions(settings)
+    spec = defs.resolve_asset_graph().get(dg.AssetKey(["learning", "archive"]))
+    assert spec.parent_keys == {dg.AssetKey("published_manifest")}
+    assert spec.partitions_def == dg.DynamicPartitionsDefinition(name="tenants")
+    assert (spec.group_name, spec.pools) == ("learning", {"model"})
+    assert {one.name for one in spec.check_keys} == set(checks.CHECKS)
+    names = {one.name for one in defs.resolve_all_job_defs()}
+    assert {"archive", "consolidate", "learn", "build_memory"} <= names
+
+
+def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
+    register("archive", archiving(3))
+    with ran(settings, "archive") as result:
+        assert result.success
+        found = shown(result, "archive")
+        assert said(result) == dict.fromkeys(checks.CHECKS, True)
+    assert found["steps by kind"] == {"archived": 2, "recorded": 1}
+    assert (found["state"], found["steps"], found["calls"]) == ("applied", 3, 0)
+    assert plans.find(built.log, found["plan"]).state == "applied"
+    assert "| archived | `m00` |" in found["diff"]
+    assert "`What was put away ¦ ![x](http://evil)`" in found["diff"]
+    before = built.manifest.projections["memories"].rows["memories"]
+    table = found["active memories"].splitlines()
+    rows = dict(row.strip("| ").split(" | ", 1) for row in table if "---" not in row)
+    was, now = map(int, rows["all"].split(" | "))
+    assert (was < before, now - was) == (True, -1)
+    assert "](data:image/png;base64," in found["plot of steps"]
+    assert found["notes"] == "- `a note`"
+
+
+def test_a_careful_job_changes_nothing(register, settings, built):
+    register("archive", archiving(3), careful=True)
+    with ran(settings, "archive") as result:
+        found = shown(result, "archive")
+    assert (result.success, found["state"]) == (True, "waiting")
+    assert [one.state for one in plans.every(built.log)] == ["waiting"]
+
+
+def test_a_job_with_nothing_to_do_says_so(register, settings, built):
+    register("judge", idle)
+    head = built.log.head()
+    with ran(settings, "judge") as result:
+        found = shown(result, "judge")
+        assert said(result) == dict.fromkeys(checks.CHECKS, True)
+    assert (found["state"], found["plan"], found["steps"]) == ("nothing to do", "none", 0)
+    assert built.log.head() == head
+
+
+def test_a_plan_that_puts_away_much_waits_for_a_person(register, settings, built):
+    register("archive", archiving(30))
+    with ran(settings, "archive") as result:
+        found = shown(result, "archive")
+        failed = [one for one in result.get_asset_check_evaluations() if not one.passed]
+    assert (result.success, found["state"]) == (True, "waiting")
+    assert [(one.check_name, one.severity) for one in failed] == [
+        ("plan_within_bounds", dg.AssetCheckSeverity.WARN)
+    ]
+    assert failed[0].description.startswith("29 of ")
+
+
+def test_what_was_spent_and_what_has_no_source_is_seen(register, settings, built):
+    def spending(context: Context) -> Proposal:
+        body = Called(
+            purpose="facts",
+            model="m",
+            tier="cheap",
+            prompt_sha256="0",
+            prompt_tokens=40,
+            cost_usd=0.5,
+        )
+        context.log.append([Event("c1", context.now, body, "c1")])
+        draft = Draft(id="made", content="Made of nothing", source_ids=("nobody",))
+        made = steps.record(draft, Made(job="facts"), context.now, "it was said")
+        return Proposal((made,))
+
+    register("facts", spending)
+    strict = Settings(settings.home, Choices(llm=Llm(usd_a_run=0.1)))
+    with ran(strict, "facts") as result:
+        found = shown(result, "facts")
+        failed = {one.check_name: one.description for one in result.get_asset_check_evaluations()}
+    assert said(result)["plan_within_bounds"]
+    assert failed["budget_kept"] == "this run cost $0.5000, over $0.10"
+    assert failed["lineage_complete"] == "1 memories have no known source: made (nobody)"
+    assert (found["model"], found["calls"], found["tokens"]) == ("m", 1, 40)
+
+
+def test_all_run_in_order_and_one_that_fails_stops_no_other(register, settings, built):
+    for name, propose in (("judge", idle), ("archive", archiving(3)), ("facts", breaking)):
+        register(name, propose)
+    said: list[object] = []
+    found = learn(settings, "default", "learn", said.append, wait_s=1.0)
+    assert TOLD == ["facts", "archive", "judge"]
+    assert [(one.job, one.outcome, one.steps) for one in found] == [
+        ("facts", "failed", 0),
+        ("archive", "done", 3),
+        ("judge", "done", 0),
+    ]
+    assert "what it looked for" in found[0].warnings[0]
+    assert found[1].plan and found[2].plan is None
+    (failure,) = failures.every(built.tenant.root)
+    assert (failure.what, failure.times) == ("learning.facts", 1)
+    assert failure.said == "NotFound: what it looked for"
+    register("facts", idle)
+    learn(settings, "default", "facts", said.append, wait_s=1.0)
+    assert not list(failures.every(built.tenant.root))
+
+
+def test_a_job_there_is_not_is_refused(register, settings):
+    register("judge", idle)
+    with pytest.raises(InvalidInput, match="there are judge, learn"):
+        learn(settings, "default", "archive", lambda event: None)
+
+
+def test_one_run_of_a_tenant_learns_at_a_time(register, settings, built):
+    register("judge", idle)
+    with turn.held(built.tenant), pytest.raises(BuildBusy, match="is learning already"):
+        learn(settings, "default", "judge", lambda event: None, wait_s=0.1)
+
+
+def look(settings: Settings, instance: dg.DagsterInstance) -> None:
+    schedules.log_head(
+        dg.build_sensor_context(instance=instance, resources={"memory_home": settings.home})
+    )
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from pipelines import jobs
+from pipelines.jobs.job import Job
+from store.config import Settings
+
+def propose(context):
+    print("asking", flush=True)
+    time.sleep(60)
+
+jobs.PLACES.clear()
+jobs.PLACES["facts"] = "tiny"
+sys.modules["tiny"] = SimpleNamespace(JOB=Job("facts", "Sleeps.", propose))
+from pipelines.learning.run import learn
+learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)
+"""
+
+
+def test_a_killed_run_gives_its_place_back(register, settings, built, child, monkeypatch):
+    settings_file = dagster_home.prepare(settings) / "dagster.yaml"
+    # counted by step, as somebody may set it: then a killed run keeps its place in the pool
+    kept = settings_file.read_text().replace("granularity: run", "granularity: op")
+    settings_file.write_text(kept)
+    process = child(KILLED, settings.home)
+    assert process.stdout.readline() == "asking\n"
+    monkeypatch.setattr(schedules, "DEAD_AFTER_S", -1)
+    with dagster_home.instance(settings) as instance:
+        (run,) = instance.get_runs()
+        look(settings, instance)
+        assert not instance.get_run_by_id(run.run_id).is_finished  # it lives
+        process.kill()
+        process.wait()
+        assert instance.event_log_storage.get_concurrency_run_ids() == {run.run_id}
+        look(settings, instance)
+        assert instance.get_run_by_id(run.run_id).is_failure
+        assert not instance.event_log_storage.get_concurrency_run_ids()
+    (failure,) = failures.every(built.tenant.root)
+    assert (failure.what, failure.run) == ("facts", run.run_id)
+    register("facts", idle)
+    began = time.monotonic()
+    assert learn(settings, "default", "facts", lambda event: None)[0].outcome == "done"
+    assert time.monotonic() - began < 30
+    assert not list(failures.every(built.tenant.root))
+
+
+def test_the_pool_has_one_place_unless_somebody_says_otherwise(settings):
+    with dagster_home.instance(settings) as instance:
+        config = instance.get_concurrency_config().pool_config
+    assert (config.default_pool_limit, config.pool_granularity.value) == (1, "run")
+
+
+def test_a_schedule_runs_a_job_only_where_it_is_on(register, settings, built):
+    register("judge", idle)
+    defs = definitions(settings)
+    schedule = defs.resolve_schedule_def("judge_by_night")
+    with dagster_home.instance(settings) as instance:
+
+        def asked() -> list[dg.RunRequest] | str | None:
+            at = datetime(2026, 11, 20, 4, 10)
+            found = schedule(
+                dg.build_schedule_context(instance, at, {"memory_home": settings.home})
+            )
+            return found.skip_message if isinstance(found, dg.SkipReason) else found
+
+        assert asked() == "no tenant has it on: `mnemolog jobs on judge`"
+        roster.switch(built.tenant, ["judge"], on=True)
+        (request,) = asked()
+        assert (request.run_key, request.partition_key) == ("judge:default:2026-11-20", "default")
+        roster.switch(built.tenant, ["judge"], on=False)
+        assert asked() == "no tenant has it on: `mnemolog jobs on judge`"
+
+
+def test_switches_that_cannot_be_read_are_all_off(built):
+    roster.switch(built.tenant, ["judge", "learn"], on=True)
+    assert roster.switches(built.tenant).on == {"judge", "learn"}
+    path = built.tenant.root / "jobs.json"
+    for broken in ("{", '{"on": ["nothing"]}', "[]"):
+        path.write_text(broken)
+        found = roster.switches(built.tenant)
+        assert not found.on and str(path) in found.problem
+    with pytest.raises(InvalidInput, match="'nothing': there are facts"):
+        roster.switch(built.tenant, ["nothing"], on=True)
+
+
+def test_settings_that_nobody_changed_are_brought_up_to_date(settings, monkeypatch):
+    settings_file = dagster_home.prepare(settings) / "dagster.yaml"
+    written = settings_file.read_bytes()
+    settings_file.write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setattr(dagster_home, "_OLDER", {dagster_home._digest(settings_file)})
+    dagster_home.prepare(settings)
+    assert settings_file.read_bytes() == written
+
+
+def test_a_failure_is_kept_until_the_same_goes_right(built):
+    root = built.tenant.root
+    failures.keep(root, "a", NOW, "the key is ghp_" + "a1B2c3D4e5F6" * 3, "r1")
+    failures.keep(root, "a", NOW + 1, "no answer", "r1")
+    failures.keep(root, "a", NOW + 2, "no answer", "r2")
+    failures.keep(root, "b", NOW, "full disk")
+    assert [(one.what, one.at, one.times) for one in failures.every(root)] == [
+        ("a", NOW + 2, 2),
+        ("b", NOW, 1),
+    ]
+    failures.forget(root, "a")
+    (root / "failures" / "b.json").write_text("{")
+    assert "cannot be read" in next(failures.every(root)).said
+
+
+def test_no_secret_is_kept_with_a_failure(built):
+    failures.keep(built.tenant.root, "a", NOW, "the key is ghp_" + "a1B2c3D4e5F6" * 3)
+    assert "ghp_" not in next(failures.every(built.tenant.root)).said

@@ -1,0 +1,102 @@
+"""What a memory is worth and kept as where nobody said so: at once, mild, and never in the log."""
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+from store import commands, export
+from store.commands import Draft
+from store.events import MEMORY_KINDS, TIERS, TRUSTS, Recorded, Revised
+from store.projections.memories import Fold, Memory
+from store.projections.memory import scoring
+
+
+def answer(*words: str) -> dict:
+    result = CliRunner().invoke(main, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def remember(log, clock) -> Callable[..., Memory]:
+    """Record a memory; return it as the fold has it."""
+
+    def made(content: str = "Rollbacks are forward fixes", **fields: object) -> Memory:
+        id_ = commands.record(log, Draft(content=content, **fields), clock()).event.id
+        return folded(log)[id_]
+
+    return made
+
+
+def folded(log) -> dict[str, Memory]:
+    fold = Fold()
+    for event in log.standing(0, log.head()):
+        fold.apply(event)
+    return fold.rows
+
+
+def test_a_recorded_decision_matters_more_than_what_merely_happened():
+    answer("record", "We deploy with blue and green", "--kind", "decision", "--id", "said")
+    answer("record", "Ran the deploy of Tuesday", "--kind", "activity", "--id", "done")
+    answer("record", "The deploy takes nine minutes", "--id", "fact")
+    answer("record", "The deploy is at noon", "--importance", "0.1", "--id", "given")
+    found = {id_: answer("show", id_)["importance"] for id_ in ("said", "fact", "done", "given")}
+    assert found == {"said": 0.65, "fact": 0.5, "done": 0.4, "given": 0.1}
+
+
+def test_a_tier_that_nobody_gave_goes_by_kind_session_key_and_pin(remember):
+    assert remember(kind="decision").tier == "semantic"
+    assert remember(kind="bugfix").tier == "episodic"
+    assert remember(kind="goal").tier == "working"
+    assert remember(kind="context").tier == "episodic"
+    assert remember(kind="context", session="s1").tier == "working"
+    assert remember(kind="context", session="s1", key="deploy.now").tier == "semantic"
+    assert remember(kind="context", session="s1", pinned=True).tier == "semantic"
+    assert remember(kind="decision", tier="working").tier == "working"
+
+
+def test_what_is_pinned_later_is_kept_for_good_and_goes_back(remember, log, clock):
+    memory, told = remember(kind="bugfix"), remember(kind="bugfix", tier="working")
+    for one in (memory, told):
+        commands.pin(log, one.id, clock())
+    assert [folded(log)[one.id].tier for one in (memory, told)] == ["semantic", "working"]
+    commands.pin(log, memory.id, clock(), pinned=False)
+    assert folded(log)[memory.id].tier == "episodic"
+    commands.revise(log, told.id, Revised(tier="auto"), clock())
+    assert folded(log)[told.id].tier == "semantic"
+
+
+def test_the_log_holds_only_what_was_said(remember, log):
+    memory = remember(kind="decision")
+    (event,) = log.about(memory.id)
+    assert isinstance(event.body, Recorded)
+    assert (event.body.importance, event.body.tier) == (None, "auto")
+    (line,) = export.export(log, memory.created_at)
+    assert "importance" not in msgspec.json.decode(line)
+    assert msgspec.json.decode(line).get("tier", "auto") == "auto"
+
+
+def test_every_kind_has_a_tier_and_stays_near_the_middle():
+    assert scoring.BY_KIND.keys() == set(MEMORY_KINDS)
+    for kind in MEMORY_KINDS:
+        for trust in TRUSTS:
+            for key in (None, "a.b"):
+                assert 0.3 <= scoring.importance(kind, trust, key) <= 0.75
+            assert scoring.tier(kind, "s", None, pinned=False) in TIERS[1:]
+
+
+def test_what_a_tool_said_matters_less_than_what_a_person_said(remember):
+    assert remember(trust="web").importance < remember(trust="user").importance
+
+
+def test_goals_are_at_hand_milestones_happened_and_facts_hold(built):
+    rows = folded(built.log)
+    assert {rows[id_].tier for id_ in ("g1", "s1", "k2", "m00")} == {
+        "working",
+        "episodic",
+        "semantic",
+    }
