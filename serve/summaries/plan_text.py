@@ -2,7 +2,7 @@
 A plan as people read it: a line of what it is, then its steps as a diff, each with its reason.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -36,17 +36,22 @@ def lines(plan: Plan) -> Iterator[str]:
     )
     yield from (f"stale: {reason}" for reason in plan.because)
     yield from (f"note: {note}" for note in body.notes)
-    for into, some in groupby(body.steps, _into):
-        yield ""
-        if into is None:
-            for number, step in enumerate(some):
-                yield from ("",) if number else ()
-                yield from _step(step)
-        else:
-            yield from _replaced(into, list(some))
+    yield from steps_of(body.steps)
     if body.left:
         yield ""
         yield f"{body.left:,} more steps wait for the next plan"
+
+
+def steps_of(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the lines of some steps, each after an empty one; what becomes one is one."""
+    for into, some in groupby(steps, _into):
+        if into is None:
+            for step in some:
+                yield ""
+                yield from _step(step)
+        else:
+            yield ""
+            yield from _replaced(into, list(some))
 
 
 def _into(step: Step) -> str | None:
