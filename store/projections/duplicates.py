@@ -194,7 +194,7 @@ def _likeness(one: str, other: str) -> float:
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="1",
+    version="2",
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,
