@@ -10,11 +10,12 @@ from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
 from store.events import Revised
 from store.plans import steps
-from store.projections.memories import DEFAULT_IMPORTANCE, Memory
+from store.projections.memories import Memory
 from store.projections.usage import Usage
 
 USED = 20  # memories recalled in all before "never recalled" says anything
 OLD_DAYS = 180
+LITTLE = 0.5  # importance at most
 PASSING = ("raw_turn", "activity", "observation", "context", "summary")
 RECALLED, RATED = 5, 2  # how often at least, to be promoted
 GOOD = 0.5  # the mean of its ratings at least, from -1 to 1
@@ -29,7 +30,7 @@ def unused(context: Context) -> Iterator[Found]:
     if int(usage.recalled.sum()) < USED:
         return
     known = context.rows
-    is_passing = known.equal("kind", PASSING)[rows] & (known.importance[rows] <= DEFAULT_IMPORTANCE)
+    is_passing = known.equal("kind", PASSING)[rows] & (known.importance[rows] <= LITTLE)
     is_old = known.updated_at[rows] < context.now - OLD_DAYS * _DAY_US
     is_unused = (usage.counts("recalled", rows) == 0) & (usage.counts("ratings", rows) == 0)
     for memory in context.memories(rows[is_passing & is_old & is_unused]):
