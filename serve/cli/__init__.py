@@ -32,6 +32,7 @@ _COMMANDS = {
     "goals": "digest.goals",
     "forget": "changes.forget",
     "restore": "changes.restore",
+    "erase": "erase.erase",
     "pin": "changes.pin",
     "goal": "changes.goal",
     "link": "changes.link",
@@ -39,10 +40,13 @@ _COMMANDS = {
     "lessons": "lessons.lessons",
     "importance": "importance.importance",
     "distill": "distill.distill",
+    "archive": "archive.archive",
+    "consolidate": "consolidate.consolidate",
     "judge": "judge.judge",
     "routes": "routes.routes",
     "plans": "plans.plans",
     "recommendations": "recommendations.recommendations",
+    "jobs": "roster.jobs",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",
@@ -58,6 +62,7 @@ _COMMANDS = {
     "eval": "evaluate.evaluate",
     "embedder": "embedder.embedder",
     "canaries": "canaries.canaries_command",
+    "selftest": "selftest.selftest",
 }
 
 _EPILOG = """\b

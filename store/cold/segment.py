@@ -64,7 +64,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
             parquet.write_table(_table(rows), file, compression="zstd", row_group_size=_GROUP)
             file.flush()
             os.fsync(file.fileno())
-        mark = _hash(temporary)
+        mark = hash_of(temporary)
         first, last = rows[0][0], rows[-1][0]
         name = f"{first:012}-{last:012}-{mark[:16]}.parquet"
         size = temporary.stat().st_size
@@ -83,7 +83,7 @@ def read(folder: Path, segment: Segment) -> list[Row]:
 def problem(folder: Path, segment: Segment) -> str | None:
     """Return what is wrong with a segment's file and the cure, or None."""
     try:
-        is_whole = _hash(folder / segment.name) == segment.sha256
+        is_whole = hash_of(folder / segment.name) == segment.sha256
     except OSError as error:
         return _unreadable(folder, segment, error)
     return None if is_whole else _changed(folder, segment)
@@ -207,7 +207,8 @@ def _table(rows: Sequence[Row]) -> "pa.Table":
     return pa.table(columns, schema=schema)
 
 
-def _hash(path: Path) -> str:
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
     total = sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

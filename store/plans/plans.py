@@ -56,9 +56,10 @@ class Plan:
 
 
 def propose(log: EventLog, planned: Planned, now: int, project: str | None = None) -> Plan:
-    """Write a plan down for a person to look at; return it. The same plan again is the same.
+    """Write a plan down for a person to look at; return it.
 
-    Steps over MOST_STEPS are left for the next plan.
+    The same plan again is the same, and so is one of the same steps that waits: a job that runs
+    every night is answered once. Steps over MOST_STEPS are left for the next plan.
     """
     over = len(planned.steps) - MOST_STEPS
     if over > 0:
@@ -69,7 +70,7 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
         raise InvalidInput(f"a plan may hold {', '.join(sorted(_ALLOWED))} only")
     digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
     id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
-    if (found := _find(log, id_)) is not None:
+    if (found := _find(log, id_) or _waiting(log, planned, project)) is not None:
         return found
     event = log.append([Event(id_, now, planned, id_, project)])[0].event
     assert isinstance(event.body, Planned)  # as it was redacted
@@ -169,6 +170,25 @@ def changed(log: EventLog, planned: Planned) -> tuple[str, ...]:
 
 def _mark(step: Step) -> tuple[str, str, str | None]:
     return step.event, step.subject, step.body.get("by")
+
+
+def _waiting(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
+    """Return the plan that a job made of the same steps and that still can be applied."""
+    acts = _acts(planned)
+    for event in reversed(log.of_jobs(("planned",))):
+        body = event.body
+        assert isinstance(body, Planned)
+        if (body.job, event.project) == (planned.job, project) and _acts(body) == acts:
+            plan = _find(log, event.id)
+            if plan is not None and plan.state == "waiting":
+                return plan
+    return None
+
+
+def _acts(planned: Planned) -> list[bytes]:
+    """Return what the steps of a plan write, whatever the figures behind them."""
+    steps = ((one.event, one.subject, one.body) for one in planned.steps)
+    return [msgspec.json.encode(one) for one in steps]
 
 
 def _find(log: EventLog, id_: str) -> Plan | None:

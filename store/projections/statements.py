@@ -119,6 +119,8 @@ def _numbers(table: pa.Table) -> Iterator[tuple[int, int, int, int]]:
 
 def text_number(text: str) -> int:
     """Return 64 bits of a text as it is written, its white space aside."""
-    plain = " ".join(unicodedata.normalize("NFC", text).split())
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    plain = " ".join(text.split())
     data = plain.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")

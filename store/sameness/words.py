@@ -31,6 +31,7 @@ _HAS_MARKDOWN = re.compile(r"[*_`#>\n\]]")
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE)
 _POINT = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
+_TASK = re.compile(rf"(?<={BULLET} )\[([ xX])\](?= )")  # to do, or done
 _STRONG = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _EMPHASIS = re.compile(r"(?<![\w_/.])_(?=[^\s_])([^_\n]*[^\s_])_(?![\w_/.(])")
 _LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
@@ -107,6 +108,7 @@ def _plain(text: str) -> str:
         return text
     text = _FENCE.sub(_fenced, text)
     text = _POINT.sub(f"\n{BULLET} ", _HEADING.sub("", text))
+    text = _TASK.sub(lambda task: "\u2610" if task[1] == " " else "\u2611", text)
     text = _LINK.sub(r"\1 \2", text)
     text = _EMPHASIS.sub(r"\1", _STRONG.sub(r"\2", text))
     return text.replace("`", "")
