@@ -12,7 +12,15 @@ import msgspec
 from store.body import Body, Id, Name
 
 Job = Literal[
-    "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
+    "consolidate",
+    "reflect",
+    "distill",
+    "facts",
+    "importance",
+    "archive",
+    "judge",
+    "route",
+    "recommend",
 ]
 Tier = Literal["cheap", "balanced", "expensive"]  # of models
 Judge = Literal["heuristic", "model"]

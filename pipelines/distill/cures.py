@@ -138,9 +138,10 @@ def _may_cure(deed: Acted) -> bool:
 
 
 def _is_own_script(past: Past, command: str) -> bool:
-    """Return whether a command is one of a project's scripts, and not what a tool's output said."""
-    told = " ".join(" ".join((deed.error or "").split()) for _, deed in past.acted)
-    return _SCRIPTS.fullmatch(command) is not None and command.casefold() not in told.casefold()
+    """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
+    told = " ".join(deed.error or "" for _, deed in past.acted).casefold()
+    targets = command.casefold().split()[1:]
+    return _SCRIPTS.fullmatch(command) is not None and not any(word in told for word in targets)
 
 
 def abandoned(past: Past) -> Iterator[Found]:

@@ -107,6 +107,8 @@ def within(memory: Memory) -> Iterator[Found]:
     if memory.trust not in MAY_RULE or len(memory.content) < _LONG or memory.job is not None:
         return
     for sentence in _decided(memory.content):
+        if len(sentence) * 2 > len(memory.content):
+            continue
         yield Found(
             key=key("decision", memory.project, plain(sentence)),
             kind="decision",

@@ -40,8 +40,9 @@ class Past:
 
     @property
     def until(self) -> int:
-        """The seq of its last event."""
-        return self.events[-1].seq
+        """The seq of the last thing that is known of it."""
+        seqs = [*(one.seq for one in self.events[-1:]), *(one.seq for one in self.memories)]
+        return max(seqs, default=0)
 
     def asked_before(self, event: Event) -> tuple[Event, Prompted] | None:
         """Return the prompt of the turn in which something happened."""
@@ -49,6 +50,8 @@ class Past:
         return before[-1] if before else None
 
     def is_over(self, now: int) -> bool:
+        if not self.events:
+            return True  # an import
         last = self.events[-1]
         has_stopped = isinstance(last.body, SessionTold) and last.body.stage in ("stopped", "ended")
         return has_stopped or now - last.at > _QUIET
@@ -66,6 +69,16 @@ def sessions(context: Context) -> tuple[list[Past], int]:
     for one in where(context, "session", newest):
         memories.setdefault(one.session or "", []).append(one)
     return [Past(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(newest)
+
+
+def imported(memories: Sequence[Memory], known: Sequence[Past]) -> list[Past]:
+    """Return the sessions that only memories tell of, the oldest first."""
+    seen = {one.id for one in known}
+    found: dict[str, list[Memory]] = {}
+    for one in memories:
+        if one.session is not None and one.session not in seen:
+            found.setdefault(one.session, []).append(one)
+    return [Past(id_, (), of) for id_, of in found.items()][-MOST:]
 
 
 def where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:

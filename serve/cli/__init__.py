@@ -24,6 +24,7 @@ _COMMANDS = {
     "list": "memories.list_",
     "history": "history.history",
     "facts": "facts.facts",
+    "conflicts": "conflicts.conflicts",
     "overview": "overview.overview",
     "timeline": "overview.timeline",
     "digest": "digest.digest",
@@ -43,6 +44,8 @@ _COMMANDS = {
     "judge": "judge.judge",
     "routes": "routes.routes",
     "plans": "plans.plans",
+    "recommendations": "recommendations.recommendations",
+    "jobs": "roster.jobs",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",
@@ -58,6 +61,7 @@ _COMMANDS = {
     "eval": "evaluate.evaluate",
     "embedder": "embedder.embedder",
     "canaries": "canaries.canaries_command",
+    "selftest": "selftest.selftest",
 }
 
 _EPILOG = """\b

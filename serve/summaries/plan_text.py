@@ -2,7 +2,7 @@
 A plan as people read it: a line of what it is, then its steps as a diff, each with its reason.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,12 +35,17 @@ def lines(plan: Plan) -> Iterator[str]:
     )
     yield from (f"stale: {reason}" for reason in plan.because)
     yield from (f"note: {note}" for note in body.notes)
-    for step in body.steps:
-        yield ""
-        yield from _step(step)
+    yield from steps_of(body.steps)
     if body.left:
         yield ""
         yield f"{body.left:,} more steps wait for the next plan"
+
+
+def steps_of(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the lines of some steps, each after an empty one."""
+    for step in steps:
+        yield ""
+        yield from _step(step)
 
 
 def _step(step: Step) -> Iterator[str]:
