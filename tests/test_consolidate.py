@@ -179,7 +179,7 @@ def test_a_merge_carries_tags_importance_metadata_and_edges_over(home: Home):
 
 def test_trust_never_rises(home: Home):
     home.record(
-        Draft(id="web", content="Use uv, never pip", trust="web"),
+        Draft(id="web", content="Use uv, never pip", trust="web", tags=("x",), importance=1.0),
         Draft(id="user", content="use uv, never pip", trust="user"),
         Draft(id="older", content="The port is 80", trust="user"),
         Draft(id="newer", content="The port is 81", trust="tool"),
