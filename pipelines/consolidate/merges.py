@@ -17,7 +17,7 @@ from store.job_events import Step
 from store.plans import steps
 from store.projections.memories import Edge, Memory
 from store.projections.memory.table import NEVER
-from store.projections.statements import said, text_number
+from store.projections.statements import as_written, said
 from store.sameness.statement import statement
 
 SHOWN = 300  # characters of a text in a step
@@ -51,7 +51,7 @@ def steps_of(standing: Standing, merge: Merge) -> Iterator[Step]:
         yield steps.revise(stands, changes, "it gains what its duplicates had beside their words")
     yield from carried(standing, stands, merge.give_way)
     for one in merge.give_way:
-        is_exact = text_number(said(one)) == text_number(said(stands))
+        is_exact = as_written(one) == as_written(stands)
         why = "the same words" if is_exact else "the same words but for how they are written"
         kind = "exact" if is_exact else "near"
         yield steps.supersede(one, stands.id, why, kind=kind, by_says=stands.content[:SHOWN])

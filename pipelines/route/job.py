@@ -54,10 +54,7 @@ class Change:
 
 def propose(context: Context) -> Proposal:
     """Return the step that serves a better policy; where there is none, notes say why."""
-    found = proposed(Routes(context.tables("routes")))
-    for note in found.notes:
-        context.report(note)  # where there is no step there is no plan to read them in
-    return found
+    return proposed(Routes(context.tables("routes")))
 
 
 def proposed(routes: Routes) -> Proposal:

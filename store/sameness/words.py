@@ -150,8 +150,10 @@ def _of_chunk(chunk: str) -> tuple[str, ...]:
     _, core, after = parts.groups()
     while after and _opens(core) and after[0] in ")]}":
         core, after = core + after[0], after[1:]
-    if not core and not after.strip("\"'"):
-        return ()
+    if not core:
+        # "[]" and "{}" are values, "." is a folder; a sign that stands alone says nothing
+        is_value = chunk == "." or (len(chunk.strip(",;:!?")) > 1 and chunk != "...")
+        return (MARK + chunk,) if is_value else tuple(_of_end(after))
     return *_of_core(core), *_of_end(after)
 
 
