@@ -18,7 +18,7 @@ from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
 from serve.access import hook_key
 from serve.rules import role
-from store import build, commands, lesson_commands, tenant
+from store import build, commands, erasing, lesson_commands, tenant
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.job_events import Step
@@ -257,13 +257,16 @@ def test_drafts_that_were_said_again_are_told_of_with_what_is_planned(agent: Age
     )
 
 
-@pytest.mark.parametrize("ended", ["forget", "archive"])
+@pytest.mark.parametrize("ended", ["forget", "archive", "erase"])
 def test_what_a_person_ended_is_not_learnt_again(agent: Agent, ended: str):
     agent.asked("no, use pnpm instead of npm")
     (step,) = recorded(distilled(agent))
     log = agent.tenants.get("default").log
-    getattr(commands, ended)(log, step.subject, LATER)
-    agent.again("s2").asked("no, use pnpm instead of npm")
+    if ended == "erase":
+        erasing.erase(log, [step.subject], LATER)
+    else:
+        getattr(commands, ended)(log, step.subject, LATER)
+        agent.again("s2").asked("no, use pnpm instead of npm")
     assert distilled(agent) is None
 
 
@@ -344,7 +347,7 @@ def imported(agent: Agent, text: str, id_: str, **fields: Any) -> str:
 LONG = "Looked at what the ships need, at length, and at what the harbours say of it. " * 5
 
 
-@pytest.mark.parametrize("how", ["forgotten", "superseded"])
+@pytest.mark.parametrize("how", ["forgotten", "superseded", "erased"])
 def test_a_lesson_whose_source_fell_is_not_said_in_the_same_moment(agent: Agent, how: str):
     decision = "We decided to keep ferry timetables in icalendar files."
     imported(agent, f"{LONG}{decision}", "reply", kind="summary")
@@ -357,13 +360,16 @@ def test_a_lesson_whose_source_fell_is_not_said_in_the_same_moment(agent: Agent,
     log = agent.tenants.get("default").log
     if how == "forgotten":
         commands.forget(log, "reply", LATER)
+    elif how == "erased":
+        erasing.erase(log, ["reply"], LATER)
     else:
         imported(agent, "They are kept elsewhere, says the harbour.", "newer")
         commands.supersede(log, "reply", "newer", LATER)
     assert lesson.id not in agent.again("s3").asked(asked)  # before any build
     shown = command(agent, "show", lesson.id)
     ends = " by newer" if how == "superseded" else ""
-    assert shown["stale_because"] == [f"its source reply is {how}{ends}"]
+    state = "forgotten" if how == "erased" else how
+    assert shown["stale_because"] == [f"its source reply is {state}{ends}"]
     assert [one.id for one in lessons(agent, STALE)] == [lesson.id]
     assert distilled(agent) is None
 

@@ -140,6 +140,8 @@ def _recorded(
         metadata=msgspec.to_builtins(Kept(distilled, events, files, digests)),
         trust=trust,
     )
+    if draft.id is not None and context.rows.find(draft.id) is not None:
+        return  # it was made before and then erased: nothing but its id tells
     why = "found in session " + ", ".join(dict.fromkeys(one.session for one in items))
     try:
         step = steps.record(draft, newest.made or Made(job=JOB), context.now, why)
