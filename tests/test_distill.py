@@ -325,6 +325,10 @@ def test_only_the_session_asked_for_is_looked_at(agent: Agent):
     agent.again("s2").asked("We decided to test on Mondays only.")
     (step,) = recorded(distilled(agent, session="s2"))
     assert step.body["content"] == "We decided to test on Mondays only."
+    years_later = NOW + 10**15
+    (step,) = recorded(distilled(agent, session="s1", now=years_later))
+    assert step.body["content"] == "We decided to deploy on Fridays only."
+    assert distilled(agent, now=years_later) is None
 
 
 # Staleness

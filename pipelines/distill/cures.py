@@ -10,6 +10,7 @@ one that the failure itself named is not, for then a tool gave the order.
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from pipelines.distill.found import Found, alike, key, listed
 from pipelines.distill.sessions import Past
@@ -82,13 +83,14 @@ def _shows(passed: Acted, failed: Acted) -> bool:
     return narrow[: len(wide)] == wide and not any(word.startswith("-") for word in rest)
 
 
-def _words(command: str | None) -> list[str]:
+@lru_cache(maxsize=4_096)  # a session runs the same few commands over and over
+def _words(command: str | None) -> tuple[str, ...]:
     line = _END.sub("", (command or "").strip())
     try:
         words = shlex.split(line)
     except ValueError:  # an open quote
         words = line.split()
-    return [word for word in words if not _QUIET.fullmatch(word)]
+    return tuple(word for word in words if not _QUIET.fullmatch(word))
 
 
 def _cure(

@@ -137,10 +137,10 @@ def _decided(text: str) -> list[str]:
     found = [
         lesson_commands.lasting(one)
         for one in sentences(frame.strip(text))
-        if _DECIDES.match(one)
+        if len(one) <= _LONGEST
+        and _DECIDES.match(one)
         and not one.endswith(("?", ":"))
         and len(one.split()) >= _SHORTEST
-        and len(one) <= _LONGEST
     ]
     return found[:_MOST]
 

@@ -58,17 +58,25 @@ class Past:
 
 
 def sessions(context: Context) -> tuple[list[Past], int]:
-    """Return the sessions of some three months, the oldest first, and how many more there are."""
+    """Return the sessions of some three months, the oldest first, and how many more there are.
+
+    Of one session that is asked for, all, however old it is.
+    """
     told: dict[str, list[Event]] = {}
-    for event in context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY):
-        is_wanted = context.session in (None, event.session)
-        if event.session and is_wanted and context.project in (None, event.project):
+    for event in _told(context):
+        if event.session and context.project in (None, event.project):
             told.setdefault(event.session, []).append(event)
     newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
     memories: dict[str, list[Memory]] = {}
     for one in where(context, "session", newest):
         memories.setdefault(one.session or "", []).append(one)
     return [Past(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(newest)
+
+
+def _told(context: Context) -> list[Event]:
+    if context.session is None:
+        return context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
+    return [one for one in context.log.of_session(context.session) if one.kind in KINDS]
 
 
 def imported(memories: Sequence[Memory], known: Sequence[Past]) -> list[Past]:

@@ -41,6 +41,7 @@ _COMMANDS = {
     "importance": "importance.importance",
     "distill": "distill.distill",
     "archive": "archive.archive",
+    "consolidate": "consolidate.consolidate",
     "judge": "judge.judge",
     "routes": "routes.routes",
     "plans": "plans.plans",
