@@ -290,6 +290,8 @@ def test_thresholds_and_k_are_the_modes_own(serve):
     assert (low["min_confidence"], high["min_confidence"]) == (0.15, pytest.approx(0.51))
     assert (len(usual_debug["hits"]), len(low["hits"])) == (6, 12)
     assert (len(usual_plain["hits"]), len(high["hits"])) == (8, 1)
+    why = server.ask(DEBUG, explain=True)["why"]
+    assert why["route"] == {"mode": "debug", "actions": {"search": "low_threshold"}}
     # who says himself how sure it must be, or how many may come, is not routed
     assert server.ask(PLAIN, min_confidence=0.3)["min_confidence"] == 0.3
     assert len(server.ask(DEBUG, top_k=8)["hits"]) == 6
