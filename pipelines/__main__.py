@@ -149,8 +149,45 @@ def run_job(
     click.echo(json.dumps({"plan": plan.id if plan else None}))
 
 
+@cli.command()
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+@click.option("--project", default=None, help="Only of this project, and of none.")
+@click.option("--dry-run", is_flag=True, help="Write nothing down.")
+def recommend(tenant: str | None, project: str | None, dry_run: bool) -> None:
+    """Look for changes that a person may want; print those that are new as JSON."""
+    from pipelines.recommend.recommend import refresh
+
+    settings = config.load()
+    whose = tenant or settings.choices.tenant
+    now = time.time_ns() // 1_000
+    found = refresh(settings, whose, now, write=not dry_run, project=project, report=_report)
+    click.echo(msgspec.json.encode({"recommendations": found}))
+
+
 def _report(what: str) -> None:
     click.echo(f"... {what}", err=True)
+
+
+@cli.command("cold")
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+@click.option("--compact", is_flag=True, help="Put old receipts away, and nothing else.")
+@click.option("--dry-run", is_flag=True, help="With --compact: only say how many.")
+@click.option("--only-newest", is_flag=True, help="Drop what was served before.")
+def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bool) -> None:
+    """Write the file of cold memories, or put old receipts away; print what was done as JSON."""
+    from pipelines.archive.upkeep import keep
+
+    settings = config.load()
+    done = keep(
+        settings,
+        tenant or settings.choices.tenant,
+        time.time_ns() // 1_000,
+        _report,
+        compact=compact,
+        dry_run=dry_run,
+        only_newest=only_newest,
+    )
+    click.echo(msgspec.json.encode(done))
 
 
 @cli.command()

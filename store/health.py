@@ -157,6 +157,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         return
     with log:
         yield from _log(log)
+        yield from _cold(tenant)
         yield from _served(settings, tenant, log)
     yield _refusal(tenant)
     yield from _failures(tenant.root)
@@ -179,6 +180,17 @@ def _log(log: EventLog) -> Iterator[Finding]:
         yield Finding("error", f"{log.path}: {problem}", "restore a backup of the log")
     if not problems:
         yield Finding("ok", f"{log.head()} events, all as they were written")
+
+
+def _cold(tenant: Tenant) -> Iterator[Finding]:
+    """Say whether the files of cold memories are what was written; nothing where there is none."""
+    from store.cold import memories
+
+    if problem := memories.problem(tenant):
+        what, _, cure = problem.partition(": ")
+        yield Finding("warn", what, cure)
+    elif memories.folder_of(tenant).is_dir():
+        yield Finding("ok", "the file of cold memories is as it was written")
 
 
 def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Finding]:

@@ -104,6 +104,24 @@ def test_without_a_model_ratings_and_what_rests_on_a_memory_tell(rated: EventLog
     assert mnemolog("importance").stdout == "nothing to do\n"  # a person said no
 
 
+def test_questions_matter_less_and_what_a_user_says_always_holds_more(log: EventLog):
+    texts = {
+        "asks": ("Which pump is it that leaks?", "user"),
+        "orders": ("From now on always shut the valve before the pump", "user"),
+        "says": ("The pump in the cellar leaks", "user"),
+        "page": ("Always open the valve before the pump", "web"),
+    }
+    for id_, (text, trust) in texts.items():
+        draft = Draft(id=id_, kind="raw_turn", content=text, trust=trust)
+        commands.record(log, draft, NOW)
+    why = {step["subject"]: step["why"] for step in answer("importance")["steps"]}
+    assert why == {
+        "asks": "matters less than it was given: it asks and does not say",
+        "orders": "matters more than it was given: a user says what always holds",
+    }
+    assert importances(log) == {"asks": 0.35, "orders": 0.65, "page": 0.45}
+
+
 def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, server: ModelServer):
     told = estimated(JOB, config.load(), "default", NOW)
     done = answer("importance")

@@ -20,6 +20,7 @@ from store.plans import plans, steps
 from store.projections.memories import Memory
 
 MOST = 200  # steps of a plan
+_WORDS = {"asks": "it asks and does not say", "orders": "a user says what always holds"}
 _NAMES = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
 
 
@@ -71,7 +72,8 @@ def _change(
 
 def _step(change: _Change) -> Step:
     evidence = change.evidence
-    told = [f"{evidence[name]} {what}" for name, what in _NAMES.items() if name in evidence]
+    told = [what for name, what in _WORDS.items() if name in evidence]
+    told += [f"{evidence[name]} {what}" for name, what in _NAMES.items() if name in evidence]
     if "model" in evidence:
         told.insert(0, f"{evidence['model']} says {evidence['said']:g}")
     verb = "matters more" if change.importance > change.memory.importance else "matters less"

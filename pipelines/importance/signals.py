@@ -1,8 +1,10 @@
 """
 Signals: what became of a memory, as an amount that its importance gains or loses.
 
-Ratings tell most. What rests on it or points to it tells that it is built upon. That it was
-recalled often tells little, for importance makes it be recalled: alone it never moves anything.
+Ratings tell most. A turn that only asks holds less than its answer, and where a user says what
+always or never is to be done, that holds longer than the talk around it. What rests on a memory or
+points to it tells that it is built upon. That it was recalled often tells little, for importance
+makes it be recalled: alone it never moves anything.
 """
 
 from collections import Counter
@@ -15,11 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.jobs.context import Context
+from store.projections.memory.rows import Mask
 from store.projections.usage import Usage
 
 _OF_RATINGS = 0.3  # at most, either way
 _OF_A_SUPPORT = 0.05  # each memory that was made of it, or is linked to it
 _OF_SUPPORTS = 0.2  # at most
+_OF_WORDS = 0.15  # a question less, an order more
+_SAID = ("raw_turn", "fact", "context", "observation", "decision")  # kinds that may hold an order
 _OF_USE = 0.1  # at most, and less than LEAST
 _MANY = 64  # recalls: what more there are count for nothing
 _DOUBTS = 2.0  # ratings without effect that each memory starts with
@@ -38,7 +43,7 @@ class Signals:
     def rows(self) -> Rows:
         """The living memories that anything tells of, ascending."""
         told = {int(row) for row in self._usage.documents} | set(self._supports)
-        wanted = np.array(sorted(told), np.int64)
+        wanted = np.array(sorted(told | self._questions | self._orders), np.int64)
         found: Rows = wanted[np.isin(wanted, self.context.living)]
         return found
 
@@ -52,10 +57,31 @@ class Signals:
         gain = _OF_RATINGS * (verdicts / 1_000) / (ratings + _DOUBTS)
         gain += min(_OF_SUPPORTS, _OF_A_SUPPORT * supports)
         gain += _OF_USE * min(1.0, log2(1 + recalled) / log2(1 + _MANY))
-        figures: dict[str, Any] = {"recalled": recalled, "ratings": ratings, "supports": supports}
+        gain += _OF_WORDS * ((row in self._orders) - (row in self._questions))
+        figures: dict[str, Any] = {
+            "asks": row in self._questions,
+            "orders": row in self._orders,
+            "recalled": recalled,
+            "ratings": ratings,
+            "supports": supports,
+        }
         if ratings:
             figures["verdict"] = round(verdicts / 1_000 / ratings, 2)
         return gain, {name: value for name, value in figures.items() if value}
+
+    @cached_property
+    def _questions(self) -> set[int]:
+        return self._of_trait("asks", self.context.rows.equal("kind", ("raw_turn",)))
+
+    @cached_property
+    def _orders(self) -> set[int]:
+        rows = self.context.rows
+        return self._of_trait("rule", rows.equal("kind", _SAID) & rows.equal("trust", ("user",)))
+
+    def _of_trait(self, name: str, among: Mask) -> set[int]:
+        """Return the rows whose text shows a sign of `store.traits`."""
+        shown = self.context.tables("sessions")["turns"].column(name).to_numpy() == 1
+        return set(np.flatnonzero(shown & among).tolist())
 
     @cached_property
     def _usage(self) -> Usage:

@@ -58,9 +58,10 @@ class Prompt:
 
     def again(self, said: str, wrong: str) -> "Prompt":
         """Return the question once more, told what was wrong with an answer."""
-        told = f"That was no valid answer: {wrong}. {_ENDS} One JSON object, nothing else."
+        why = fenced(wrong)  # which may quote the answer, and that the data
+        told = f"That was no valid answer: {why}. {_ENDS} One JSON object, nothing else."
         more = [
-            {"role": "assistant", "content": redact(said[:_MOST_SAID]) or "(nothing)"},
+            {"role": "assistant", "content": fenced(said[:_MOST_SAID]) or "(nothing)"},
             {"role": "user", "content": told},
         ]
         return Prompt([*self.messages, *more], self.schema)

@@ -7,7 +7,9 @@ a prompt, so none is passed on: what went wrong is said in our own words.
 https://docs.litellm.ai/docs/completion/input
 """
 
+import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +112,10 @@ def _reply(model: str, answer: Any) -> Reply:
     try:
         choice, usage = answer.choices[0], answer.usage
         text = choice.message.content
-        counted = int(usage.prompt_tokens or 0), int(usage.completion_tokens or 0)
+        counted = (
+            max(0, int(usage.prompt_tokens or 0)),
+            max(0, int(usage.completion_tokens or 0)),
+        )
     except (AttributeError, IndexError, TypeError, ValueError):
         raise Failed(f"{model}: answered with something else than text", is_unsure=True) from None
     return Reply(str(text or ""), *counted, is_cut=choice.finish_reason == "length")
@@ -118,21 +123,27 @@ def _reply(model: str, answer: Any) -> Reply:
 
 def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
     """Return an error of litellm's in our own words, and what can be done about it."""
-    causes = {type(one).__name__ for one in _causes(error)}
+    chain = list(_causes(error))
+    causes = {type(one).__name__ for one in chain}
     status = getattr(error, "status_code", None)
     # litellm gives a status of its own to what never was an answer; one that was has headers
     headers: Mapping[str, str] | None = getattr(error, "litellm_response_headers", None)
+    if causes & _NOT_REACHED:
+        return Failed(
+            f"{model}: ConnectError: is its server running, and where `llm.api_base` or its own "
+            "variable says?",
+            is_worth_repeating=True,
+        )
     if "Timeout" in causes:
         return Failed(
             f"{model}: Timeout: no answer within {timeout_s:g} s",
             is_worth_repeating=True,
             is_unsure=True,
         )
-    if causes & {"ConnectError", "ConnectionRefusedError"}:
+    if causes & _MISUSED or (headers is None and any(_KEYLESS.search(str(one)) for one in chain)):
         return Failed(
-            f"{model}: ConnectError: is its server running, and where `llm.api_base` or its own "
-            "variable says?",
-            is_worth_repeating=True,
+            f"{model}: {type(error).__name__}: nothing was sent: is its key set in the "
+            "provider's own variable, e.g. OPENAI_API_KEY, and is `llm.api_base` a URL?"
         )
     if headers is None and status in (None, 500):
         return Failed(
@@ -141,6 +152,11 @@ def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
             is_unsure=True,
         )
     return _told(model, error, status, headers or {})
+
+
+_NOT_REACHED = frozenset(("ConnectError", "ConnectTimeout", "ConnectionRefusedError"))
+_MISUSED = frozenset(("UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "ImportError"))
+_KEYLESS = re.compile(r"missing.{0,30}(?:credentials|api.key)", re.IGNORECASE)
 
 
 def _told(model: str, error: Exception, status: object, headers: Mapping[str, str]) -> Failed:
@@ -188,7 +204,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _litellm() -> Any:
     """Return litellm, imported when first needed: that takes two seconds and 165 MB."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it fetches a price list
+    # or it fetches a price list, and which headers a provider knows
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+    logging.getLogger("LiteLLM").disabled = True  # what it writes may quote a prompt
     try:
         import litellm as module
     except ImportError:

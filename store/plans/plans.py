@@ -133,7 +133,7 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     if plan.state != "applied":
         raise InvalidInput(f"plan {plan.id} was not applied: there is nothing to undo")
     own = set(plan.events)
-    if because := tuple(_changes(log, plan, ignored=own)):
+    if because := tuple(_changes(log, plan.body, ignored=own)):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     back = [
         Event(new_id(now), now, body, step.subject, step.project)
@@ -161,6 +161,11 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     gone = {step.subject for step in steps if step.event == "recorded"}
     gone -= {step.subject for step in kept}
     return [step for step in kept if gone.isdisjoint(_touched([step]))]
+
+
+def changed(log: EventLog, planned: Planned) -> tuple[str, ...]:
+    """Return what changed since of what a plan rests on; nothing while it can be applied."""
+    return tuple(_changes(log, planned))
 
 
 def _mark(step: Step) -> tuple[str, str, str | None]:
@@ -202,21 +207,21 @@ def _plan(log: EventLog, told: Sequence[Event]) -> Plan:
             plan = Plan(plan.id, plan.at, body, "applied", plan.project, event.body.events)
         elif isinstance(event.body, Undone):
             plan = Plan(plan.id, plan.at, body, "undone", plan.project, plan.events)
-    if plan.state == "waiting" and (because := tuple(_changes(log, plan))):
+    if plan.state == "waiting" and (because := changed(log, body)):
         return Plan(plan.id, plan.at, body, "stale", plan.project, because=because)
     return plan
 
 
-def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iterator[str]:
+def _changes(log: EventLog, plan: Planned, ignored: set[str] | None = None) -> Iterator[str]:
     """Yield what changed, since the plan was made, of the memories it rests on.
 
     With `ignored`, its own events, what changed since it was applied.
     """
     gone = log.undone(log.head())
     own = ignored or set()
-    for id_ in dict.fromkeys(_touched(plan.body.steps)):
+    for id_ in dict.fromkeys(_touched(plan.steps)):
         events = [one for one in log.about(id_) if one.id not in gone]
-        begins = plan.body.watermark
+        begins = plan.watermark
         if own:
             begins = max((one.seq for one in events if one.id in own), default=begins)
         for event in events:
@@ -227,11 +232,11 @@ def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iter
         yield from _other_values(log, plan)
 
 
-def _other_values(log: EventLog, plan: Plan) -> Iterator[str]:
+def _other_values(log: EventLog, plan: Planned) -> Iterator[str]:
     """Yield the keys that a plan would give a value and that somebody gave another one since."""
-    steps = (one for one in plan.body.steps if one.event == "recorded")
+    steps = (one for one in plan.steps if one.event == "recorded")
     keys = {(one.project, key) for one in steps if (key := one.body.get("key"))}
-    for event in log.standing(plan.body.watermark, log.head()) if keys else ():
+    for event in log.standing(plan.watermark, log.head()) if keys else ():
         if isinstance(event.body, Recorded) and (event.project, event.body.key) in keys:
             yield f"{event.body.key} was recorded since"
 
