@@ -15,9 +15,16 @@ from typing import Any
 import click
 import msgspec
 
-from store import config, tenant
+from store import config, failures, tenant
 from store.config import Settings
-from store.errors import BuildBusy, BuildRefused, MnemologError
+from store.errors import (
+    BuildBusy,
+    BuildRefused,
+    ConfigError,
+    InvalidInput,
+    MnemologError,
+    NotFound,
+)
 from store.files import make_folder
 from store.manifest import Manifest
 
@@ -142,8 +149,63 @@ def run_job(
     click.echo(json.dumps({"plan": plan.id if plan else None}))
 
 
+@cli.command()
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+@click.option("--project", default=None, help="Only of this project, and of none.")
+@click.option("--dry-run", is_flag=True, help="Write nothing down.")
+def recommend(tenant: str | None, project: str | None, dry_run: bool) -> None:
+    """Look for changes that a person may want; print those that are new as JSON."""
+    from pipelines.recommend.recommend import refresh
+
+    settings = config.load()
+    whose = tenant or settings.choices.tenant
+    now = time.time_ns() // 1_000
+    found = refresh(settings, whose, now, write=not dry_run, project=project, report=_report)
+    click.echo(msgspec.json.encode({"recommendations": found}))
+
+
 def _report(what: str) -> None:
     click.echo(f"... {what}", err=True)
+
+
+@cli.command("cold")
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+@click.option("--compact", is_flag=True, help="Put old receipts away, and nothing else.")
+@click.option("--dry-run", is_flag=True, help="With --compact: only say how many.")
+@click.option("--only-newest", is_flag=True, help="Drop what was served before.")
+def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bool) -> None:
+    """Write the file of cold memories, or put old receipts away; print what was done as JSON."""
+    from pipelines.archive.upkeep import keep
+
+    settings = config.load()
+    done = keep(
+        settings,
+        tenant or settings.choices.tenant,
+        time.time_ns() // 1_000,
+        _report,
+        compact=compact,
+        dry_run=dry_run,
+        only_newest=only_newest,
+    )
+    click.echo(msgspec.json.encode(done))
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+def learn(name: str, tenant: str | None) -> None:
+    """Run a job as Dagster does by night, or all in order; print what became of each as JSON."""
+    from rich.console import Console  # what follows takes a second to import
+
+    from pipelines.learning import run
+    from pipelines.progress import Progress
+
+    settings = config.load()
+    with Progress(Console(stderr=True)) as progress:
+        found = run.learn(settings, tenant or settings.choices.tenant, name, progress.report)
+    click.echo(msgspec.json.encode({"jobs": found}))
+    if any(one.outcome == "failed" for one in found):
+        sys.exit(EXIT_FAILED)
 
 
 @cli.command()
@@ -160,6 +222,7 @@ def main() -> None:
     os.umask(0o077)  # what is built is its owner's alone, whoever started us
     try:
         cli(standalone_mode=False, prog_name="mnemolog-jobs")
+        _went_right()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -169,13 +232,35 @@ def main() -> None:
         _fail("build_busy", f"busy: {error}", EXIT_BUSY)
     except BuildRefused as error:
         _fail("build_refused", f"refused, what was served still is:\n{error}")
+    except (InvalidInput, NotFound, ConfigError) as error:  # whoever called is to mend it
+        _fail("failed", str(error))
     except MnemologError as error:
+        _went_wrong(str(error))
         _fail("failed", str(error))
     except Exception as error:
         log = config.load().dagster_home / "last-error.txt"
         make_folder(log.parent)
         log.write_text(traceback.format_exc())
-        _fail("internal", f"{type(error).__name__}: {error} (traceback in {log})")
+        said = f"{type(error).__name__}: {error} (traceback in {log})"
+        _went_wrong(said)
+        _fail("internal", said)
+
+
+def _went_wrong(said: str) -> None:
+    """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
+    if (command := _command()) is not None:
+        failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
+
+
+def _went_right() -> None:
+    if (command := _command()) is not None:
+        failures.forget(config.load().home, command)
+
+
+def _command() -> str | None:
+    """Return the name of the command that runs, where it may run unseen."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    return name if name in ("build", "run", "learn") else None
 
 
 def _fail(code: str, message: str, exit_code: int = EXIT_FAILED) -> None:

@@ -34,11 +34,11 @@ class Progress:
         if isinstance(event, str):
             self._status.update(event)
             return
-        name = event.step_key
         if event.event_type is DagsterEventType.RESOURCE_INIT_STARTED:
-            self._status.update("waiting for the build lock")
-        if name is None:
+            self._status.update("waiting for another run's end")
+        if event.step_key is None:
             return
+        name = event.step_key.rpartition("__")[2]  # without the group that an asset's key names
         if event.event_type is DagsterEventType.STEP_START:
             self._status.update(name)
         elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:

@@ -34,7 +34,7 @@ from store.events import Hit as ReceiptHit
 from store.job_events import Verdict
 from store.log import EventLog
 from store.profiles import Profile
-from store.projections.memories import FORGOTTEN, Memory
+from store.projections.memories import ACTIVE, FORGOTTEN, Memory
 from store.tenant import checked_project
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
@@ -44,7 +44,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What `POST /v1/recall` takes; what is left out comes from the settings.
 
     `as_of` is a moment, or the position of an event in the log and stands for when that happened.
-    The project "" asks for memories that belong to none.
+    The project "" asks for memories that belong to none. `cold` asks for what was archived or has
+    expired too.
     """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
@@ -59,6 +60,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     since: datetime | None = None
     until: datetime | None = None
     active_only: bool = True
+    cold: bool = False
     as_of: datetime | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     explain: bool = False
@@ -99,6 +101,8 @@ def answer(
     until = micros(asked.until) if asked.until else None
     if since is not None and until is not None and since >= until:
         raise InvalidInput("`since` must lie before `until`")
+    if asked.cold and asked.as_of is not None:
+        raise InvalidInput("`cold` asks for what is put away now: leave `as_of` out")
     those = Filter(
         now=now,
         project=checked_project(asked.project) if asked.project else asked.project,
@@ -109,6 +113,7 @@ def answer(
         until=until,
         active_only=asked.active_only,
         as_of=moment_of(reader, asked.as_of),
+        cold=asked.cold,
     )
     wanted = usual(asked.query, those, choices)
     question = replace(
@@ -130,9 +135,9 @@ def answer(
     found = reader.answered(routed)
     took_us = round((time.perf_counter() - began) * 1e6)
     if receipt_id is None:
-        return _payload(found, took_us), None
+        return _payload(found, took_us, now), None
     receipt = _receipt(receipt_id, asked, found, took_us, now, asker)
-    return _payload(found, took_us) | {"recall": receipt_id}, receipt
+    return _payload(found, took_us, now) | {"recall": receipt_id}, receipt
 
 
 def _router(
@@ -155,9 +160,9 @@ def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
     return reader.moment_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
 
 
-def _payload(found: Answer, took_us: int) -> dict[str, Any]:
+def _payload(found: Answer, took_us: int, now: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
-        "hits": [_shown(hit) for hit in found.hits],
+        "hits": [_shown(hit, now) for hit in found.hits],
         "below_bar": found.below_bar,
         "min_confidence": found.bar,
         "degraded": found.degraded,
@@ -172,9 +177,13 @@ def _payload(found: Answer, took_us: int) -> dict[str, Any]:
     return payload
 
 
-def _shown(hit: Hit) -> dict[str, Any]:
+def _shown(hit: Hit, now: int) -> dict[str, Any]:
     """Return a hit as it is sent; marks it does not bear are left out."""
+    expires_at = hit.memory.expires_at
+    is_over = hit.memory.state == ACTIVE and expires_at is not None and expires_at <= now
     marks = {
+        "state": "expired" if is_over else None,
+        "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,
         "copies": list(hit.copies),
         "conflicts_with": hit.conflicts_with,
         "history": [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from serve.fresh.slots import Columns
-from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 
 
@@ -20,7 +20,8 @@ class Filter:
 
     With a project, its memories and those that belong to no project may come back, never another
     project's. `until` is exclusive. `as_of` asks for what held at that moment, by what is known
-    now: a memory holds from its `created_at` until it ended or its ttl ran out.
+    now: a memory holds from its `created_at` until it ended or its ttl ran out. `cold` asks for
+    what was archived or has expired too, but not for what something else took the place of.
     """
 
     now: int
@@ -32,6 +33,7 @@ class Filter:
     until: int | None = None
     active_only: bool = True
     as_of: int | None = None
+    cold: bool = False
 
     def at(self, now: int) -> "Filter":
         """Return the same filter, asked at another moment."""
@@ -59,6 +61,8 @@ class Filter:
     def _in_state(self, rows: MemoryRows | Columns) -> Mask:
         if not self.active_only:
             return ~rows.equal("state", (FORGOTTEN,))
+        if self.cold:
+            return rows.equal("state", (ACTIVE, ARCHIVED))
         return rows.living(self.now) if self.as_of is None else rows.held(self.as_of)
 
     def accepts(self, memory: Memory) -> bool:
@@ -77,6 +81,8 @@ class Filter:
     def _is_in_state(self, memory: Memory) -> bool:
         if not self.active_only:
             return memory.state != FORGOTTEN
+        if self.cold:
+            return memory.state in (ACTIVE, ARCHIVED)
         if self.as_of is not None:
             return memory.held(self.as_of)
         expired = memory.expires_at is not None and memory.expires_at <= self.now

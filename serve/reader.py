@@ -7,7 +7,7 @@ once where it breaks an answer.
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +23,7 @@ from serve.opened_files import OpenedFiles
 from serve.snapshots import Snapshots, open_manifest, open_snapshots
 from store.embedding import Embedder
 from store.errors import InvalidInput, SnapshotDamaged
+from store.events import Event
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projections.memories import Memory
@@ -168,13 +169,18 @@ class Reader:
         self._view = View(self._snapshots, self._live.now())
 
 
-def standing(tenant: Tenant, manifest: Manifest, embedder: Embedder) -> View:
-    """Return one manifest that this process built or checked, to answer from without any tail.
+def standing(
+    tenant: Tenant, manifest: Manifest, embedder: Embedder, events: Iterable[Event] = ()
+) -> View:
+    """Return one manifest that this process built or checked, to answer from.
 
+    `events` are laid over it, in place of the log's tail; they may be in no log of the tenant's.
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
     snapshots = open_manifest(tenant, manifest, embedder, [], OpenedFiles(tenant, are_trusted=True))
-    return View(snapshots, _live_tail(snapshots, embedder).now())
+    live = _live_tail(snapshots, embedder)
+    live.extend(events)
+    return View(snapshots, live.now())
 
 
 def _live_tail(snapshots: Snapshots, embedder: Embedder) -> LiveTail:

@@ -17,6 +17,7 @@ Doing = Literal["run", "edit", "read", "search", "recall", "remember", "other"]
 Effort = Literal["test", "build", "lint", "deploy", "commit", "install"]  # what a command is for
 Stage = Literal["started", "resumed", "cleared", "compacted", "stopped", "ended"]
 Place = Literal["prompt", "tool", "session"]  # where a lesson was shown
+What = Literal["lesson", "archive", "merge", "promote", "reword"]  # what is proposed
 Verdict = Literal["followed", "ignored", "not_applicable"]
 
 
@@ -81,19 +82,21 @@ class Outcome(Body, frozen=True, kw_only=True):
 class Proposed(Body, frozen=True, kw_only=True):
     """Something waits for a person's yes or no; the subject is the event itself.
 
-    `draft` are the fields of the memory that a yes records.
+    `draft` is what a yes does: of a lesson the fields of the memory that it records, of anything
+    else the steps of the plan that it applies, and what they were made from.
     """
 
-    what: Literal["lesson"]
+    what: What
     draft: dict[str, Any]
     because: str | None = None
     source_ids: tuple[Id, ...] = ()
 
 
 class Accepted(Body, frozen=True, kw_only=True):
-    """A person said yes to the subject, a proposal; `memory` is what was recorded for it."""
+    """A person said yes to the subject, a proposal: `memory` was recorded, or `plan` applied."""
 
-    memory: Id
+    memory: Id | None = None
+    plan: Id | None = None
 
 
 class Rejected(Body, frozen=True, kw_only=True):

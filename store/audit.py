@@ -17,9 +17,12 @@ from store import memory_audits, text
 from store.audited import Audited
 from store.manifest import CheckResult
 from store.projections import memories, postings
+from store.projections.duplicates import Duplicates
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
+from store.projections.memory.memory import FORGOTTEN
 from store.projections.memory.parts import fields_of
+from store.projections.statements import TEXTS
 from store.vectors.rows import PartRows
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
@@ -100,6 +103,25 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 
+def links_hold(audited: Audited) -> tuple[bool, str]:
+    """What a sample of links joins is not forgotten and says the same, or another value."""
+    links = Duplicates.open(audited.tables).links
+    ends = {end for one in links for end in (one.document, one.of)}
+    if not all(0 <= end < audited.count for end in ends):
+        return False, f"links lead outside of {audited.count} memories"
+    sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
+    rows = sorted({end for one in sample for end in (one.document, one.of)})
+    table = fields_of(audited.of_memories, np.array(rows, np.int64), (*TEXTS, "state"))
+    columns = (column.to_pylist() for column in table.columns)
+    told = dict(zip(rows, zip(*columns, strict=True), strict=True))
+    for one in sample:
+        older, newer = told[one.of], told[one.document]
+        texts = ["\n".join(filter(None, fields)) for *fields, _ in (older, newer)]
+        if FORGOTTEN in (older[-1], newer[-1]) or not one.holds(*texts):
+            return False, f"memory {one.document} is no {one.kind} of {one.of}"
+    return True, f"{len(links)} links, {len(sample)} of them read again"
+
+
 def lessons_match_log(audited: Audited) -> tuple[bool, str]:
     """As many lessons were shown and judged, and drafts are open, as the log tells."""
     told: Counter[str] = Counter()
@@ -143,6 +165,7 @@ AUDITS: tuple[Audit, ...] = tuple(
         "vectors": (vectors_are_unit,),
         "fields": (fields_are_unit,),
         "entities": (mentions_in_range,),
+        "duplicates": (links_hold,),
         "lessons": (lessons_match_log,),
     }.items()
     for run in runs

@@ -13,15 +13,16 @@ from typing import Literal
 
 import msgspec
 
+from store import failures, projections, snapshot
 from store import manifest as manifests
-from store import projections, snapshot
 from store.config import Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
 from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
 from store.events import RECEIPTS, isoformat
 from store.log import EventLog
 from store.log_file import LEAST_SQLITE, sqlite_version
-from store.manifest import Manifest
+from store.manifest import CheckResult, Manifest
+from store.plans import roster
 from store.registry import is_held, listens, running
 from store.tenant import Tenant, existing
 
@@ -49,6 +50,7 @@ def checkup(settings: Settings) -> list[Finding]:
         _space(settings.home),
         _sqlite(),
         server(settings),
+        *_failures(settings.home),
         *_tenant(settings),
     ]
     order = ("error", "warn", "ok")
@@ -155,8 +157,21 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         return
     with log:
         yield from _log(log)
+        yield from _cold(tenant)
         yield from _served(settings, tenant, log)
     yield _refusal(tenant)
+    yield from _failures(tenant.root)
+    if problem := roster.switches(tenant).problem:
+        yield Finding("warn", problem, "delete the file, then `mnemolog jobs on NAME`")
+
+
+def _failures(root: Path) -> Iterator[Finding]:
+    """Say what went wrong where nobody looked on, and did not go right since."""
+    for one in failures.every(root):
+        often = "" if one.times == 1 else f" {one.times} times, last"
+        what = f"{one.what} failed{often} at {isoformat(one.at)}: {one.said}"
+        seen = f"`mnemolog ui` has its run {one.run}; " if one.run else ""
+        yield Finding("warn", what, f"{seen}it goes from here when the same goes right")
 
 
 def _log(log: EventLog) -> Iterator[Finding]:
@@ -165,6 +180,17 @@ def _log(log: EventLog) -> Iterator[Finding]:
         yield Finding("error", f"{log.path}: {problem}", "restore a backup of the log")
     if not problems:
         yield Finding("ok", f"{log.head()} events, all as they were written")
+
+
+def _cold(tenant: Tenant) -> Iterator[Finding]:
+    """Say whether the files of cold memories are what was written; nothing where there is none."""
+    from store.cold import memories
+
+    if problem := memories.problem(tenant):
+        what, _, cure = problem.partition(": ")
+        yield Finding("warn", what, cure)
+    elif memories.folder_of(tenant).is_dir():
+        yield Finding("ok", "the file of cold memories is as it was written")
 
 
 def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Finding]:
@@ -197,9 +223,18 @@ def _canaries(manifest: Manifest) -> Iterator[Finding]:
     """Say how many came back when the manifest was built; nothing where none was asked for."""
     for check in manifest.checks:
         if check.name == manifests.CANARIES:
-            is_doubted = bool(check.metadata.get("is_doubted"))
-            cure = "`mnemolog canaries` names them; `mnemolog build --full` builds all anew"
-            yield Finding("warn", check.detail, cure) if is_doubted else Finding("ok", check.detail)
+            if alarm := canaries_alarm(check):
+                cure = "`mnemolog canaries` names them; `mnemolog build --full` builds all anew"
+                yield Finding("warn", alarm, cure)
+            else:
+                yield Finding("ok", check.detail)
+
+
+def canaries_alarm(check: CheckResult) -> str:
+    """Return what a build's canaries warn of; empty where nothing is wrong."""
+    if check.metadata.get("has_fallen"):
+        return f"{check.detail}: significantly fewer than in the builds before"
+    return check.detail if check.metadata.get("is_doubted") else ""
 
 
 def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:

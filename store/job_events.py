@@ -14,6 +14,7 @@ from store.body import Body, Id, Name
 Job = Literal[
     "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
 ]
+Maker = Literal[Job, "recommend"]  # of a plan: a job, or a person's yes to a recommendation
 Tier = Literal["cheap", "balanced", "expensive"]  # of models
 Judge = Literal["heuristic", "model"]
 Verdict = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]  # -1 harmful, 1 decisive
@@ -26,7 +27,7 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     Without a model the last four say nothing.
     """
 
-    job: Job
+    job: Maker
     model: str | None = None
     prompt_sha256: str | None = None
     tokens: int = 0
@@ -58,7 +59,7 @@ class Planned(Body, frozen=True, kw_only=True):
     not fit and wait for the next plan. `notes` say what a person should know of how it was made.
     """
 
-    job: Job
+    job: Maker
     watermark: int
     steps: tuple[Step, ...]
     looked_at: int = 0

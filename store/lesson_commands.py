@@ -57,6 +57,11 @@ def proposal(
     return Event(id_, now, body, id_, project, session, agent, "user")
 
 
+def is_draft(event: Event) -> bool:
+    """Return whether an event proposes a lesson, and nothing else."""
+    return isinstance(event.body, Proposed) and event.body.what == "lesson"
+
+
 def accept(log: EventLog, id_: str, now: int) -> Event:
     """Record the memory that a draft asks for, as the person's own word; return its event.
 
@@ -64,7 +69,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     """
     proposed, since = _found(log, id_)
     for event in since:
-        if isinstance(event.body, Accepted):
+        if isinstance(event.body, Accepted) and event.body.memory is not None:
             return log.about(event.body.memory)[0]
     body = proposed.body
     assert isinstance(body, Proposed)
@@ -100,6 +105,6 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Even
 
 def _found(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
     events = log.about(id_)
-    if not events or not isinstance(events[0].body, Proposed):
+    if not events or not is_draft(events[0]):
         raise NotFound(f"no draft {id_!r}: `mnemolog lessons` lists them")
     return events[0], events[1:]

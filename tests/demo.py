@@ -1,6 +1,6 @@
 """
-The demo behind `make demo`: this repository's own history and three sample sessions, remembered and
-asked.
+The demo behind `make demo`: this repository's own history, three sample sessions and some notes,
+remembered, asked, and learnt from.
 
 Everything is done as a user would do it, through the command line and over HTTP; the memory lies in
 `.demo` and is made anew each time. Ends with exit code 1 if a question finds nothing.
@@ -36,19 +36,21 @@ QUESTIONS = (
     "what is the capital of Mongolia?",
 )
 UNANSWERABLE = QUESTIONS[-1]
+LINES = 14  # of what a job proposes
 
 console = Console(highlight=False)
 
 
 def main() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
-    title("1. Import: this repository's history, and three sessions with a coding agent")
+    title("1. Import: this repository's history, three sessions with a coding agent, some notes")
     mnemolog("init")
     if (ROOT / ".git").exists():
         mnemolog("import", "git", str(ROOT))
     else:
         console.print("no .git here (an archive?): the history is left out")
     mnemolog("import", "claude-code", str(ROOT / "tests" / "data" / "sessions"))
+    mnemolog("import", "markdown", str(ROOT / "tests" / "data" / "notes"))
     title("2. Build: Dagster makes the snapshots, checks them, publishes a manifest")
     mnemolog("build")
     title("3. Ask, over HTTP")
@@ -67,6 +69,11 @@ def main() -> None:
     expected = [question != UNANSWERABLE for question in QUESTIONS]
     if found != expected:
         sys.exit("the demo did not go as it should: see the answers above")
+    title("4. Learn, without a model: each change is a plan, and every plan can be undone")
+    for job in (("facts",), ("distill",), ("reflect",), ("consolidate", "preview")):
+        mnemolog(*job, lines=LINES)
+    mnemolog("facts", "list")
+    mnemolog("plans")
     title("What next")
     console.print(
         "  In a repository of yours:\n"
@@ -82,11 +89,20 @@ def title(text: str) -> None:
     console.print(f"\n[bold]{escape(text)}[/bold]\n")
 
 
-def mnemolog(*arguments: str) -> None:
+def mnemolog(*arguments: str, lines: int | None = None) -> None:
+    """Run a command and show what it says; of its output the first `lines` only."""
     console.print(f"[dim]$ mnemolog {' '.join(arguments).replace(str(ROOT), '.')}[/dim]")
-    done = subprocess.run([MNEMOLOG, *arguments], env=ENVIRONMENT, cwd=ROOT, check=False)
+    output = None if lines is None else subprocess.PIPE
+    done = subprocess.run(
+        [MNEMOLOG, *arguments], env=ENVIRONMENT, cwd=ROOT, check=False, stdout=output, text=True
+    )
     if done.returncode:
         sys.exit(f"mnemolog {arguments[0]} ended with {done.returncode}")
+    if lines is not None:
+        said = done.stdout.splitlines()
+        console.print("\n".join(said[:lines]), markup=False)
+        if len(said) > lines:
+            console.print(f"[dim]  ... and {len(said) - lines} lines more[/dim]")
 
 
 def listening(server: "subprocess.Popen[str]") -> str:

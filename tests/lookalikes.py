@@ -120,6 +120,14 @@ def _orders() -> Iterator[str]:
     yield "1. test\n2. lint\n3. deploy"
     yield "- [x] write the docs"
     yield "- [ ] write the docs"
+    yield "The ratio of hits and misses"
+    yield "The ratio of misses and hits"
+    yield "Call it with foo(a, b) and wait"
+    yield "Call it with foo(b, a) and wait"
+    yield "Run git add . before a commit"
+    yield "Run git add before a commit"
+    for empty in ("[]", "{}", "()", '""', "''", "*", "..", "5", "-5", "5.0"):
+        yield f"An unset list reads as {empty} in the template"
     yield "Minimum and maximum are 3 and 5"
     yield "Maximum and minimum are 3 and 5"
 

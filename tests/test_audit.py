@@ -84,6 +84,7 @@ def test_every_audit_has_a_test_that_sees_it_fail():
         "fields_are_unit",
         "mentions_in_range",
         "lessons_match_log",
+        "links_hold",
     }
 
 
@@ -300,3 +301,17 @@ def test_a_large_memory_is_audited_by_a_sample(log, embedder):
     asked = Audited(log, log.head(), made["postings"], made["memories"], None, 0)
     result = audit("postings", asked)[0]
     assert result.passed and result.detail.startswith("200 documents")
+
+
+@pytest.mark.parametrize("of", [1, 999])
+def test_links_hold_sees_a_link_of_two_facts_and_one_to_nowhere(built, of: int):
+    text = "the recall server listens on 127.0.0.1:7437 and refuses any other Host header"
+    commands.record(built.log, Draft(content=text), NOW)
+    head = built.log.head()
+    made = build.digests(built.log, built.embedder, head)
+    tables = made["duplicates"]
+    one = Audited(built.log, head, tables, made["memories"], tables, head)
+    assert failed("duplicates", one) == []
+    wrong = changed(tables, "duplicates", "of", lambda values: [of for _ in values])
+    assert len(tables["duplicates"]) == 1
+    assert failed("duplicates", replace(one, tables=wrong)) == ["links_hold"]

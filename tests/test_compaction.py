@@ -126,6 +126,36 @@ def test_the_same_receipt_again_is_known_though_it_was_put_away(worn):
         worn.log.append([other])
 
 
+def test_who_has_the_log_open_meanwhile_reads_and_writes_on(worn):
+    with EventLog(worn.log.path) as other:
+        before = everything(other)
+        compacted(worn)
+        assert everything(other) == before
+        assert other.append([Event("after", NOW, Acted(tool="Bash"), "after")])[0].is_new
+        assert list(other.read(other.head() - 1)) == list(worn.log.read(worn.log.head() - 1))
+
+
+def test_nothing_is_lost_of_what_is_written_meanwhile(worn, child):
+    code = f"""
+import sys
+from pathlib import Path
+from store.agent_events import Acted
+from store.events import Event
+from store.log import EventLog
+with EventLog(Path(sys.argv[1])) as log:
+    print("ready", flush=True)
+    for number in range(300):
+        log.append([Event(f"w{{number}}", {NOW}, Acted(tool="Bash"), f"w{{number}}")])
+print("done")
+"""
+    writer = child(code, worn.log.path)
+    assert writer.stdout.readline() == "ready\n"
+    assert compacted(worn).events == 300
+    assert writer.communicate()[0] == "done\n"
+    assert {f"w{number}" for number in range(300)} <= {one.id for one in worn.log.read()}
+    assert worn.log.integrity() == []
+
+
 STEPS = {
     "before the file has its name": "segment.os.replace = stop",
     "before its folder is synced": "segment.sync_folder = stop",

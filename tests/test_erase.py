@@ -1,14 +1,21 @@
 """What was erased is in no file, comes back in no way, and takes what was made of it along."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from agent import Agent
+from test_pretool import agent, tenants
 
-from store import commands, erasing
+from store import build, commands, erasing
 from store import manifest as manifests
 from store.agent_events import Followed, Proposed, Surfaced
 from store.cold import compaction, segment
 from store.commands import Draft
+from store.embedding import LexicalEmbedder
 from store.errors import NotFound
 from store.events import Event, Revised, new_id
 from store.job_events import Judged, Made, Planned
@@ -19,6 +26,8 @@ from store.projections.memory.memory import ERASED
 from store.projections.memory.rows import MemoryRows
 from store.snapshot import read
 from store.verify import verify
+
+__all__ = ["agent", "tenants"]  # fixtures
 
 Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000
@@ -185,3 +194,37 @@ def test_a_plan_that_waits_and_rests_on_it_can_not_be_applied(built, clock: Cloc
     erasing.erase(built.log, ["m03"], clock())
     found = plans.find(built.log, plan.id)
     assert found.state == "stale" and found.body.steps[0].before == {}
+
+
+def mnemolog(*words: str) -> Any:
+    """Run a command as a person would; return what it says as JSON."""
+    command = [sys.executable, "-m", "serve.cli", *words, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agent):
+    tenant = agent.tenants.get("default")
+    now = NOW
+    source = Draft(id="e1", content=f"npm broke the {SECRET} lock file")
+    commands.record(tenant.log, source, now)
+    words = "Never run npm here, use pnpm: the lock file is pnpm's"
+    lesson = Draft(id="l1", kind="lesson", content=words, source_ids=("e1",))
+    step = steps.record(lesson, Made(job="distill"), now, f"of {SECRET}")
+    plan = Planned(job="distill", watermark=tenant.log.head(), steps=(step,))
+    plans.apply(tenant.log, plans.propose(tenant.log, plan, now).id, now)
+    assert "pnpm" in agent.runs("npm install")
+    build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), now)
+    done = mnemolog("erase", "e1", "--yes")
+    assert done["made"] == ["l1"] and done["is_settled"]
+    assert agent.again("s2").runs("npm install") == ""
+    files = [path for path in tenant.tenant.root.rglob("*") if path.is_file()]
+    assert not [path for path in files if SECRET.encode() in path.read_bytes().lower()]
+    assert mnemolog("verify")["ok"]
+
+
+def test_asked_first_and_told_what_would_go(built):
+    told = mnemolog("erase", "m00", "m01", "--dry-run")
+    assert told["ids"] == ["m00", "m01"] and told["events"] == 2
+    assert rows(built, built.rebuild()).find("m00").content

@@ -237,6 +237,19 @@ def test_a_fact_whose_turn_is_forgotten_says_no_more(log: EventLog, clock, say, 
     assert fact.state == STALE
 
 
+def test_what_a_merged_turn_said_is_read_in_the_one_that_took_its_place(
+    log: EventLog, clock, say, learn
+):
+    one = say("The API runs on port 8080.")
+    learn()
+    other = say("The API runs on port 8080, as ever.", created_at=moment(NOW))
+    assert learn() is None
+    commands.supersede(log, one, other, clock())
+    assert known(log) == {}
+    learn()
+    assert known(log) == {"api.port": "8080"} and learn() is None
+
+
 @pytest.mark.parametrize(
     ("fields", "is_read"),
     [

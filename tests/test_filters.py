@@ -69,6 +69,7 @@ FILTERS = st.builds(
     until=st.none() | TIMES,
     active_only=st.booleans(),
     as_of=st.none() | TIMES,
+    cold=st.booleans(),
 )
 
 

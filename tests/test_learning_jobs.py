@@ -22,7 +22,7 @@ from pipelines.jobs.job import Job, Proposal
 from pipelines.learning import checks, turn
 from pipelines.learning.assets import registered
 from pipelines.learning.run import learn
-from store import failures
+from store import commands, failures
 from store.commands import Draft
 from store.config import Choices, Llm, Settings
 from store.errors import BuildBusy, InvalidInput, NotFound
@@ -149,6 +149,19 @@ def test_a_careful_job_changes_nothing(register, settings, built):
         found = shown(result, "archive")
     assert (result.success, found["state"]) == (True, "waiting")
     assert [one.state for one in plans.every(built.log)] == ["waiting"]
+
+
+def test_a_plan_that_waits_is_not_proposed_again_every_night(register, settings, built):
+    register("archive", archiving(3), careful=True)
+    for _ in range(2):
+        commands.record(built.log, Draft(content=f"another day, event {built.log.head()}"), NOW)
+        with ran(settings, "archive") as result:
+            assert shown(result, "archive")["state"] == "waiting"
+    assert [one.state for one in plans.every(built.log)] == ["waiting"]
+    plans.apply(built.log, plans.every(built.log)[0].id, NOW)
+    with ran(settings, "archive") as result:
+        assert result.success
+    assert [one.state for one in plans.every(built.log)] == ["waiting", "applied"]
 
 
 def test_a_job_with_nothing_to_do_says_so(register, settings, built):

@@ -22,7 +22,7 @@ import pytest
 from dagster import DagsterEventType
 
 import pipelines
-from pipelines import home, plots, progress, run, schedules
+from pipelines import home, metadata, plots, progress, run, schedules
 from pipelines.definitions import definitions
 from pipelines.failures import classified
 from pipelines.prune import prune, prune_runs
@@ -134,6 +134,24 @@ def jobs(settings: Settings, *arguments: str, cwd: Path) -> subprocess.Completed
 
 def test_definitions_load_without_a_warning(settings):
     dg.Definitions.validate_loadable(definitions(settings))
+
+
+def test_every_asset_says_what_it_is_and_where_it_comes_from(settings):
+    graph = definitions(settings).resolve_asset_graph()
+    nodes = {key: graph.get(key) for key in graph.get_all_asset_keys()}
+    for key, node in nodes.items():
+        assert node.description and node.owners and node.kinds and node.tags["layer"], key
+    served, truth = dg.AssetKey("published_manifest"), dg.AssetKey("event_log")
+    assert nodes[served].freshness_policy is not None
+    above = graph.get_ancestor_asset_keys(served)
+    assert {dg.AssetKey(name) for name in PROJECTIONS} < above
+    assert all(truth in graph.get_ancestor_asset_keys(dg.AssetKey(name)) for name in PROJECTIONS)
+
+
+def test_a_text_in_a_table_is_shown_and_does_nothing():
+    shown = metadata.cell("a `b` | ![x](http://evil/y.png)\n<img>\x1b[2J")
+    assert shown == "`a 'b' ¦ ![x](http://evil/y.png) <img>[2J`"
+    assert metadata.cell("") == ""
 
 
 def test_no_module_defers_annotations():

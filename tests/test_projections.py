@@ -29,7 +29,7 @@ from store.events import (
     Unknown,
     moment,
 )
-from store.job_events import Made, Staled
+from store.job_events import Judged, Made, Staled
 from store.projection import (
     Inputs,
     Previous,
@@ -78,6 +78,7 @@ ABOUT = st.one_of(
     st.builds(Superseded, by=IDS),
     st.builds(Linked, target=IDS, relation=st.sampled_from(["cause", "conflict"])),
     st.builds(Rated, verdict=st.floats(-1, 1)),
+    st.builds(Judged, verdicts=st.dictionaries(IDS, st.floats(-1, 1), max_size=2)),
     st.builds(Pinned, pinned=st.booleans()),
     st.sampled_from(
         [Archived(), Forgotten(), Restored(), Staled(reason="so"), Unknown(kind="dreamt")]

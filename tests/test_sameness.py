@@ -69,5 +69,5 @@ def test_reading_a_text_twice_is_the_same(text: str):
 @given(TEXTS)
 def test_case_and_space_change_no_plain_text(text: str):
     words = " ".join(word for word in text.split() if word.isalpha() and word.islower())
-    shouted: Statement = statement(f"  {words.upper()}  .")
+    shouted: Statement = statement(f"  {words.upper()}  !")
     assert shouted.says == statement(words).says or "A" in shouted.marks

@@ -10,6 +10,7 @@ one that the failure itself named is not, for then a tool gave the order.
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from pipelines.distill.found import Found, alike, key, listed
 from pipelines.distill.sessions import Past
@@ -82,13 +83,14 @@ def _shows(passed: Acted, failed: Acted) -> bool:
     return narrow[: len(wide)] == wide and not any(word.startswith("-") for word in rest)
 
 
-def _words(command: str | None) -> list[str]:
+@lru_cache(maxsize=4_096)  # a session runs the same few commands over and over
+def _words(command: str | None) -> tuple[str, ...]:
     line = _END.sub("", (command or "").strip())
     try:
         words = shlex.split(line)
     except ValueError:  # an open quote
         words = line.split()
-    return [word for word in words if not _QUIET.fullmatch(word)]
+    return tuple(word for word in words if not _QUIET.fullmatch(word))
 
 
 def _cure(
@@ -138,9 +140,10 @@ def _may_cure(deed: Acted) -> bool:
 
 
 def _is_own_script(past: Past, command: str) -> bool:
-    """Return whether a command is one of a project's scripts, and not what a tool's output said."""
-    told = " ".join(" ".join((deed.error or "").split()) for _, deed in past.acted)
-    return _SCRIPTS.fullmatch(command) is not None and command.casefold() not in told.casefold()
+    """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
+    told = " ".join(deed.error or "" for _, deed in past.acted).casefold()
+    targets = command.casefold().split()[1:]
+    return _SCRIPTS.fullmatch(command) is not None and not any(word in told for word in targets)
 
 
 def abandoned(past: Past) -> Iterator[Found]:

@@ -2,7 +2,7 @@
 The job `distill`: what sessions taught, and what of it, or of imported notes, is stale.
 
 Without a model it takes what the log itself shows (`cures`, `said`); with one also what the model
-reads from a session (`transcript`), as far as that stands in what it was shown.
+reads from a session (`reading`), as far as that stands in what it was shown.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.distill import cures, project_files, said
+from pipelines.distill import cures, project_files, reading, said
 from pipelines.distill.found import Found
 from pipelines.distill.lessons import kept, proposed
-from pipelines.distill.sessions import Past, of_agents, sessions, where
+from pipelines.distill.sessions import Past, imported, of_agents, sessions, where
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from store.importers import markdown
@@ -29,18 +29,24 @@ def propose(context: Context) -> Proposal:
     past, more = sessions(context)
     root = project_files.work_tree(context.root)
     memories = of_agents(context)
-    found = [*_found(context, past), *(one for each in memories for one in said.within(each))]
+    rules = _rules(context)
+    found = [
+        *_found(context, past, rules),
+        *(one for each in memories for one in said.within(each)),
+    ]
+    found += reading.read(context, [*imported(memories, past), *past], rules)
     stale = list(_stale(context, root))
     ended = {step.subject for step in stale}
-    made = [one for one in proposed(context, found, root) if one.subject not in ended]
+    steps_ = [*reading.paid_for(context), *proposed(context, found, root)]
+    made = {one.subject: one for one in steps_ if one.subject not in ended}
     notes = [*said.waiting(past, context.log)]
     if more:
         notes.append(f"{more:,} older sessions were left out")
-    return Proposal((*stale, *made), len(memories), tuple(notes))
+    return Proposal((*stale, *made.values()), len(memories), tuple(notes))
 
 
-def _found(context: Context, past: list[Past]) -> Iterator[Found]:
-    known = said.drafts_of(_rules(context))
+def _found(context: Context, past: list[Past], rules: list[Memory]) -> Iterator[Found]:
+    known = said.drafts_of(rules)
     for one in past:
         yield from cures.cures(one)
         yield from cures.abandoned(one)

@@ -34,7 +34,6 @@ class Found:
     files: tuple[str, ...] = ()
     project: str | None = None
     context: str | None = None
-    action: str | None = None
     result: str | None = None
     rule: str | None = None
     made: Made | None = None  # where a model found it

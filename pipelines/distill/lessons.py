@@ -17,22 +17,27 @@ from pipelines.distill.found import Found
 from pipelines.jobs.context import Context
 from store.commands import Draft
 from store.errors import InvalidInput
-from store.events import TRUSTS, Trust, moment
+from store.events import TRUSTS, MemoryKind, Trust, moment
 from store.job_events import Made, Step
 from store.plans import steps
 from store.projections.memories import ACTIVE, STALE, Memory
+from store.projections.memory import scoring
 
 JOB: Final = "distill"
-_IMPORTANCE, _MORE, _MOST_IMPORTANT = 0.5, 0.1, 0.9  # of one session, for each more, at most
+_MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first, and at most
 _SOURCES, _SESSIONS, _FILES = 40, 20, 12  # kept of each
 
 
 class Distilled(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a lesson's metadata says of how it was found; `until` is the last event looked at."""
+    """What a lesson's metadata says of how it was found; `until` is the last event a model saw.
+
+    `may_rule`: in none of the sessions was it a tool's idea.
+    """
 
     key: str
     sessions: tuple[str, ...]
     until: int = 0
+    may_rule: bool = False
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,43 +113,32 @@ def _recorded(
 ) -> Iterator[Step]:
     """Yield the step that records a lesson; none where its words make no memory."""
     newest = max(items, key=lambda one: one.at)
-    olds = [kept(one) for one in before]
-    sessions = [name for old in olds if old.distilled for name in old.distilled.sessions]
-    sessions = list(dict.fromkeys([*sessions, *(one.session for one in items)]))
-    events = dict.fromkeys(id_ for one in items for id_ in one.events)
-    memories = list(dict.fromkeys(id_ for one in items for id_ in one.memories))
-    earlier = dict.fromkeys(id_ for one in before for id_ in one.source_ids)
-    is_rule = newest.rule is not None and len(sessions) > 1
-    # a rule is in our own words of what was run: what memories say of it, a tool's words, is not
-    sources = list(dict.fromkeys([*([] if is_rule else memories), *events, *earlier]))[:_SOURCES]
+    distilled = _distilled(items, before)
+    is_rule = distilled.may_rule and len(distilled.sessions) > 1
+    events = tuple(dict.fromkeys(id_ for one in items for id_ in one.events))[:_SOURCES]
+    # a rule is in our own words of what was run; what memories say of it may be a tool's
+    memories = () if is_rule else (id_ for one in items for id_ in one.memories)
+    earlier = (id_ for one in before for id_ in one.source_ids)
+    sources = tuple(dict.fromkeys([*memories, *events, *earlier]))[:_SOURCES]
     files = tuple(dict.fromkeys(path for one in items for path in one.files))[:_FILES]
-    metadata = Kept(
-        Distilled(newest.key, tuple(sessions[-_SESSIONS:]), max(one.until for one in items)),
-        tuple(events)[:_SOURCES],
-        files,
-        project_files.digests(root, newest.project, files),
-    )
-    said = newest.rule if newest.rule and is_rule else newest.content
-    again = f" Seen in {len(sessions)} sessions." if len(sessions) > 1 else ""
-    content = f"{said if said[-1:] in '.!?' or not again else f'{said}.'}{again}"
-    trust = "agent" if is_rule else newest.trust
-    found = [one for id_ in sources if (one := context.rows.find(id_)) is not None]
-    least = max([TRUSTS.index(trust), *(TRUSTS.index(one.trust) for one in found)])
+    digests = project_files.digests(root, newest.project, files)
+    content = _content(newest, len(distilled.sessions), is_rule=is_rule)
+    kind = "lesson" if is_rule else newest.kind
+    trust = _trust(context, "agent" if is_rule else newest.trust, sources)
     draft = Draft(
         id=steps.made_id(JOB, f"{newest.key} {content}", sources, newest.at),
         content=content,
-        kind="lesson" if is_rule else newest.kind,
+        kind=kind,
         context=newest.context,
-        action=newest.action,
         result=newest.result,
         project=newest.project,
         session=newest.session or None,
         source=JOB,
-        source_ids=tuple(sources),
-        importance=min(_MOST_IMPORTANT, _IMPORTANCE + _MORE * (len(sessions) - 1)),
+        source_ids=sources,
+        importance=_importance(kind, trust, len(distilled.sessions)),
         created_at=moment(newest.at),
-        metadata=msgspec.to_builtins(metadata),
-        trust=msgspec.convert(TRUSTS[least], Trust),
+        metadata=msgspec.to_builtins(Kept(distilled, events, files, digests)),
+        trust=trust,
     )
     why = "found in session " + ", ".join(dict.fromkeys(one.session for one in items))
     try:
@@ -152,3 +146,36 @@ def _recorded(
     except InvalidInput:  # its words make no memory
         return
     yield step
+
+
+def _distilled(items: Sequence[Found], before: Sequence[Memory]) -> Distilled:
+    """Return how a lesson was found, now and before."""
+    known = [old for one in before if (old := kept(one).distilled) is not None]
+    sessions = [*(name for old in known for name in old.sessions), *(one.session for one in items)]
+    return Distilled(
+        key=items[0].key,
+        sessions=tuple(dict.fromkeys(sessions))[-_SESSIONS:],
+        until=max(one.until for one in items),
+        may_rule=all(one.rule for one in items) and all(old.may_rule for old in known),
+    )
+
+
+def _content(newest: Found, sessions: int, *, is_rule: bool) -> str:
+    said = newest.rule if newest.rule and is_rule else newest.content
+    if sessions == 1:
+        return said
+    return f"{said if said[-1:] in '.!?' else f'{said}.'} Seen in {sessions} sessions."
+
+
+def _importance(kind: MemoryKind, trust: Trust, sessions: int) -> float | None:
+    """Return how important a lesson is that was found more than once; None: as any of its kind."""
+    if sessions == 1:
+        return None
+    return min(_MOST_IMPORTANT, scoring.importance(kind, trust, None) + _MORE * (sessions - 1))
+
+
+def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
+    """Return how far to trust a lesson: as far as the least of its sources, and no farther."""
+    found = [one for id_ in sources if (one := context.rows.find(id_)) is not None]
+    least = steps.least_trust(found)
+    return max(most, least, key=TRUSTS.index)

@@ -107,6 +107,8 @@ def within(memory: Memory) -> Iterator[Found]:
     if memory.trust not in MAY_RULE or len(memory.content) < _LONG or memory.job is not None:
         return
     for sentence in _decided(memory.content):
+        if len(sentence) * 2 > len(memory.content):
+            continue
         yield Found(
             key=key("decision", memory.project, plain(sentence)),
             kind="decision",
@@ -135,10 +137,10 @@ def _decided(text: str) -> list[str]:
     found = [
         lesson_commands.lasting(one)
         for one in sentences(frame.strip(text))
-        if _DECIDES.match(one)
+        if len(one) <= _LONGEST
+        and _DECIDES.match(one)
         and not one.endswith(("?", ":"))
         and len(one.split()) >= _SHORTEST
-        and len(one) <= _LONGEST
     ]
     return found[:_MOST]
 

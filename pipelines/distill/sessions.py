@@ -40,8 +40,9 @@ class Past:
 
     @property
     def until(self) -> int:
-        """The seq of its last event."""
-        return self.events[-1].seq
+        """The seq of the last thing that is known of it."""
+        seqs = [*(one.seq for one in self.events[-1:]), *(one.seq for one in self.memories)]
+        return max(seqs, default=0)
 
     def asked_before(self, event: Event) -> tuple[Event, Prompted] | None:
         """Return the prompt of the turn in which something happened."""
@@ -49,23 +50,43 @@ class Past:
         return before[-1] if before else None
 
     def is_over(self, now: int) -> bool:
+        if not self.events:
+            return True  # an import
         last = self.events[-1]
         has_stopped = isinstance(last.body, SessionTold) and last.body.stage in ("stopped", "ended")
         return has_stopped or now - last.at > _QUIET
 
 
 def sessions(context: Context) -> tuple[list[Past], int]:
-    """Return the sessions of some three months, the oldest first, and how many more there are."""
+    """Return the sessions of some three months, the oldest first, and how many more there are.
+
+    Of one session that is asked for, all, however old it is.
+    """
     told: dict[str, list[Event]] = {}
-    for event in context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY):
-        is_wanted = context.session in (None, event.session)
-        if event.session and is_wanted and context.project in (None, event.project):
+    for event in _told(context):
+        if event.session and context.project in (None, event.project):
             told.setdefault(event.session, []).append(event)
     newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
     memories: dict[str, list[Memory]] = {}
     for one in where(context, "session", newest):
         memories.setdefault(one.session or "", []).append(one)
     return [Past(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(newest)
+
+
+def _told(context: Context) -> list[Event]:
+    if context.session is None:
+        return context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
+    return [one for one in context.log.of_session(context.session) if one.kind in KINDS]
+
+
+def imported(memories: Sequence[Memory], known: Sequence[Past]) -> list[Past]:
+    """Return the sessions that only memories tell of, the oldest first."""
+    seen = {one.id for one in known}
+    found: dict[str, list[Memory]] = {}
+    for one in memories:
+        if one.session is not None and one.session not in seen:
+            found.setdefault(one.session, []).append(one)
+    return [Past(id_, (), of) for id_, of in found.items()][-MOST:]
 
 
 def where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:

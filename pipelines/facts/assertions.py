@@ -16,6 +16,8 @@ MIN_WORDS, MAX_WORDS = 3, 40
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _NO_PROSE = re.compile(r"\s*(?:>|\||\+|#|\$ |--|@@|//|/\*|\{|\}|<)|(?: {4}|\t)(?!\s*[-*\d])")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[[ xX]?\]\s+)?")
+_ENDS = re.compile(r"[.!?:;]\W*$")
+_WIDE = 60  # characters from which on a line may be broken for its width
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[.!?])\s+(?=we\b|i\b)|\s*;\s+")
 _LEAD_IN = re.compile(
     r"^(?:(?:please )?(?:note|remember|keep in mind|mind)(?: that\b|\s*[:,])"
@@ -90,15 +92,37 @@ def assertions(text: str) -> Iterator[str]:
     if len(text) > MAX_TEXT or _TAKEN_BACK.search(text):
         return
     is_other = False
-    for line in _FENCE.sub("\n\n", text.replace("\u2019", "'")).splitlines():
+    for line in _unwrapped(_FENCE.sub("\n\n", text.replace("\u2019", "'"))):
         if not line.strip():
             is_other = False
-        elif _OPENS.search(line):
-            is_other = not _OPENS_FACTS.match(line)
-        elif not is_other and not _NO_PROSE.match(line):
-            for sentence in _SENTENCE.split(_BULLET.sub("", line)):
+            continue
+        *sentences, last = _SENTENCE.split(_BULLET.sub("", line))
+        opens = bool(_OPENS.search(last))
+        if not is_other and not _NO_PROSE.match(line):
+            for sentence in sentences if opens else (*sentences, last):
                 if bare := asserted(sentence):
                     yield bare
+        if opens:
+            is_other = not _OPENS_FACTS.match(last)
+
+
+def _unwrapped(text: str) -> Iterator[str]:
+    """Yield the lines of a text, those that only its width broke as one: half a sentence may say
+    what the whole does not.
+    """
+    whole = ""
+    for line in text.splitlines():
+        is_new = not whole.strip() or not line.strip() or _BULLET.match(line) or _ENDS.search(whole)
+        if is_new or _NO_PROSE.match(line) or not _is_broken(whole, line):
+            yield whole
+            whole = line
+        else:
+            whole = f"{whole} {line.strip()}"
+    yield whole
+
+
+def _is_broken(line: str, following: str) -> bool:
+    return len(line) >= _WIDE or following.lstrip()[:1].islower()
 
 
 def asserted(sentence: str) -> str | None:

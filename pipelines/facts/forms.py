@@ -65,6 +65,7 @@ _TEAM = rf"{any_case('the')} [\w-]+(?: [\w-]+)? {one_of('team guild squad')}"
 _HANDLE = r"@[a-z][\w-]+(?:/[\w-]+)?"
 OWNER = rf"(?P<value>{_HANDLE}|{_TEAM}|{_NAMES}(?: {any_case('team')})?){_END}"
 
+HOST = r"(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[?::1\]?|[a-z][\w-]*(?:\.[a-z][\w-]*)+)"
 PORT = r"(?P<value>[1-9]\d{1,4})(?![\w.]*\w)"
 _REGION = r"[a-z]{2}(?:-[a-z]+){1,2}-\d[a-z]?|[a-z]+-[a-z]+\d(?:-[a-z])?"
 REGION = rf"(?P<value>{_REGION}){_END}"

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 
 from pipelines.facts import asking
 from pipelines.facts.assertions import assertions
@@ -38,7 +39,7 @@ Value = tuple[str | None, str]  # a project and a key
 def propose(context: Context) -> Proposal:
     """Return the facts of what was not looked at yet, oldest first."""
     looked = looked_up_to(context.log, context.project)
-    changed = _changed(context.log, looked)
+    changed = _changed(context.log, looked) | _successors(context)
     turns = list(_unread(context, changed, looked))
     by_rules = [Read(one, fact, Made(job="facts")) for one in turns for fact in stated(one)]
     more, notes = asking.asked(context, turns, by_rules)
@@ -69,6 +70,17 @@ def _changed(log: EventLog, after: int) -> set[str]:
         for event in log.standing(after, log.head())
         if isinstance(event.body, Revised | Restored)
     }
+
+
+def _successors(context: Context) -> set[str]:
+    """Return the memories that took the place of those that stale facts were read in.
+
+    A merged turn may say what the one that left said: it is read once more.
+    """
+    rows = np.flatnonzero(context.rows.equal("state", (STALE,)))
+    facts = (one for one in context.memories(rows) if one.job == "facts")
+    sources = (context.rows.find(id_) for fact in facts for id_ in fact.source_ids)
+    return {one.superseded_by for one in sources if one is not None and one.superseded_by}
 
 
 def looked_up_to(log: EventLog, project: str | None) -> int:

@@ -8,7 +8,10 @@ from pipelines.facts.forms import WHEN, compiled, one_of
 
 _WHEN = compiled(WHEN)
 _LED_IN = compiled(rf"(?P<when>{WHEN})~,?~(?=\S)")
-_FILLER = compiled(rf"(?: (?:{one_of('now only again currently already')}|(?i:at the moment)))+")
+_ADVERBS = one_of("now only again currently already")
+_FILLER = compiled(rf"(?: (?:{_ADVERBS}|(?i:at the moment|by default)))+")
+# beside the statement, and no case that it is of
+_ASIDE = compiled(r"~\((?!(?i:in|on|for|only|at|by|from|to|of|with)\b|\w+\))[^()]*\)$")
 _GOALS = one_of("keep avoid match be reduce save meet get")
 _REASON = compiled(
     r"(?:~[,(–—-]+~| )(?:(?i:because|so that|so|as|since|due to|thanks to|which)"
@@ -26,7 +29,7 @@ def tail(rest: str) -> str | None:
     """Return the time in what follows a value, empty for none; None where more follows than a
     reason and a time: the statement is then of a case, or of several values.
     """
-    rest = rest.rstrip(" \t.!")
+    rest = _ASIDE.sub("", rest.rstrip(" \t.!"))
     if rest and (reason := _REASON.search(rest)):
         before = rest[: reason.start()]
         is_time = reason[0].strip(" ,(–—-").lower() == "since" and _WHEN.match(

@@ -12,6 +12,7 @@ from pipelines.facts.forms import (
     AMOUNT,
     CONSTANT,
     DATE,
+    HOST,
     IDENTIFIER,
     NAME,
     NP,
@@ -89,10 +90,12 @@ RULES: tuple[Rule, ...] = (
     # ports
     _rule(
         rf"{NP}{_NOW} (?i:runs|listens|is running|is listening|is served|is exposed|is reachable|is"
-        rf"|is now|are|lives|serves)(?: (?i:now))? (?i:on|at) (?:(?i:tcp|udp) )?(?i:port) {PORT}",
+        rf"|is now|are|lives|serves)(?: (?i:now))? (?i:on|at) (?:{HOST},? )?(?:(?i:tcp|udp) )?"
+        rf"(?i:port) {PORT}",
         "port",
         0.95,
     ),
+    _rule(rf"{NP}{_NOW} (?i:runs|listens|is served) (?i:on|at) {HOST}:{PORT}", "port"),
     _rule(rf"{NP}{_NOW} (?i:uses) (?i:port) {PORT}", "port"),
     _rule(
         rf"(?:{_WE}{_JUST} )?(?:(?i:moved|switched) )?{NP}(?: (?i:has|was|has been))?"

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 # each where its JOB is; only the one asked for is imported
 PLACES: dict[str, str] = {
+    "archive": "pipelines.archive.archive",
+    "consolidate": "pipelines.consolidate.consolidate",
     "distill": "pipelines.distill.distill",
     "facts": "pipelines.facts.job",
     "importance": "pipelines.importance.job",

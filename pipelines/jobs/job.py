@@ -121,6 +121,8 @@ def planned(job: Job, context: Context, *, apply: bool) -> Plan | None:
         context.report(note)
     steps = plans.undeclined(context.log, found.steps)
     if not steps:
+        for note in found.notes:  # there is no plan to read them in
+            context.report(note)
         return None
     body = Planned(
         job=job.name,

@@ -2,9 +2,9 @@
 The job route: a better policy for the router, proposed only where the log shows that it does not
 lose.
 
-The candidate takes in each state and level the action that Q holds best. Each change is held
-against the log by itself, so one bad idea does not stop a good one; what is left is held against
-it once more as a whole.
+The candidate takes in each state and level an action that Q holds better than the served one. Each
+change is held against the log by itself, so one bad idea does not stop a good one; what is left is
+held against it once more as a whole.
 """
 
 from collections import Counter
@@ -54,10 +54,7 @@ class Change:
 
 def propose(context: Context) -> Proposal:
     """Return the step that serves a better policy; where there is none, notes say why."""
-    found = proposed(Routes(context.tables("routes")))
-    for note in found.notes:
-        context.report(note)  # where there is no step there is no plan to read them in
-    return found
+    return proposed(Routes(context.tables("routes")))
 
 
 def proposed(routes: Routes) -> Proposal:
@@ -86,7 +83,8 @@ def proposed(routes: Routes) -> Proposal:
 def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Change]:
     """Return where Q holds another action better than the served one, and what the log says.
 
-    Only what a reward was seen of is compared; where Q holds two alike the served one stays.
+    Of several the best is taken that the log bears out, else the best. Where Q holds two alike the
+    served one stays.
     """
     found = []
     for state in STATES:
@@ -97,14 +95,20 @@ def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Chan
                 for action in actions
                 if (one := held.get((state, level, action))) is not None and one.rated
             }
-            best = max(known, key=lambda action: known[action], default=here)
-            if best != here and known[best] > known.get(here, 0.0):
-                of_served = worth(*telling(recalls, state, level, here))
-                of_best = worth(*telling(recalls, state, level, best))
-                found.append(
-                    Change(state, level, here, best, of_best, of_served, gain(of_served, of_best))
-                )
+            better = [one for one in known if one != here and known[one] > known.get(here, 0.0)]
+            better.sort(key=lambda action: -known[action])
+            of_served = worth(*telling(recalls, state, level, here)) if better else None
+            if of_served is not None:
+                tried = [_change(recalls, state, level, here, one, of_served) for one in better]
+                found.append(next((one for one in tried if one.refused is None), tried[0]))
     return found
+
+
+def _change(
+    recalls: Sequence[Recall], state: str, level: str, served: str, action: str, of_served: Worth
+) -> Change:
+    of_action = worth(*telling(recalls, state, level, action))
+    return Change(state, level, served, action, of_action, of_served, gain(of_served, of_action))
 
 
 def _adopted(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:

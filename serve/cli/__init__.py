@@ -24,6 +24,7 @@ _COMMANDS = {
     "list": "memories.list_",
     "history": "history.history",
     "facts": "facts.facts",
+    "conflicts": "conflicts.conflicts",
     "overview": "overview.overview",
     "timeline": "overview.timeline",
     "digest": "digest.digest",
@@ -31,6 +32,7 @@ _COMMANDS = {
     "goals": "digest.goals",
     "forget": "changes.forget",
     "restore": "changes.restore",
+    "erase": "erase.erase",
     "pin": "changes.pin",
     "goal": "changes.goal",
     "link": "changes.link",
@@ -38,9 +40,13 @@ _COMMANDS = {
     "lessons": "lessons.lessons",
     "importance": "importance.importance",
     "distill": "distill.distill",
+    "archive": "archive.archive",
+    "consolidate": "consolidate.consolidate",
     "judge": "judge.judge",
     "routes": "routes.routes",
     "plans": "plans.plans",
+    "recommendations": "recommendations.recommendations",
+    "jobs": "roster.jobs",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",
@@ -56,6 +62,7 @@ _COMMANDS = {
     "eval": "evaluate.evaluate",
     "embedder": "embedder.embedder",
     "canaries": "canaries.canaries_command",
+    "selftest": "selftest.selftest",
 }
 
 _EPILOG = """\b

@@ -14,7 +14,7 @@ from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros
 from store.log import EventLog
-from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`
 _NAMED = 3  # copies
@@ -167,13 +167,15 @@ def _filtered(memory: Memory, asked: RecallRequest, now: int, as_of: int | None)
         ended = memory.ended_at is not None and memory.ended_at <= as_of
         if memory.created_at > as_of:
             yield f"it is of {isoformat(memory.created_at)}, after --as-of"
-    if asked.active_only and ended:
+    if asked.active_only and ended and not (asked.cold and memory.state == ARCHIVED):
         by = f" by {memory.superseded_by}" if memory.superseded_by else ""
         since = f" since {isoformat(memory.ended_at)}" if memory.ended_at is not None else ""
-        yield f"it is {memory.state}{by}{since}; --include-archived asks for such"
+        option = "--cold" if memory.state == ARCHIVED else "--include-archived"
+        yield f"it is {memory.state}{by}{since}; {option} asks for such"
     at = now if as_of is None else as_of
-    if asked.active_only and memory.expires_at is not None and memory.expires_at <= at:
-        yield f"it expired {isoformat(memory.expires_at)}"
+    is_over = memory.expires_at is not None and memory.expires_at <= at
+    if asked.active_only and is_over and not asked.cold:
+        yield f"it expired {isoformat(memory.expires_at or 0)}; --cold asks for such"
     if asked.project is not None and memory.project not in (None, asked.project):
         yield f"it belongs to {memory.project}, asked was {asked.project}; try --all-projects"
     if asked.kinds and memory.kind not in asked.kinds:

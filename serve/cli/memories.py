@@ -65,14 +65,14 @@ def _show(found: dict[str, Any]) -> None:
 def _show_lineage(found: dict[str, Any]) -> None:
     """Print how a job came to a memory, and what became of its sources."""
     for reason in found.get("stale_because", ()):
-        output.say(f"{'stale':14}{output.one_line(reason)}")
+        output.say(f"{'stale':14}{output.clean(reason)}")
     if made := found.get("made"):
         words = [f"by {made['job']}", *([f"plan {made['plan']}"] if "plan" in made else [])]
         if "model" in made:
             cost = f"${made.get('cost_usd', 0.0):.4f}"
             words += [made["model"], f"{made.get('tokens', 0):,} tokens", cost]
             words.append(f"prompt {made['prompt_sha256'][:12]}")
-        output.say(f"{'made':14}{output.one_line(', '.join(words))}")
+        output.say(f"{'made':14}{output.clean(', '.join(words))}")
     for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
         for one in found.get(name, ()):
             what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))

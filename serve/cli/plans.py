@@ -35,7 +35,7 @@ def plans(context: click.Context, as_json: bool) -> None:
     else:
         rows = [
             (
-                one.id[:_SHORT],
+                one.id[:SHORT],
                 isoformat(one.at)[:10],
                 one.state,
                 str(len(one.body.steps)),
@@ -46,7 +46,7 @@ def plans(context: click.Context, as_json: bool) -> None:
         output.table(("plan", "date", "state", "steps", "job"), rows)
 
 
-_SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alike
+SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alike
 
 
 @plans.command(epilog=output.example("mnemolog plans show 7HQ2"))
@@ -73,7 +73,7 @@ def apply(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None
     with session.open_log(session_.settings()) as log:
         found = kept.find(log, plan)
         done = found if dry_run else kept.apply(log, found.id, session.now())
-        _tell(done, as_json=as_json)
+        tell(done, as_json=as_json)
 
 
 @plans.command(epilog=output.example("mnemolog plans undo 7HQ2"))
@@ -88,7 +88,7 @@ def undo(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
     with session.open_log(session_.settings()) as log:
         found = kept.find(log, plan)
         done = found if dry_run else kept.undo(log, found.id, session.now())
-        _tell(done, as_json=as_json)
+        tell(done, as_json=as_json)
 
 
 def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
@@ -101,14 +101,22 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     for line in lines(plan):
         output.say(output.clean(line))
     if plan.state == "waiting":
-        output.note(f"next: `mnemolog plans apply {plan.id[:_SHORT]}`")
+        output.note(f"next: `mnemolog plans apply {plan.id[:SHORT]}`")
     elif plan.state == "applied":
-        output.note(f"to take it back: `mnemolog plans undo {plan.id[:_SHORT]}`")
+        output.note(f"to take it back: `mnemolog plans undo {plan.id[:SHORT]}`")
 
 
-def _tell(plan: "Plan", *, as_json: bool) -> None:
+def tell(plan: "Plan", *, as_json: bool) -> None:
+    """Print what became of a plan; of a stale one, why it is."""
     if as_json:
-        output.emit({"plan": plan.id, "state": plan.state, "events": list(plan.events)})
+        output.emit(
+            {
+                "plan": plan.id,
+                "state": plan.state,
+                "events": list(plan.events),
+                "because": list(plan.because),
+            }
+        )
         return
     output.say(f"{plan.state}  {plan.body.job}, {len(plan.body.steps)} steps")
     for reason in plan.because:

@@ -49,6 +49,7 @@ _OPTIONS = (
     click.option("--until", help="Older than this: 2026-11-20, or 7d."),
     click.option("--as-of", help="What held then: 2026-11-20, 7d, or @1234 of the log."),
     click.option("--min-confidence", type=click.FloatRange(0, 1), help="The bar."),
+    click.option("--cold", is_flag=True, help="Also what was archived or has expired."),
     click.option("--include-archived", is_flag=True, help="Also what is no longer current."),
 )
 
@@ -173,6 +174,7 @@ def _show(log: EventLog, payload: dict[str, Any], request: "RecallRequest") -> N
         sure = f"{hit['confidence']:.0%}"
         id_ = output.short_id(log, hit["id"])
         until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
+        until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
         output.say(f"{rank:2}. {kind}  {hit['at'][:10]}{until}{project}  {sure}  {id_}")
         for line in output.block(hit["text"]):

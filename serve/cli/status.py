@@ -35,7 +35,7 @@ def status(session_: Session, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store import health
+    from store import failures, health
     from store import manifest as manifests
     from store.errors import NoManifest, SnapshotDamaged
     from store.registry import running
@@ -53,6 +53,12 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "embedder": settings.choices.embedder,
         "server": _shown(server) if server else None,
         "refused": refusal.reasons if refusal else [],
+        "failed": [
+            f"{one.what}: {one.said}"
+            for root in (settings.home, tenant.root)
+            for one in failures.every(root)
+        ],
+        "alarms": [],
         "damage": [],
     }
     try:
@@ -74,6 +80,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "missing_vectors": manifest.missing_vectors,
         },
         "tail": max(0, head - manifest.watermark),
+        "alarms": [alarm for one in manifest.checks if (alarm := health.canaries_alarm(one))],
         "damage": health.damage(tenant, manifest),
     }
 
@@ -108,6 +115,10 @@ def _show(found: dict[str, Any]) -> None:
     output.say(f"server    {_said(server) if server else '-'}")
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
+    for one in found["failed"]:
+        output.say(f"failed    {output.one_line(one, 200)}")
+    for one in found["alarms"]:
+        output.say(f"recall    {one}: `mnemolog selftest`")
     for one in found["damage"]:
         output.say(f"damaged   {one}")
 

@@ -9,6 +9,7 @@ other is asked for.
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from math import comb
 
 import msgspec
 import numpy as np
@@ -37,6 +38,7 @@ _TRIES = 4  # memories looked at for each: many may say the same
 _LONGEST = 8  # terms of a word; more are a sentence without spaces, or data
 
 _TREND = 100  # builds
+_CHANCE = 0.01  # that so few come back where nothing changed: below it, something did
 
 Point = tuple[int, int, int]
 Docs = npt.NDArray[np.int64]
@@ -95,7 +97,12 @@ def result(found: Outcome, now: int, earlier: Manifest | None) -> CheckResult:
     detail = f"{found.found} of {found.asked} canaries came back"
     if found.missed:
         detail += f"; missed: {', '.join(one.id for one in found.missed[:3])}"
-    said = {"is_doubted": found.is_doubted, "missed": found.missed, "trend": points}
+    said = {
+        "is_doubted": found.is_doubted,
+        "has_fallen": has_fallen(found, points[:-1]),
+        "missed": found.missed,
+        "trend": points,
+    }
     return CheckResult(CANARIES, not found.is_refused, detail, CANARIES, msgspec.to_builtins(said))
 
 
@@ -107,6 +114,23 @@ def check_of(manifest: Manifest) -> CheckResult | None:
 def trend(check: CheckResult) -> tuple[Point, ...]:
     """Return when builds asked (microseconds UTC), how many came back and of how many."""
     return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
+
+
+def has_fallen(found: Outcome, before: Sequence[Point]) -> bool:
+    """Return whether fewer came back than what earlier builds found makes likely.
+
+    It is the binomial chance of so few, where each comes back as often as before; one more found
+    and one more missed are counted among those, so that a perfect past is no certainty.
+    """
+    asked, back = sum(one[2] for one in before), sum(one[1] for one in before)
+    if min(found.asked, asked) < FEWEST:
+        return False
+    share = (back + 1) / (asked + 2)
+    chance = sum(
+        comb(found.asked, hits) * share**hits * (1 - share) ** (found.asked - hits)
+        for hits in range(found.found + 1)
+    )
+    return chance < _CHANCE
 
 
 def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ...]:

@@ -55,8 +55,7 @@ def worth(rewards: Values, weights: Values) -> Worth:
     usual = total / len(weights)
     spread = float((weights**2) @ ((rewards - mean) ** 2))
     spread += usual**2 * ((1.0 - mean) ** 2 + (1.0 + mean) ** 2)
-    error = float(np.sqrt(spread)) / (total + 2 * usual)
-    return Worth(mean, error, total**2 / float(weights @ weights))
+    return Worth(mean, float(np.sqrt(spread)) / total, total**2 / float(weights @ weights))
 
 
 def gain(served: Worth, other: Worth, share: float = 1.0) -> Gain:

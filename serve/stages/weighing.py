@@ -19,9 +19,12 @@ from serve.ranking import profiles
 from serve.ranking.decay import LASTING_KINDS, USUAL, decayed
 from serve.reader import View
 from serve.stages.candidates import Candidates
+from store.events import MEMORY_KINDS
 
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
+
+_LASTING = np.array([MEMORY_KINDS.index(kind) for kind in LASTING_KINDS])  # as columns code them
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +89,29 @@ def _importance(view: View, found: Candidates) -> Values:
 def _faded(view: View, found: Candidates, told: Values) -> Values:
     """Return what is left of the importances that were told, as of the manifest's moment."""
     faded = told.copy()
-    places = np.flatnonzero(told > USUAL)  # what nobody said is the usual, and does not fade
+    places = np.flatnonzero(told > USUAL)  # what is usual does not fade
     if len(places):
         uses = np.zeros(len(told), np.int64)
         if (usage := view.snapshots.usage) is not None:
             uses = usage.counts("recalled", _rows(view, found))
         changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
         idle = _moment(view) - np.maximum(_last_used(view, found), changed)
-        lasting, pinned = _lasting(view, found), _pinned(view, found, places)
-        faded[places] = decayed(told[places], idle[places], uses[places], lasting[places], pinned)
+        lasting, pinned = _held(view, found.docs[places])
+        faded[places] = decayed(told[places], idle[places], uses[places], lasting, pinned)
     return faded
 
 
-def _lasting(view: View, found: Candidates) -> npt.NDArray[np.bool_]:
+def _held(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which of some documents are of a lasting kind, and which are pinned."""
     rows = view.snapshots.rows
-    lasting = np.zeros(len(found.docs), np.bool_)
-    built = found.docs < len(rows)
-    lasting[built] = rows.equal("kind", LASTING_KINDS)[found.docs[built]]
-    lasting[~built] = view.tail.columns.equal("kind", LASTING_KINDS)[_fresh(view, found)]
-    return lasting
-
-
-def _pinned(view: View, found: Candidates, places: Places) -> npt.NDArray[np.bool_]:
-    """Return which of the candidates at some places are pinned."""
-    rows, docs = view.snapshots.rows, found.docs[places]
     built = docs < len(rows)
-    pinned = np.zeros(len(docs), np.bool_)
+    lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)
+    lasting[built] = np.isin(rows.codes("kind")[docs[built]], _LASTING)
     pinned[built] = rows.codes("pinned")[docs[built]] > 0
     fresh = view.tail.take((docs[~built] - len(rows)).tolist())
+    lasting[~built] = [memory.kind in LASTING_KINDS for memory in fresh]
     pinned[~built] = [memory.pinned for memory in fresh]
-    return pinned
+    return lasting, pinned
 
 
 def _last_used(view: View, found: Candidates) -> npt.NDArray[np.int64]:

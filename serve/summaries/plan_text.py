@@ -2,7 +2,8 @@
 A plan as people read it: a line of what it is, then its steps as a diff, each with its reason.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -35,12 +36,41 @@ def lines(plan: Plan) -> Iterator[str]:
     )
     yield from (f"stale: {reason}" for reason in plan.because)
     yield from (f"note: {note}" for note in body.notes)
-    for step in body.steps:
-        yield ""
-        yield from _step(step)
+    yield from steps_of(body.steps)
     if body.left:
         yield ""
         yield f"{body.left:,} more steps wait for the next plan"
+
+
+def steps_of(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the lines of some steps, each after an empty one; what becomes one is one."""
+    for into, some in groupby(steps, _into):
+        if into is None:
+            for step in some:
+                yield ""
+                yield from _step(step)
+        else:
+            yield ""
+            yield from _replaced(into, list(some))
+
+
+def _into(step: Step) -> str | None:
+    """Return the memory that a step lets take another's place, where it says which words hold."""
+    return str(step.body["by"]) if step.event == "superseded" and _holds(step) else None
+
+
+def _holds(step: Step) -> str:
+    return str(step.evidence.get("by_says", ""))
+
+
+def _replaced(into: str, some: Sequence[Step]) -> Iterator[str]:
+    """Yield what gives way to one memory, and then what holds in its place."""
+    is_update = any(step.evidence.get("kind") == "update" for step in some)
+    verb = "corrected by" if is_update else "merged into"
+    yield f"{verb}  {into}: {'; '.join(dict.fromkeys(step.why for step in some))}"
+    for step in some:
+        yield f"  - {_short(step.before.get('content', ''))}  ({step.subject})"
+    yield f"  + {_short(_holds(some[-1]))}"
 
 
 def _step(step: Step) -> Iterator[str]:

@@ -64,7 +64,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
             parquet.write_table(_table(rows), file, compression="zstd", row_group_size=_GROUP)
             file.flush()
             os.fsync(file.fileno())
-        mark = _hash(temporary)
+        mark = hash_of(temporary)
         first, last = rows[0][0], rows[-1][0]
         name = f"{first:012}-{last:012}-{mark[:16]}.parquet"
         size = temporary.stat().st_size
@@ -83,7 +83,7 @@ def read(folder: Path, segment: Segment) -> list[Row]:
 def problem(folder: Path, segment: Segment) -> str | None:
     """Return what is wrong with a segment's file and the cure, or None."""
     try:
-        is_whole = _hash(folder / segment.name) == segment.sha256
+        is_whole = hash_of(folder / segment.name) == segment.sha256
     except OSError as error:
         return _unreadable(folder, segment, error)
     return None if is_whole else _changed(folder, segment)
@@ -104,7 +104,7 @@ class Bodies:
     def __init__(self, folder: Path, listed: Callable[[], list[Segment]]) -> None:
         self._folder, self._listed = folder, listed
         self._lock = Lock()
-        self._files: dict[str, ParquetFile] = {}
+        self._files: dict[str, tuple[ParquetFile, list[tuple[int, int]]]] = {}  # one at a time
         self._at_hand: OrderedDict[tuple[str, int], dict[int, str]] = OrderedDict()
 
     def of(self, seqs: Sequence[int]) -> dict[int, str]:
@@ -123,19 +123,22 @@ class Bodies:
         return found
 
     def _in_segment(self, segment: Segment, seqs: set[int]) -> dict[int, str]:
-        file = self._opened(segment)
+        file, groups = self._opened(segment)
+        first, last = min(seqs), max(seqs)
         found: dict[int, str] = {}
-        for group in range(file.metadata.num_row_groups):
-            numbers = file.metadata.row_group(group).column(0).statistics
-            if any(numbers.min <= seq <= numbers.max for seq in seqs):
+        for group, (low, high) in enumerate(groups):
+            if low <= last and first <= high and any(low <= seq <= high for seq in seqs):
                 there = self._group(segment, file, group)
                 found |= {seq: there[seq] for seq in seqs & there.keys()}
         return found
 
-    def _opened(self, segment: Segment) -> "ParquetFile":
-        """Return the file, which was hashed when it was first opened."""
+    def _opened(self, segment: Segment) -> "tuple[ParquetFile, list[tuple[int, int]]]":
+        """Return the file, hashed when it was opened, and between which seqs its groups lie."""
         if segment.name not in self._files:
-            self._files = {segment.name: _open(self._folder, segment)}  # one at a time
+            file = _open(self._folder, segment)
+            groups = range(file.metadata.num_row_groups)
+            numbers = (file.metadata.row_group(group).column(0).statistics for group in groups)
+            self._files = {segment.name: (file, [(one.min, one.max) for one in numbers])}
         return self._files[segment.name]
 
     def _group(self, segment: Segment, file: "ParquetFile", group: int) -> dict[int, str]:
@@ -207,7 +210,8 @@ def _table(rows: Sequence[Row]) -> "pa.Table":
     return pa.table(columns, schema=schema)
 
 
-def _hash(path: Path) -> str:
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
     total = sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

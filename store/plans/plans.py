@@ -56,9 +56,10 @@ class Plan:
 
 
 def propose(log: EventLog, planned: Planned, now: int, project: str | None = None) -> Plan:
-    """Write a plan down for a person to look at; return it. The same plan again is the same.
+    """Write a plan down for a person to look at; return it.
 
-    Steps over MOST_STEPS are left for the next plan.
+    The same plan again is the same, and so is one of the same steps that waits: a job that runs
+    every night is answered once. Steps over MOST_STEPS are left for the next plan.
     """
     over = len(planned.steps) - MOST_STEPS
     if over > 0:
@@ -69,7 +70,7 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
         raise InvalidInput(f"a plan may hold {', '.join(sorted(_ALLOWED))} only")
     digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
     id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
-    if (found := _find(log, id_)) is not None:
+    if (found := _find(log, id_) or _waiting(log, planned, project)) is not None:
         return found
     event = log.append([Event(id_, now, planned, id_, project)])[0].event
     assert isinstance(event.body, Planned)  # as it was redacted
@@ -132,7 +133,7 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     if plan.state != "applied":
         raise InvalidInput(f"plan {plan.id} was not applied: there is nothing to undo")
     own = set(plan.events)
-    if because := tuple(_changes(log, plan, ignored=own)):
+    if because := tuple(_changes(log, plan.body, ignored=own)):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     back = [
         Event(new_id(now), now, body, step.subject, step.project)
@@ -162,8 +163,32 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     return [step for step in kept if gone.isdisjoint(_touched([step]))]
 
 
+def changed(log: EventLog, planned: Planned) -> tuple[str, ...]:
+    """Return what changed since of what a plan rests on; nothing while it can be applied."""
+    return tuple(_changes(log, planned))
+
+
 def _mark(step: Step) -> tuple[str, str, str | None]:
     return step.event, step.subject, step.body.get("by")
+
+
+def _waiting(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
+    """Return the plan that a job made of the same steps and that still can be applied."""
+    acts = _acts(planned)
+    for event in reversed(log.of_jobs(("planned",))):
+        body = event.body
+        assert isinstance(body, Planned)
+        if (body.job, event.project) == (planned.job, project) and _acts(body) == acts:
+            plan = _find(log, event.id)
+            if plan is not None and plan.state == "waiting":
+                return plan
+    return None
+
+
+def _acts(planned: Planned) -> list[bytes]:
+    """Return what the steps of a plan write, whatever the figures behind them."""
+    steps = ((one.event, one.subject, one.body) for one in planned.steps)
+    return [msgspec.json.encode(one) for one in steps]
 
 
 def _find(log: EventLog, id_: str) -> Plan | None:
@@ -182,21 +207,21 @@ def _plan(log: EventLog, told: Sequence[Event]) -> Plan:
             plan = Plan(plan.id, plan.at, body, "applied", plan.project, event.body.events)
         elif isinstance(event.body, Undone):
             plan = Plan(plan.id, plan.at, body, "undone", plan.project, plan.events)
-    if plan.state == "waiting" and (because := tuple(_changes(log, plan))):
+    if plan.state == "waiting" and (because := changed(log, body)):
         return Plan(plan.id, plan.at, body, "stale", plan.project, because=because)
     return plan
 
 
-def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iterator[str]:
+def _changes(log: EventLog, plan: Planned, ignored: set[str] | None = None) -> Iterator[str]:
     """Yield what changed, since the plan was made, of the memories it rests on.
 
     With `ignored`, its own events, what changed since it was applied.
     """
     gone = log.undone(log.head())
     own = ignored or set()
-    for id_ in dict.fromkeys(_touched(plan.body.steps)):
+    for id_ in dict.fromkeys(_touched(plan.steps)):
         events = [one for one in log.about(id_) if one.id not in gone]
-        begins = plan.body.watermark
+        begins = plan.watermark
         if own:
             begins = max((one.seq for one in events if one.id in own), default=begins)
         for event in events:
@@ -207,11 +232,11 @@ def _changes(log: EventLog, plan: Plan, ignored: set[str] | None = None) -> Iter
         yield from _other_values(log, plan)
 
 
-def _other_values(log: EventLog, plan: Plan) -> Iterator[str]:
+def _other_values(log: EventLog, plan: Planned) -> Iterator[str]:
     """Yield the keys that a plan would give a value and that somebody gave another one since."""
-    steps = (one for one in plan.body.steps if one.event == "recorded")
+    steps = (one for one in plan.steps if one.event == "recorded")
     keys = {(one.project, key) for one in steps if (key := one.body.get("key"))}
-    for event in log.standing(plan.body.watermark, log.head()) if keys else ():
+    for event in log.standing(plan.watermark, log.head()) if keys else ():
         if isinstance(event.body, Recorded) and (event.project, event.body.key) in keys:
             yield f"{event.body.key} was recorded since"
 

@@ -25,14 +25,14 @@ from store.events import (
     derived_id,
     encode,
 )
-from store.job_events import Adopted, Job, Judged, Made, Staled, Step
+from store.job_events import Adopted, Judged, Made, Maker, Staled, Step
 from store.projections.memories import Memory
 
 _HASH = 10  # a ULID's letters from here on are those of its hash
 _SHOWN = 300  # characters of a text that goes, in `before`
 
 
-def made_id(job: Job, content: str, sources: Sequence[str], at: int) -> str:
+def made_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
     """Return the id of what a job makes: the same of the same sources, however often it runs.
 
     `at` is a moment that belongs to the sources, in microseconds, and not to the run.

@@ -21,7 +21,7 @@ import pyarrow as pa
 from store.columns import array, taken, view
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.memories import ACTIVE, STATES, Memory, memories
-from store.projections.statements import STATEMENTS, read, said, scope
+from store.projections.statements import STATEMENTS, as_written, read, said, scope
 from store.sameness.corrections import correction
 from store.sameness.statement import statement
 
@@ -55,14 +55,20 @@ class Link(msgspec.Struct, frozen=True):
     was: str = ""
     becomes: str = ""
 
+    def holds(self, of: str, document: str) -> bool:
+        """Return whether two texts are to each other what the link says."""
+        older, newer = statement(of), statement(document)
+        if self.kind == "update":
+            return correction(older, newer) == (self.was, self.becomes)
+        return older.says == newer.says
+
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A memory that may be linked: its row, and the numbers of what it says."""
+    """A memory that may be linked: its row, and the number of what it says."""
 
     row: int
     memory: Memory
-    text: int
     says: int
     is_relative: bool
 
@@ -86,10 +92,10 @@ def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     """Yield a link for each memory that says what an earlier row says."""
     says = view(statements, "says")
     for group in _grouped(_told(of_memories, statements, _repeated(says, says != 0))):
-        by_text: dict[int, int] = {}
+        by_text: dict[str, int] = {}
         first = group[0]
         for one in group:
-            of = by_text.setdefault(one.text, one.row)
+            of = by_text.setdefault(as_written(one.memory), one.row)
             if of != one.row:
                 yield Link(one.row, of, "exact")
             elif one is not first:
@@ -153,11 +159,10 @@ def _told(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
     found = memories(taken(of_memories["memories"], ascending))
     numbers = taken(statements, ascending).to_pydict()
     return [
-        _Told(row, memory, text, says, bool(relative))
-        for row, memory, text, says, relative in zip(
+        _Told(row, memory, says, bool(relative))
+        for row, memory, says, relative in zip(
             ascending.tolist(),
             found,
-            numbers["text"],
             numbers["says"],
             numbers["is_relative"],
             strict=True,
@@ -189,7 +194,7 @@ def _likeness(one: str, other: str) -> float:
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="1",
+    version="2",
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,

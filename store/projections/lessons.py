@@ -78,7 +78,7 @@ class Tally:
                 counts["last_surfaced_at"] = max(counts["last_surfaced_at"], event.at)
             case Followed():
                 self._judge(event.subject, event.body)
-            case Proposed():
+            case Proposed(what="lesson"):
                 self.drafts[event.id] = _draft(event, event.body)
             case Accepted() | Rejected():
                 self.drafts.pop(event.subject, None)
@@ -159,7 +159,7 @@ class Lessons:
 
 LESSONS_PROJECTION = Projection(
     name="lessons",
-    version="1",
+    version="2",
     inputs=("log",),
     schemas={"lessons": LESSONS, "efforts": EFFORTS, "drafts": DRAFTS},
     build=build,

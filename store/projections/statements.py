@@ -1,5 +1,5 @@
 """
-What each memory says, as three numbers: equal numbers are what duplicates are found by.
+What each memory says, as two numbers: equal numbers are what duplicates are found by.
 
 Reading a text costs some 30 us, so it is done again only where the text is another than before, and
 on all processors where there is much to read.
@@ -7,7 +7,6 @@ on all processors where there is much to read.
 
 import unicodedata
 from collections.abc import Iterator
-from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -23,12 +22,11 @@ from store.projections.memory.table import fingerprints
 from store.sameness.statement import statement
 from store.traits import traits
 
-# by document; all 0 for a forgotten one. `mark`: what its text was when it was read; `text`: of the
-# words as they are written; `says`: of what they say; `frame`: of that with a gap for each value
+# by document; all 0 for a forgotten one. `mark`: what its text was when it was read; `says`: of
+# what it says; `frame`: of that with a gap for each value
 STATEMENTS = pa.schema(
     [
         ("mark", pa.uint64()),
-        ("text", pa.uint64()),
         ("says", pa.uint64()),
         ("frame", pa.uint64()),
         ("is_relative", pa.uint8()),  # its words mean another day when said on another
@@ -38,7 +36,8 @@ FEW = 10_000  # texts that are read before other processes have started
 # what happened: said in the same words another time, it happened another time
 EPISODES = frozenset({"raw_turn", "activity", "observation", "milestone", "summary", "bugfix"})
 
-_TEXT = ["content", "context", "action", "result"]
+# the fields that a memory says something in
+TEXTS = ["content", "context", "action", "result"]
 _DAY, _SECOND = 86_400_000_000, 1_000_000  # microseconds
 
 Numbers = npt.NDArray[np.uint64]
@@ -69,7 +68,7 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
     memories = inputs.tables["memories"]
     marks = fingerprints(memories["columns"])
     table = pa.table(
-        [pa.array(marks), *([np.zeros(len(marks), np.uint64)] * 3), np.zeros(len(marks), np.uint8)],
+        [pa.array(marks), *([np.zeros(len(marks), np.uint64)] * 2), np.zeros(len(marks), np.uint8)],
         schema=STATEMENTS,
     )
     found = {name: table.column(name).to_numpy().copy() for name in STATEMENTS.names}
@@ -96,29 +95,26 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
 
 
 def _texts(part: Part, rows: npt.NDArray[np.int64]) -> pa.Buffer:
-    table = part.table.select(_TEXT)
+    table = part.table.select(TEXTS)
     return packed(table if len(rows) == part.rows else table.take(pa.array(rows)))
 
 
 def _read(data: pa.Buffer) -> pa.Buffer:
     """Return what packed texts say, without their marks."""
     columns = list(zip(*_numbers(unpacked(data)), strict=True))
-    fields = [STATEMENTS.field(name) for name in ("text", "says", "frame", "is_relative")]
+    fields = [STATEMENTS.field(name) for name in ("says", "frame", "is_relative")]
     arrays = [pa.array(one, field.type) for one, field in zip(columns, fields, strict=True)]
     return packed(pa.table(arrays, schema=pa.schema(fields)))
 
 
-def _numbers(table: pa.Table) -> Iterator[tuple[int, int, int, int]]:
+def _numbers(table: pa.Table) -> Iterator[tuple[int, int, int]]:
     for content, context, action, result in zip(
         *(column.to_pylist() for column in table.columns), strict=True
     ):
-        text = indexed_text(content, context, action, result, ())
-        one = statement(text)
-        yield text_number(text), one.key, one.frame, int(one.is_relative)
+        one = statement(indexed_text(content, context, action, result, ()))
+        yield one.key, one.frame, int(one.is_relative)
 
 
-def text_number(text: str) -> int:
-    """Return 64 bits of a text as it is written, its white space aside."""
-    plain = " ".join(unicodedata.normalize("NFC", text).split())
-    data = plain.encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+def as_written(memory: Memory) -> str:
+    """Return what a memory says to the letter, its white space aside."""
+    return " ".join(unicodedata.normalize("NFC", said(memory)).split())

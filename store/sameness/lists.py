@@ -25,6 +25,8 @@ _ORDERED = frozenset(
     then first second third next last finally before after order ordered ordering sequence step
     steps stage stages phase phases pipeline workflow process chain precedence priority priorities
     prefer prefers preferred hierarchy rank ranked sort sorts sorted respectively each from to
+    ratio difference quotient minus divide divided subtract concatenate concatenation compare
+    compared versus vs join joins map maps mapping convert converts
     between replace replaces swap run runs primary fallback
     not no never nor neither without except instead than but only
     erst zuerst dann danach zuletzt schritt schritte reihenfolge vor nach nicht nie niemals kein

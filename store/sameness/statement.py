@@ -71,7 +71,7 @@ class Statement:
     @property
     def frame(self) -> int:
         """The 64 bits of all but the marks; 0 where it has no mark or hardly a word besides."""
-        if not any(token[0] == MARK for token in self.said):
+        if MARK not in "".join(self.said):
             return 0
         framed = [MARK if is_mark(token) else token for token in timeless(self)]
         words = {token for token in framed if token != MARK and token not in SEPARATORS}
@@ -90,12 +90,13 @@ def statement(text: str) -> Statement:
     said = tokens(text)
     words = frozenset(said)
     is_english = not words.isdisjoint(_ENGLISH) or (text.isascii() and words.isdisjoint(_FOREIGN))
-    kept = list(_without_articles(said)) if is_english else said
+    weighed = is_english and not words.isdisjoint(_WEIGHED)
+    kept = list(_without_articles(said)) if weighed else said
     if words.isdisjoint(lists.JOINTS):
         settled = [token for token in kept if token not in SEPARATORS]
     else:
         settled = lists.settled(kept)
-    if is_english:
+    if weighed:
         settled = [token for token in settled if token not in _IS]
     return Statement(tuple(settled), tuple(said), not words.isdisjoint(RELATIVE))
 

@@ -31,6 +31,7 @@ _HAS_MARKDOWN = re.compile(r"[*_`#>\n\]]")
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE)
 _POINT = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
+_TASK = re.compile(rf"(?<={BULLET} )\[([ xX])\](?= )")  # to do, or done
 _STRONG = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _EMPHASIS = re.compile(r"(?<![\w_/.])_(?=[^\s_])([^_\n]*[^\s_])_(?![\w_/.(])")
 _LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
@@ -107,6 +108,7 @@ def _plain(text: str) -> str:
         return text
     text = _FENCE.sub(_fenced, text)
     text = _POINT.sub(f"\n{BULLET} ", _HEADING.sub("", text))
+    text = _TASK.sub(lambda task: "\u2610" if task[1] == " " else "\u2611", text)
     text = _LINK.sub(r"\1 \2", text)
     text = _EMPHASIS.sub(r"\1", _STRONG.sub(r"\2", text))
     return text.replace("`", "")
@@ -148,8 +150,10 @@ def _of_chunk(chunk: str) -> tuple[str, ...]:
     _, core, after = parts.groups()
     while after and _opens(core) and after[0] in ")]}":
         core, after = core + after[0], after[1:]
-    if not core and not after.strip("\"'"):
-        return ()
+    if not core:
+        # "[]" and "{}" are values, "." is a folder; a sign that stands alone says nothing
+        is_value = chunk == "." or (len(chunk.strip(",;:!?")) > 1 and chunk != "...")
+        return (MARK + chunk,) if is_value else tuple(_of_end(after))
     return *_of_core(core), *_of_end(after)
 
 

@@ -1,0 +1,163 @@
+"""
+What a model is asked: of near pairs whose words differ, whether they say the same.
+
+It may not overrule strict evidence. Its answer is a plan's steps only where the pair passes what is
+asked of every merge and correction, and its words what `evidence` asks of them; a person reads the
+plan. What it was told of the memories, and in which words, is in the log.
+"""
+
+from collections.abc import Iterator, Sequence, Set
+from typing import Literal
+
+import msgspec
+
+from pipelines.consolidate.evidence import differ_in_fact, why_not
+from pipelines.consolidate.fallen import may_correct
+from pipelines.consolidate.merges import SHOWN, Merge, carried, joined_metadata, steps_of
+from pipelines.consolidate.pairs import pairs
+from pipelines.consolidate.standing import Standing, ids, is_left_alone, may_take_the_place
+from pipelines.llm.model import Answer, LanguageModel
+from store.commands import Draft
+from store.errors import BudgetSpent, InvalidInput, ModelError
+from store.events import MemoryKind, Tier
+from store.job_events import Step
+from store.plans import steps as plan_steps
+from store.projections.memories import Memory
+from store.projections.statements import EPISODES, said, scope
+from store.sameness.statement import statement
+
+MOST_ASKED = 40  # pairs a run, the likest first
+
+INSTRUCTIONS = """\
+Two notes of a project's memory, the older first. Say how they relate:
+"same": whoever knows one knows the other; then `text` says it once, with every word that means
+something in either note, every number, name, identifier and negation, and no other.
+"update": about the same thing the newer says something else, and the older holds no more.
+"different": two facts, or you are not sure. `text` is empty then.
+Notes about two things, times, places or persons are different, however alike their words are.
+`because` is one short sentence."""
+
+
+class Judgment(msgspec.Struct, frozen=True):
+    """How two notes relate, as a model says."""
+
+    relation: Literal["same", "update", "different"]
+    because: str
+    text: str = ""
+
+
+def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Step]:
+    """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
+    found: list[Step] = []
+    done = set(taken)
+    for older, newer, likeness in _candidates(standing, taken):
+        if not done.isdisjoint((older.id, newer.id)):
+            continue
+        data = f"older:\n{said(older)}\n\nnewer:\n{said(newer)}"
+        try:
+            answer = model.ask("consolidate", INSTRUCTIONS, data, Judgment, tier="balanced")
+        except ModelError:
+            continue  # the pair stays as it is
+        except BudgetSpent:
+            break
+        made = list(_steps(standing, older, newer, answer, likeness))
+        if made:
+            found += made
+            done |= {older.id, newer.id}
+    return found
+
+
+def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
+    """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
+    some = [
+        one
+        for one in standing.context.memories(standing.context.living)
+        if one.kind not in EPISODES and not is_left_alone(one) and not one.pinned
+        if one.id not in taken and not one.fields
+    ]
+    read = [statement(one.content) for one in some]
+    # what differs in a mark is no business of a model's, what says the same was seen to
+    groups = [
+        # whose, of which person and day; not the rest, which is of what says the same
+        (one.kind, one.trust, frozenset(says.marks), *scope(one, is_relative=says.is_relative)[:3])
+        for one, says in zip(some, read, strict=True)
+    ]
+    for one, other, likeness in pairs([each.content for each in some], groups, MOST_ASKED):
+        if read[one].says != read[other].says:
+            first, second = some[one], some[other]
+            is_older = (first.created_at, first.seq) < (second.created_at, second.seq)
+            yield (first, second, likeness) if is_older else (second, first, likeness)
+
+
+def _steps(
+    standing: Standing, older: Memory, newer: Memory, answer: Answer[Judgment], likeness: float
+) -> Iterator[Step]:
+    judged = answer.value
+    if judged.relation == "update" and may_correct(newer, older):
+        yield plan_steps.supersede(
+            older,
+            newer.id,
+            f"the later word holds: {judged.because}",
+            kind="update",
+            by_says=newer.content[:SHOWN],
+            likeness=round(likeness, 3),
+            model=answer.model,
+            prompt_sha256=answer.prompt_sha256,
+        )
+    elif judged.relation == "same" and not differ_in_fact(older.content, newer.content):
+        if any(map(standing.bears, (older, newer))):
+            return  # what jobs made of it would fall with it
+        yield from _merged(standing, (older, newer), answer, likeness)
+
+
+def _merged(
+    standing: Standing, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
+) -> Iterator[Step]:
+    """Yield the steps that let one text stand for two: a new one, or one of the two."""
+    older, newer = sources
+    text = answer.value.text.strip()
+    metadata = joined_metadata(sources)
+    if why_not(text, older.content, newer.content) is not None or metadata is None:
+        return
+    says = statement(text).says
+    for stands, other in ((older, newer), (newer, older)):
+        if says == statement(stands.content).says:
+            if may_take_the_place(stands, other):
+                yield from steps_of(standing, Merge(stands, (other,)))
+            return
+    at = max(one.created_at for one in sources)
+    id_ = plan_steps.made_id("consolidate", text, ids(sources), at)
+    if standing.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
+        return
+    if older.expires_at is not None:
+        return  # a ttl is counted from the writing: a new memory would last longer
+    draft = Draft(
+        id=id_,
+        content=text,
+        kind=msgspec.convert(older.kind, MemoryKind),
+        tags=tuple(dict.fromkeys((*older.tags, *newer.tags))),
+        importance=max(older.importance, newer.importance),
+        tier=msgspec.convert(older.tier if older.tier == newer.tier else "auto", Tier),
+        created_by=older.created_by,
+        source_ids=ids(sources),
+        metadata=metadata,
+        project=older.project,
+        trust=plan_steps.least_trust(sources),
+    )
+    try:
+        recorded = plan_steps.record(
+            draft,
+            answer.made("consolidate"),
+            standing.context.now,
+            f"says what two say: {answer.value.because}",
+            likeness=round(likeness, 3),
+        )
+    except InvalidInput:
+        return  # a text that no memory may hold
+    yield recorded
+    stands = msgspec.structs.replace(older, id=id_, content=text)
+    yield from carried(standing, stands, sources)
+    for one in sources:
+        yield plan_steps.supersede(
+            one, id_, "the new one says it too", kind="same", by_says=text[:SHOWN]
+        )

@@ -1,0 +1,17 @@
+"""
+Found: a change that a person may want, the memories it is about and the figures behind it.
+"""
+
+from dataclasses import dataclass
+
+from store.agent_events import What
+from store.job_events import Step
+from store.projections.memories import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    what: What
+    memories: tuple[Memory, ...]
+    steps: tuple[Step, ...]
+    because: str

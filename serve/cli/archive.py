@@ -1,0 +1,93 @@
+"""`mnemolog archive`: put away what is cold, and what old receipts take up."""
+
+import subprocess
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from serve.cli import jobs, output, session
+from serve.cli.session import Session
+from serve.process import jobs as processes
+
+
+@click.command(
+    epilog=output.example(
+        "mnemolog archive --dry-run",
+        "mnemolog archive",
+        'mnemolog recall --cold "the old bucket"   # restore ID brings one back',
+        "mnemolog archive --compact --dry-run",
+    )
+)
+@click.option("--compact", is_flag=True, help="Instead, put receipts over 90 days old away.")
+@jobs.options
+@click.pass_obj
+def archive(
+    session_: Session,
+    /,
+    compact: bool,
+    dry_run: bool,
+    project: str | None,
+    no_model: bool,
+    estimate: bool,
+    as_json: bool,
+) -> None:
+    """Put away memories that are cold or past their time; nothing of them is lost.
+
+    Cold is what nobody recalled or changed for 180 days while others of its project were used. It
+    is never what is pinned, rated helpful, a value of a key, a rule, decision or goal, or what a
+    living memory was made of. All of it is also written as Parquet, below the tenant's
+    `cold/memories`.
+
+    With --compact, what hooks and recalls left more than 90 days ago moves from the log's file into
+    Parquet below `cold/log`, and the file shrinks. Everything still reads it there: `cold/log` is
+    part of the log, and a backup needs both.
+    """
+    if compact:
+        if project or estimate:
+            raise click.UsageError("--compact takes the whole log: leave the others out")
+        words = ["--compact", *(["--dry-run"] if dry_run else [])]
+        _show(cold(session_, *words)["compacted"], dry_run=dry_run, as_json=as_json)
+        return
+    jobs.run(
+        session_,
+        "archive",
+        dry_run=dry_run,
+        project=project,
+        no_model=no_model,
+        estimate=estimate,
+        as_json=as_json,
+    )
+    if not dry_run and not estimate:
+        found = cold(session_)["cold"]
+        counts = ", ".join(f"{count} {state}" for state, count in found["memories"].items())
+        output.note(f"cold: {counts or 'nothing'} in {found['path']}")
+
+
+def cold(session_: Session, *words: str) -> dict[str, Any]:
+    """Have the files below `cold/` written by a process of its own; return what it says."""
+    settings = session_.settings()
+    name = session.chosen(settings).name
+    child = processes.start(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
+    said, _ = child.communicate()
+    if child.returncode:
+        sys.exit(child.returncode)
+    told: dict[str, Any] = msgspec.json.decode(said)
+    return told
+
+
+def _show(done: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        output.emit(done)
+        return
+    size = f"{done['events']:,} receipts, {done['bytes']:,} bytes"
+    if not done["events"]:
+        output.say("nothing to put away: no receipt is over 90 days old, or too few are")
+    elif dry_run:
+        output.say(f"{size} would leave the log's file")
+    else:
+        output.say(f"{size}, put away in {', '.join(done['segments'])}")
+        output.say(f"the log's file: {done['bytes_before']:,} -> {done['bytes_after']:,} bytes")
+        if not done["is_settled"]:
+            output.note("note: others were using the log; its file shrinks the next time")

@@ -1,0 +1,198 @@
+"""`mnemolog jobs`: which jobs learn by themselves, what they proposed last, and what they cost."""
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from store.config import Settings
+from store.events import isoformat
+from store.log import EventLog
+from store.tenant import Tenant
+
+if TYPE_CHECKING:
+    from store.plans.plans import Plan
+
+_SHORT = 6  # letters of a plan's id, as `mnemolog plans` shows them
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog jobs", "mnemolog jobs on learn", "mnemolog jobs run distill"),
+)
+@output.json_option
+@click.pass_context
+def jobs(context: click.Context, as_json: bool) -> None:
+    """List the jobs, when each runs by itself, and what it last proposed.
+
+    By themselves they run while `mnemolog ui` does; `mnemolog jobs run NAME` runs one at once.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    settings: Settings = context.obj.settings()
+    tenant = session.chosen(settings)
+    with EventLog(tenant.log) as log:
+        found = _listed(settings, tenant, log)
+    if as_json:
+        output.emit(found)
+    else:
+        _show(found)
+
+
+@jobs.command("on", epilog=output.example("mnemolog jobs on distill reflect"))
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@output.json_option
+@click.pass_obj
+def on(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+    """Let jobs run by themselves, each at its hour of the night; `learn` is all of them."""
+    _switch(session_, names, on=True, as_json=as_json)
+
+
+@jobs.command("off", epilog=output.example("mnemolog jobs off distill"))
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@output.json_option
+@click.pass_obj
+def off(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+    """Let jobs run by themselves no longer."""
+    _switch(session_, names, on=False, as_json=as_json)
+
+
+@jobs.command("run", epilog=output.example("mnemolog jobs run learn"))
+@click.argument("name")
+@output.json_option
+@click.pass_context
+def run(context: click.Context, name: str, as_json: bool) -> None:
+    """Run a job as it would by itself, or all of them in order (`learn`).
+
+    A careful job, and one that would put away a large part of the memory, leave their plans waiting
+    for you: `mnemolog plans`. Exit code 1 says that one of them failed.
+    """
+    import msgspec
+
+    from serve.process import jobs as processes
+
+    settings: Settings = context.obj.settings()
+    tenant = session.chosen(settings)
+    words = ("learn", name, "--tenant", tenant.name)
+    child = processes.start(settings, *words, stdout=subprocess.PIPE)
+    said, _ = child.communicate()
+    if said:
+        told: dict[str, Any] = msgspec.json.decode(said)
+        if as_json:
+            output.emit(told)
+        else:
+            _show_runs(told["jobs"])
+    context.exit(child.returncode)
+
+
+def _switch(session_: Session, names: tuple[str, ...], *, on: bool, as_json: bool) -> None:
+    from store.plans import roster
+
+    tenant = session.chosen(session_.settings())
+    found = roster.switch(tenant, names, on=on)
+    listed = [name for name in roster.NAMES if name in found.on]
+    if as_json:
+        output.emit({"on": listed})
+    else:
+        output.say(f"on: {', '.join(listed) or 'none'}")
+        if listed:
+            output.note("they run while `mnemolog ui` does")
+
+
+def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
+    """Return what there is to say of every job, and of the money."""
+    from store.plans import plans, roster, spent
+
+    switches, every = roster.switches(tenant), plans.every(log)
+    today, limits = spent.today(settings.home, session.now()), settings.choices.llm
+    return {
+        "jobs": [
+            {
+                "job": name,
+                "on": name in switches.on,
+                "at": _hour(roster.CRON[name]),
+                "last": next((_last(one) for one in every if one.body.job == name), None),
+                "waiting": [
+                    one.id for one in every if one.body.job == name and one.state == "waiting"
+                ],
+            }
+            for name in roster.NAMES
+        ],
+        "problem": switches.problem,
+        "today": {
+            "calls": today.calls,
+            "failed": today.failed,
+            "tokens": today.tokens,
+            "cost_usd": today.cost_usd,
+        },
+        "limits": {
+            "usd_a_run": limits.usd_a_run,
+            "usd_a_day": limits.usd_a_day,
+            "tokens_a_run": limits.tokens_a_run,
+            "tokens_a_day": limits.tokens_a_day,
+        },
+        "model": limits.cheap or limits.balanced or limits.expensive or None,
+    }
+
+
+def _last(plan: "Plan") -> dict[str, Any]:
+    return {
+        "plan": plan.id,
+        "at": isoformat(plan.at),
+        "state": plan.state,
+        "steps": len(plan.body.steps),
+        "cost_usd": plan.body.cost_usd,
+    }
+
+
+def _hour(cron: str) -> str:
+    minute, hour, *_ = cron.split()
+    return f"{int(hour):02}:{int(minute):02}"
+
+
+def _show(found: dict[str, Any]) -> None:
+    rows = []
+    for one in found["jobs"]:
+        last, waiting = one["last"], one["waiting"]
+        told = ("-", "", "", "")
+        if last:
+            cost = f"${last['cost_usd']:.4f}"
+            told = (
+                last["at"][:10],
+                f"{last['steps']} {last['state']}",
+                cost,
+                last["plan"][:_SHORT],
+            )
+        state = "on" if one["on"] else "off"
+        rows.append((one["job"], state, one["at"], *told, str(len(waiting) or "")))
+    output.table(("job", "by itself", "at", "last", "steps", "cost", "plan", "waiting"), rows)
+    _show_money(found)
+    if found["problem"]:
+        output.note(found["problem"])
+
+
+def _show_money(found: dict[str, Any]) -> None:
+    if found["model"] is None and not found["today"]["calls"]:
+        output.say("no model is asked: none is set")
+        return
+    today, limits = found["today"], found["limits"]
+    dollars = f" of ${limits['usd_a_day']:.2f}" if limits["usd_a_day"] else ""
+    tokens = f" of {limits['tokens_a_day']:,}" if limits["tokens_a_day"] else ""
+    output.say(
+        f"today: ${today['cost_usd']:.4f}{dollars}, {today['tokens']:,}{tokens} tokens, "
+        f"{today['calls']} calls, {today['failed']} failed"
+    )
+
+
+def _show_runs(ran: list[dict[str, Any]]) -> None:
+    for one in ran:
+        plan = f"  plan {one['plan'][:_SHORT]}" if one["plan"] else ""
+        state = one["state"] if one["outcome"] == "done" else "failed"
+        steps = f", {one['steps']} steps" if one["steps"] else ""
+        output.say(f"{one['job']:<12}{state}{steps}{plan}")
+        for warning in one["warnings"]:
+            output.say(f"            {output.one_line(warning, 300)}")
+    if any(one["state"] == "waiting" for one in ran):
+        output.note("next: `mnemolog plans show PLAN`, then `mnemolog plans apply PLAN`")

@@ -1,0 +1,59 @@
+"""`mnemolog selftest`: does this memory work, end to end?"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from serve.cli import output, session
+from serve.cli.group import FAILED
+from serve.cli.session import Session
+from store.events import isoformat
+
+if TYPE_CHECKING:
+    from serve.evaluation.selftest import Selftest
+
+_SHOWN = 5  # builds of the trend
+
+
+@click.command(epilog=output.example("mnemolog selftest"))
+@output.json_option
+@click.pass_context
+def selftest(context: click.Context, as_json: bool) -> None:
+    """Try what users and agents do, and say what does not work; nothing is written.
+
+    Memories are asked for by their own words, now and against what earlier builds found; one is
+    written, recalled and forgotten in a log of its own; the model, the hooks' silence and the log's
+    newest events are looked at. No server is needed. Exit code 1 says that something failed.
+    """
+    from serve.evaluation.selftest import selftest as tried
+    from store import manifest as manifests
+    from store.embedding import embedder
+
+    session_: Session = context.obj
+    settings = session_.settings()
+    tenant = session.chosen(settings)
+    manifest = manifests.current(tenant)
+    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
+    with session.open_log(settings) as log:
+        found = tried(tenant, log, manifest, model, settings.choices, session.now())
+    if as_json:
+        output.emit(
+            {
+                "ok": found.ok,
+                "probes": found.probes,
+                "missed": found.missed,
+                "trend": found.trend,
+            }
+        )
+    else:
+        _show(found)
+    context.exit(0 if found.ok else FAILED)
+
+
+def _show(found: "Selftest") -> None:
+    for one in found.probes:
+        output.say(f"{'ok    ' if one.ok else 'FAILED'}  {one.name}: {output.clean(one.detail)}")
+    for missed in found.missed:
+        output.say(f"missed  {missed.id}  {output.one_line(missed.question)}")
+    for at, back, asked in found.trend[-_SHOWN:]:
+        output.say(f"build   {isoformat(at)}  {back} of {asked}")

@@ -1,0 +1,171 @@
+"""
+Selftest: does this memory work, end to end? Each probe goes the way that users and agents go, and
+none leaves a trace: what is written goes to a log of its own that is gone after.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from serve.evaluation import canaries, checkset
+from serve.evaluation.canaries import Canary, Point
+from serve.filters import Filter
+from serve.hooks.call import Call
+from serve.hooks.event import HookEvent
+from serve.hooks.prompt import answered
+from serve.process.tenants import OpenTenant
+from serve.reader import Reader, standing
+from serve.recall import Question, recall
+from store import commands
+from store.commands import Draft
+from store.config import Choices
+from store.embedding import Embedder
+from store.errors import EmbedderError, LogError
+from store.events import Event
+from store.log import EventLog
+from store.manifest import Manifest
+from store.tenant import Tenant
+
+EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all
+_PROBE = "The selftest of mnemolog keeps a lighthouse where seven umbrellas wait for the ferry"
+_ASKED = "lighthouse umbrellas ferry selftest"
+_UNIT = 1e-3  # how far from 1 the length of a unit vector may be
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One thing that was tried, and what came of it."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Selftest(msgspec.Struct, frozen=True):
+    """`missed` are the canaries that stayed away, `trend` what earlier builds found."""
+
+    probes: tuple[Probe, ...]
+    missed: tuple[Canary, ...]
+    trend: tuple[Point, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(one.ok for one in self.probes)
+
+
+def selftest(
+    tenant: Tenant,
+    log: EventLog,
+    manifest: Manifest,
+    embedder: Embedder,
+    choices: Choices,
+    now: int,
+) -> Selftest:
+    """Return what was found of a tenant and its published manifest.
+
+    Raise SnapshotDamaged where recall could not do without what is broken.
+    """
+    check = canaries.check_of(manifest)
+    before = canaries.trend(check) if check else ()
+    found = canaries.over(tenant, manifest, embedder, choices, now)
+    came_back = f"{found.found} of {found.asked} canaries came back"
+    probes = (
+        _log(log),
+        Probe("recall", not found.is_doubted, came_back),
+        Probe("trend", not canaries.has_fallen(found, before), _history(before)),
+        _vectors(manifest, embedder),
+        _round_trip(tenant, manifest, embedder, choices, now),
+        _silence(tenant, log, embedder, choices, now),
+    )
+    return Selftest(probes, found.missed, tuple(before))
+
+
+def _log(log: EventLog) -> Probe:
+    """Look at the newest events: their hashes and their numbers."""
+    head = log.head()
+    first = max(0, head - EVENTS)
+    try:
+        read = sum(1 for _ in log.read(first, head))
+    except LogError as error:
+        return Probe("log", False, str(error))
+    missing = head - first - read
+    if missing:
+        return Probe("log", False, f"{missing} of the newest {head - first:,} events are missing")
+    return Probe("log", True, f"the newest {read:,} of {head:,} events are as they were written")
+
+
+def _history(before: Sequence[Point]) -> str:
+    asked, back = sum(one[2] for one in before), sum(one[1] for one in before)
+    if not asked:
+        return "no build has asked for canaries yet"
+    return f"{back / asked:.1%} of {asked:,} came back over {len(before)} builds"
+
+
+def _vectors(manifest: Manifest, embedder: Embedder) -> Probe:
+    """Ask the model for a vector, and whether the memory's are its."""
+    if manifest.embedder != embedder.model:
+        said = f"the vectors were made by {manifest.embedder}, the settings name {embedder.model}"
+        return Probe("vectors", False, said)
+    try:
+        (vector,) = embedder.embed([_ASKED])
+    except EmbedderError as error:
+        return Probe("vectors", False, str(error))
+    length = float(np.linalg.norm(vector.astype(np.float32)))
+    if len(vector) != manifest.dimension or abs(length - 1.0) > _UNIT:
+        said = f"{len(vector)} numbers of length {length:.3f}, not {manifest.dimension} of length 1"
+        return Probe("vectors", False, said)
+    if missing := manifest.missing_vectors:
+        return Probe("vectors", False, f"{missing:,} texts wait for a vector")
+    return Probe("vectors", True, f"{embedder.model} answers, and no text waits for a vector")
+
+
+def _round_trip(
+    tenant: Tenant, manifest: Manifest, embedder: Embedder, choices: Choices, now: int
+) -> Probe:
+    """Write a memory, recall it over what is published, forget it, and recall it no more.
+
+    It is written to a log of its own: what is laid over the snapshots is read back from that.
+    """
+    with tempfile.TemporaryDirectory(prefix="mnemolog-selftest-") as folder:
+        with EventLog(Path(folder) / "log.sqlite", create=True) as log:
+            id_ = commands.record(log, Draft(content=_PROBE), now).event.subject
+            written = list(log.read())
+            commands.forget(log, id_, now)
+            forgotten = list(log.read())
+
+    def comes_back(events: Sequence[Event]) -> bool:
+        view = standing(tenant, manifest, embedder, events)
+        asked = Question(
+            text=_ASKED, filter=Filter(now=now), top_k=choices.top_k, fusion=choices.fusion
+        )
+        return id_ in [hit.memory.id for hit in recall(view, asked, embedder).hits]
+
+    if not comes_back(written):
+        return Probe("round trip", False, "a memory just written does not come back")
+    if comes_back(forgotten):
+        return Probe("round trip", False, "a memory just forgotten still comes back")
+    return Probe("round trip", True, "written, recalled, forgotten, and recalled no more")
+
+
+def _silence(
+    tenant: Tenant, log: EventLog, embedder: Embedder, choices: Choices, now: int
+) -> Probe:
+    """Say what people say to an agent as a prompt's hook; nothing must come, nor be written."""
+    one = OpenTenant(tenant, log, Reader(tenant, log, embedder))
+    said = list(_small_talk())
+    broken = []
+    for number, prompt in enumerate(said):
+        event = HookEvent("selftest", "prompt", f"selftest-{now}-{number}", prompt=prompt)
+        if answered(Call(event, one, embedder, choices, "", now)).context:
+            broken.append(prompt)
+    if broken:
+        return Probe("silence", False, f"small talk brings something back: {broken[0]!r}")
+    return Probe("silence", True, f"{len(said)} prompts of small talk bring nothing back")
+
+
+def _small_talk() -> Iterator[str]:
+    lines = (checkset.FOLDER / "silence.jsonl").read_text(encoding="utf-8").splitlines()
+    queries = (msgspec.json.decode(line, type=dict[str, str]) for line in lines)
+    return (one["query"] for one in queries if one["kind"] == "small talk")

@@ -1,0 +1,243 @@
+"""
+Conflicts: what the memories say that cannot hold together, both sides and what would settle it.
+
+Only what holds now is one: an older value that its own author replaced is history. Two texts are of
+one thing by strict evidence alone (`store.sameness`): the same words but for one value.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby, pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from serve.reader import View
+from serve.summaries.facts import Known, known
+from store.events import isoformat
+from store.job_events import Staled
+from store.log import EventLog
+from store.mentions import speaker_name
+from store.projections.facts import Fact
+from store.projections.memories import ACTIVE, STALE, Edge, Memory
+from store.sameness.corrections import correction
+from store.sameness.statement import statement
+
+What = Literal["overridden", "facts", "linked", "wording", "stale"]
+Pair = frozenset[str]
+
+MOST_COMPARED = 50_000  # memories; the newest ones
+_HAPPENED = ("activity", "milestone")  # what happened once is not made untrue later
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of what disagrees: a memory and the value it says, None where it is all of its words."""
+
+    memory: Memory
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """`sides` are in the order of their days; `settle` are commands, of which one is enough."""
+
+    what: What
+    about: str
+    why: str
+    sides: tuple[Side, ...]
+    settle: tuple[str, ...]
+
+
+def conflicts(
+    view: View, log: EventLog, now: int, project: str | None = None
+) -> tuple[list[Conflict], bool]:
+    """Return the conflicts of a project and of none (None: of all), the surest sort first; and
+    whether all memories were compared. Two memories disagree once.
+    """
+    facts = known(view, project)
+    texts, is_all = _compared(view, now, project)
+    found = [
+        *_overridden(facts, now),
+        *_of_facts(facts, now),
+        *_linked(view, now, project),
+        *_of_wording(texts),
+        *_stale(view, log, project),
+    ]
+    seen: set[Pair] = set()
+    kept = []
+    for one in found:
+        pair = frozenset(side.memory.id for side in one.sides)
+        if pair not in seen:
+            seen.add(pair)
+            kept.append(one)
+    return kept, is_all
+
+
+def said_by(memory: Memory) -> str:
+    """Return who said a memory, as well as it tells."""
+    return memory.created_by or memory.agent or memory.trust
+
+
+def _overridden(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
+    """Yield the values that hold of a key and took the place of what somebody else said."""
+    keyed = (one for one in facts if one[1].key is not None)
+    ordered = sorted(keyed, key=lambda one: (*_scope(one[0]), one[0].valid_from, one[0].seq))
+    for _, group in groupby(ordered, lambda one: _scope(one[0])):
+        held = [one for one in group if one[0].valid_from < one[0].valid_to]
+        for (older, before), (newer, after) in pairwise(held):
+            if (
+                not newer.held(now)
+                or _same(older.value, newer.value)
+                or _one_speaker(before, after)
+            ):
+                continue
+            yield Conflict(
+                "overridden",
+                newer.key,
+                f"{said_by(after)} replaced what {said_by(before)} said",
+                (Side(before, older.value), Side(after, newer.value)),
+                (
+                    f"mnemolog history {newer.key}",
+                    f"mnemolog restore {before.id}",
+                    f"mnemolog forget {before.id}",
+                ),
+            )
+
+
+def _of_facts(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
+    """Yield the facts that hold now, of one relation that has one value, with different values."""
+    by_relation: dict[tuple[str, str], list[Known]] = defaultdict(list)
+    for fact, memory in facts:
+        if memory.state == ACTIVE and memory.held(now):
+            by_relation[fact.entity, fact.relation].append((fact, memory))
+    for some in by_relation.values():
+        for (a, one), (b, other) in combinations(some, 2):
+            is_scope = a.project == b.project or None in (a.project, b.project)
+            if is_scope and (a.is_singleton or b.is_singleton) and not _same(a.value, b.value):
+                older, newer = sorted((Side(one, a.value), Side(other, b.value)), key=_age)
+                yield Conflict(
+                    "facts", a.key, f"{a.key} has two values", (older, newer), _choose(older, newer)
+                )
+
+
+def _linked(view: View, now: int, project: str | None) -> Iterator[Conflict]:
+    """Yield the memories that hold now and that an edge says disagree."""
+    built = (Edge(**row) for row in view.snapshots.rows.edges.to_pylist())
+    for edge in (*built, *view.tail.edges):
+        if edge.relation != "conflict":
+            continue
+        ends = (view.tail.find(edge.source), view.tail.find(edge.target))
+        sides = [Side(one, one.value) for one in ends if one and _holds(one, now, project)]
+        if len(sides) == 2 and edge.source != edge.target:
+            older, newer = sorted(sides, key=_age)
+            about, settle = _about(older, newer), _choose(older, newer)
+            yield Conflict("linked", about, "a link says so", (older, newer), settle)
+
+
+def _of_wording(texts: Iterable[Memory]) -> Iterator[Conflict]:
+    """Yield the memories that say the same but for one value."""
+    framed: dict[tuple[str | None, int], list[tuple[Memory, Any]]] = defaultdict(list)
+    for memory in texts:
+        said = statement(_said(memory))
+        if frame := said.frame:
+            framed[memory.project, frame].append((memory, said))
+    for some in framed.values():
+        newest, said = max(some, key=lambda one: (one[0].created_at, one[0].seq))
+        for older, was in some:
+            if older.id != newest.id and (values := correction(was, said)) is not None:
+                left, right = Side(older, values[0]), Side(newest, values[1])
+                why = "they say the same but for a value"
+                yield Conflict(
+                    "wording", " / ".join(values), why, (left, right), _choose(left, right)
+                )
+
+
+def _stale(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]:
+    """Yield the memories that rest on a file that changed since."""
+    rows = view.snapshots.rows
+    for memory in view.those(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
+        if project is not None and memory.project not in (None, project):
+            continue
+        bodies = [one.body for one in log.about(memory.id) if isinstance(one.body, Staled)]
+        if bodies and (file := bodies[-1].file):
+            settle = (f"mnemolog restore {memory.id}", f"mnemolog forget {memory.id}")
+            yield Conflict("stale", file, bodies[-1].reason, (Side(memory, memory.value),), settle)
+
+
+def _compared(view: View, now: int, project: str | None) -> tuple[list[Memory], bool]:
+    """Return the newest memories whose words are compared, and whether these are all."""
+    rows = view.snapshots.rows
+    mask = rows.living(now) & ~rows.equal("kind", _HAPPENED)
+    if project is not None:
+        mask &= rows.equal("project", (project,)) | rows.missing("project")
+    places = np.flatnonzero(mask)
+    if is_cut := len(places) > MOST_COMPARED:
+        mask[places[:-MOST_COMPARED]] = False
+    found = view.those(mask, lambda one: _holds(one, now, project) and one.kind not in _HAPPENED)
+    # what a job made of others says what they say
+    return [one for one in found if one.job is None and one.key is None], not is_cut
+
+
+def _holds(memory: Memory, now: int, project: str | None) -> bool:
+    is_there = project is None or memory.project in (None, project)
+    return is_there and memory.state == ACTIVE and memory.held(max(now, memory.created_at))
+
+
+def _choose(older: Side, newer: Side) -> tuple[str, ...]:
+    old, new = older.memory.id, newer.memory.id
+    return (f"mnemolog supersede {old} --by {new}", f"mnemolog supersede {new} --by {old}")
+
+
+def _about(*sides: Side) -> str:
+    keys = [one.memory.key for one in sides if one.memory.key]
+    return keys[0] if keys else ""
+
+
+def _scope(fact: Fact) -> tuple[str, str]:
+    return fact.project or "", fact.key
+
+
+def _age(side: Side) -> tuple[int, int]:
+    return side.memory.created_at, side.memory.seq
+
+
+def _one_speaker(one: Memory, other: Memory) -> bool:
+    names = [speaker_name(said_by(memory)) or said_by(memory) for memory in (one, other)]
+    return names[0] == names[1]
+
+
+def _same(one: str, other: str) -> bool:
+    return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
+
+
+def _said(memory: Memory) -> str:
+    fields = (memory.content, memory.context, memory.action, memory.result)
+    return "\n".join(field for field in fields if field)
+
+
+def shown(one: Conflict, now: int) -> dict[str, Any]:
+    """Return a conflict as it is sent."""
+    return {
+        "what": one.what,
+        "about": one.about,
+        "why": one.why,
+        "sides": [_side(side, now) for side in one.sides],
+        "settle": list(one.settle),
+    }
+
+
+def _side(side: Side, now: int) -> dict[str, Any]:
+    memory = side.memory
+    return {
+        "id": memory.id,
+        "text": memory.content,
+        "value": side.value,
+        "at": isoformat(memory.created_at),
+        "said_by": said_by(memory),
+        "trust": memory.trust,
+        "project": memory.project,
+        "state": memory.state,
+        "holds": memory.held(now),
+    }

@@ -1,0 +1,139 @@
+"""
+The cold file: every memory that was archived, superseded or whose time is over, as Parquet below
+`cold/memories`, for whatever reads columns (polars, DuckDB, pandas).
+
+It is derived, and written anew from a manifest: deleting it loses nothing. Recall does not read it,
+for archived memories stay indexed: one filter more asks for them too, ranked and weighed like all
+others, and there is no second copy that could say something else.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+
+from store.cold.segment import hash_of
+from store.events import isoformat
+from store.files import make_folder, sync_folder
+from store.log import EventLog
+from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Memory
+from store.projections.memory.rows import MemoryRows
+from store.tenant import Tenant
+
+EXPIRED = "expired"
+
+
+class ColdFile(msgspec.Struct, frozen=True):
+    """The file that was written: its path, and how many memories of each state it holds."""
+
+    path: str
+    memories: dict[str, int]
+    bytes: int
+
+
+def folder_of(tenant: Tenant) -> Path:
+    return tenant.cold / "memories"
+
+
+def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
+    """Write what is cold at a moment, in the order of recording; drop what was written before.
+
+    The file's name says up to which event it is, and how its hash begins.
+    """
+    from pyarrow import parquet
+
+    folder = folder_of(tenant)
+    make_folder(folder)
+    found = [_shown(log, one, now) for one in _cold(rows, now)]
+    temporary = folder / f".new-{uuid4().hex[:8]}"
+    try:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            parquet.write_table(_table(found), file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        path = folder / f"{watermark:012}-{hash_of(temporary)[:16]}.parquet"
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(folder)
+    drop(tenant, but=path)
+    states = [one["state"] for one in found]
+    counts = {state: states.count(state) for state in sorted(set(states))}
+    return ColdFile(str(path), counts, path.stat().st_size)
+
+
+def drop(tenant: Tenant, *, but: Path | None = None) -> None:
+    """Delete the cold files, all but one."""
+    for path in folder_of(tenant).glob("*.parquet"):
+        if path != but:
+            path.unlink(missing_ok=True)
+
+
+def problem(tenant: Tenant) -> str | None:
+    """Return which cold file is not what was written and the cure; None where all is well."""
+    for path in sorted(folder_of(tenant).glob("*.parquet")):
+        if not hash_of(path).startswith(path.stem.partition("-")[2]):
+            return f"{path} does not match its hash: `mnemolog archive` writes it anew"
+    return None
+
+
+def _cold(rows: MemoryRows, now: int) -> Iterator[Memory]:
+    over = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= now)
+    for row in np.flatnonzero(rows.equal("state", (ARCHIVED, SUPERSEDED)) | over).tolist():
+        yield rows.take([row])[0]
+
+
+def _shown(log: EventLog, memory: Memory, now: int) -> dict[str, Any]:
+    """Return a memory as a row: its fields, when it went and why."""
+    shown = msgspec.structs.asdict(memory)
+    if memory.state == ACTIVE:
+        assert memory.expires_at is not None
+        shown["state"], shown["ended_at"] = EXPIRED, memory.expires_at
+        shown["why"] = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
+    else:
+        shown["why"] = _reason(log, memory)
+    return {name: shown[name] for name in _schema().names}
+
+
+def _reason(log: EventLog, memory: Memory) -> str | None:
+    """Return what was said when it went; a newer value of its key needs no words."""
+    reasons = [
+        getattr(event.body, "reason", None)
+        for event in log.about(memory.id)
+        if event.kind in ("archived", "superseded")
+    ]
+    if reasons:
+        return reasons[-1]
+    return f"{memory.superseded_by} took its place" if memory.superseded_by else None
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    moment = pa.timestamp("us", tz="UTC")
+    types = {
+        "tags": pa.list_(pa.string()),
+        "source_ids": pa.list_(pa.string()),
+        "importance": pa.float64(),
+        "pinned": pa.bool_(),
+        "created_at": moment,
+        "updated_at": moment,
+        "ended_at": moment,
+    }
+    names = (
+        "id state ended_at why superseded_by kind content context action result tags project "
+        "session agent trust source created_by source_ids importance pinned key value created_at "
+        "updated_at metadata"
+    ).split()
+    return pa.schema([(name, types.get(name, pa.string())) for name in names])
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows, schema=_schema())

@@ -1,0 +1,164 @@
+"""
+Recommendations: changes to memories that wait for a person's yes or no. Nothing is applied unasked.
+
+A yes applies the change as a plan, so it can be undone like any other; it is refused where what it
+rests on has changed since. What a person rejected, or took back, is never proposed again.
+"""
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+
+from store.agent_events import Accepted, Proposed, Rejected, What
+from store.errors import InvalidInput, NotFound
+from store.events import Event, derived_id, new_id
+from store.job_events import Planned, Step
+from store.log import EventLog
+from store.plans import plans
+from store.plans.plans import Plan
+from store.projections.memories import Memory
+
+About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
+State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
+
+_HASH = 10  # a ULID's letters from here on are those of its hash
+_EVER = 2**62  # microseconds: later than any event
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a yes does, as `draft` holds it: steps made of the log up to `watermark`.
+
+    None are left of one whose memory was erased.
+    """
+
+    watermark: int = 0
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """`because` says why; `plan` carried an accepted one out. Outdated: its memories changed."""
+
+    id: str
+    at: int
+    project: str | None
+    what: What
+    change: Change
+    because: str
+    source_ids: tuple[str, ...]
+    state: State
+    plan: str | None = None
+
+
+def proposal(
+    what: What, memories: Sequence[Memory], change: Change, because: str, now: int
+) -> Event:
+    """Return the event that recommends a change of some memories, without writing it.
+
+    It is the same for the same change of memories that did not change since.
+    """
+    parts = (f"{one.id} {one.updated_at}" for one in sorted(memories, key=lambda one: one.id))
+    id_ = derived_id(0, "recommend", what, *parts)[_HASH:]
+    draft: dict[str, Any] = msgspec.to_builtins(change)
+    ids = tuple(one.id for one in memories)
+    body = Proposed(what=what, draft=draft, because=because, source_ids=ids)
+    return Event(id_, now, body, id_, memories[0].project)
+
+
+def declined(known: Iterable[Recommendation]) -> set[About]:
+    """Return what a person said no to, or took back: it is never proposed again."""
+    return {
+        _about(one.what, one.source_ids) for one in known if one.state in ("rejected", "undone")
+    }
+
+
+def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
+    """Return whether a proposal was not made before, and nobody said no to it."""
+    body = event.body
+    assert isinstance(body, Proposed)
+    return _about(body.what, body.source_ids) not in declined and not log.known([event.id])
+
+
+def every(log: EventLog) -> list[Recommendation]:
+    """Return all recommendations, the newest first."""
+    told: dict[str, list[Event]] = {}
+    for event in log.told(("proposed", "accepted", "rejected"), 0, _EVER):
+        told.setdefault(event.subject, []).append(event)
+    found = (_read(log, events) for events in told.values())
+    return sorted((one for one in found if one), key=lambda one: (-one.at, one.id))
+
+
+def find(log: EventLog, prefix: str) -> Recommendation:
+    """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
+    found = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(one.id for one in found)
+        raise InvalidInput(f"{prefix!r} could be {ids}: give more of the id")
+    raise NotFound(f"no recommendation {prefix!r}: `mnemolog recommendations` lists them")
+
+
+def accept(log: EventLog, prefix: str, now: int) -> Plan:
+    """Do what is recommended, as a plan; return it. Said twice it is done once.
+
+    Raise NotFound, InvalidInput for one that was rejected or undone, and PlanStale where a memory
+    changed since.
+    """
+    found = find(log, prefix)
+    if found.state == "rejected":
+        raise InvalidInput(f"{found.id} was rejected: nothing is done")
+    if not found.change.steps:
+        raise InvalidInput(f"the memory that {found.id} is about was erased: nothing is done")
+    plan = plans.propose(log, planned(found), now, found.project)
+    done = plans.apply(log, plan.id, now)
+    if found.plan is None:
+        log.append([Event(new_id(now), now, Accepted(plan=plan.id), found.id, found.project)])
+    return done
+
+
+def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> Recommendation:
+    """Say no; raise NotFound, InvalidInput for one that was accepted."""
+    found = find(log, prefix)
+    if found.plan is not None:
+        raise InvalidInput(f"{found.id} was accepted: `mnemolog plans undo {found.plan}`")
+    if found.state != "rejected":
+        log.append([Event(new_id(now), now, Rejected(reason=reason), found.id, found.project)])
+    return find(log, found.id)
+
+
+def planned(one: Recommendation) -> Planned:
+    """Return the plan of what is recommended."""
+    return Planned(
+        job="recommend",
+        watermark=one.change.watermark,
+        steps=one.change.steps,
+        looked_at=len(one.source_ids),
+        notes=(f"recommended: {one.because}",),
+    )
+
+
+def _read(log: EventLog, told: Sequence[Event]) -> Recommendation | None:
+    """Return the recommendation that some events, in the order of the log, tell of."""
+    first, body = told[0], told[0].body
+    if not isinstance(body, Proposed) or body.what == "lesson":
+        return None
+    change = msgspec.convert(body.draft, Change)
+    because = body.because or ""
+    found = Recommendation(
+        first.id, first.at, first.project, body.what, change, because, body.source_ids, "pending"
+    )
+    for event in told[1:]:
+        if isinstance(event.body, Rejected):
+            return replace(found, state="rejected")
+        if isinstance(event.body, Accepted) and event.body.plan is not None:
+            is_undone = plans.find(log, event.body.plan).state == "undone"
+            return replace(found, state="undone" if is_undone else "accepted", plan=event.body.plan)
+    is_outdated = not change.steps or plans.changed(log, planned(found))
+    return replace(found, state="outdated") if is_outdated else found
+
+
+def _about(what: What, ids: Sequence[str]) -> About:
+    return what, frozenset(ids)

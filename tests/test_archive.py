@@ -1,0 +1,158 @@
+"""Only what is cold is put away, a person sees why, and it comes back as it was."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pipelines.archive import archive as job
+from pipelines.jobs.job import run
+from store import build, commands, config
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.events import Event, Hit, Recalled, Revised, new_id
+from store.job_events import Made, Planned
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.rows import MemoryRows
+from store.snapshot import read
+from store.tenant import Tenant
+
+NOW = 1_790_000_000_000_000
+DAY = 86_400_000_000
+RECALLED = {"mode": "auto", "manifest": 1, "watermark": 1, "dropped": {}, "took_us": 900}
+
+
+@pytest.fixture
+def old(tenant: Tenant, log: EventLog) -> Callable[..., str]:
+    """Record memories a year ago, of a project in which something happened yesterday."""
+    texts = iter(f"The {name} service reads its settings once at start" for name in NAMES)
+
+    def record(days: int = 365, **fields: object) -> str:
+        given = {"content": next(texts), "project": "shop"} | fields
+        return commands.record(log, Draft(**given), NOW - days * DAY).event.id
+
+    record(1, id="fresh")
+    return record
+
+
+NAMES = """apple birch cedar daisy elder fern grape hazel iris juniper kelp lilac maple nettle oak
+pine quince rose sage thyme""".split()
+
+
+def proposed(tenant: Tenant, log: EventLog, **options: object) -> dict[str, str]:
+    """Return what the job would put away, and why."""
+    settings = config.load()
+    plan = run(job.JOB, settings, tenant.name, NOW, apply=False, **options)
+    return {step.subject: step.why for step in plan.body.steps} if plan else {}
+
+
+def rows(tenant: Tenant, log: EventLog) -> MemoryRows:
+    ref = build.rebuild(tenant, log, LexicalEmbedder(), NOW).projections["memories"]
+    return MemoryRows.open(read(tenant.snapshots, ref, MEMORIES_PROJECTION))
+
+
+def use(log: EventLog, id_: str, days: int) -> None:
+    at = NOW - days * DAY
+    receipt = new_id(at)
+    body = Recalled(query="settings", hits=(Hit(id_, 1.0, 0.9),), **RECALLED)
+    log.append([Event(receipt, at, body, receipt)])
+
+
+def test_what_nobody_needed_for_long_is_put_away_and_it_says_so(tenant, log, old):
+    never, once = old(), old()
+    use(log, once, 300)
+    assert proposed(tenant, log) == {
+        never: "nobody recalled it since 2025-09-21, while its project went on for 364 days",
+        once: "was not recalled since 2025-11-25, while its project went on for 299 days",
+    }
+
+
+def test_what_is_needed_wanted_or_still_followed_stays(tenant, log, old):
+    for kind in ("goal", "decision", "lesson", "preference", "antipattern"):
+        old(kind=kind)
+    old(pinned=True)
+    old(importance=1.0, days=190)
+    old(key="deploy.region", value="eu")
+    old(days=170)
+    use(log, old(), 20)
+    commands.rate(log, old(), 1.0, NOW - 300 * DAY)
+    source = old()
+    draft = Draft(id="insight", kind="insight", content="All read once", source_ids=(source,))
+    step = steps.record(draft, Made(job="reflect"), NOW - DAY, "they agree")
+    body = Planned(job="reflect", watermark=log.head(), steps=(step,))
+    plans.apply(log, plans.propose(log, body, NOW - DAY).id, NOW - DAY)
+    assert proposed(tenant, log) == {}
+
+
+def test_what_a_job_made_no_longer_holds_its_source_back(tenant, log, old):
+    source = old()
+    draft = Draft(id="insight", kind="insight", content="All read once", source_ids=(source,))
+    step = steps.record(draft, Made(job="reflect"), NOW - DAY, "they agree")
+    body = Planned(job="reflect", watermark=log.head(), steps=(step,))
+    plans.apply(log, plans.propose(log, body, NOW - DAY).id, NOW - DAY)
+    assert proposed(tenant, log) == {}
+    commands.forget(log, "insight", NOW)
+    assert list(proposed(tenant, log)) == [source]
+
+
+def test_importance_fades_until_it_goes(tenant, log, old):
+    long, short = old(days=720, importance=0.9), old(days=185, importance=0.9)
+    assert list(proposed(tenant, log)) == [long]
+    commands.revise(log, long, Revised(importance=1.0), NOW - DAY)  # changed is as good as used
+    assert proposed(tenant, log) == {} and short
+
+
+def test_to_be_found_unimportant_is_no_use(tenant, log, old):
+    one = old()
+    memory = rows(tenant, log).find(one)
+    step = steps.revise(memory, Revised(importance=0.2), "nobody used it")
+    body = Planned(job="importance", watermark=log.head(), steps=(step,))
+    plans.apply(log, plans.propose(log, body, NOW - DAY).id, NOW - DAY)
+    assert list(proposed(tenant, log)) == [one]
+
+
+def test_a_project_that_sleeps_keeps_its_memories(tenant, log, old):
+    sleeping = old(project="asleep", days=400)
+    beside = old(project="asleep", days=500)
+    assert proposed(tenant, log) == {}
+    old(project="asleep", days=300)  # it went on for 200 days after the one
+    assert list(proposed(tenant, log)) == [beside] and sleeping
+
+
+def test_what_expired_is_put_away_first_whatever_it_is(tenant, log, old):
+    cold, kind = old(), old(kind="decision", ttl_s=3_600, days=2)
+    pinned = old(pinned=True, ttl_s=3_600, days=2)
+    found = proposed(tenant, log)
+    assert list(found) == [kind, cold] and pinned not in found
+    assert found[kind].startswith("its time ran out on 2026-09-19")
+
+
+def test_only_the_project_that_was_named(tenant, log, old):
+    mine = old()
+    old(project="other", days=400), old(project="other", days=1)
+    assert list(proposed(tenant, log, project="shop")) == [mine]
+    assert len(proposed(tenant, log)) == 2
+
+
+def test_no_run_takes_more_than_a_person_looks_through(tenant, log, old, monkeypatch):
+    monkeypatch.setattr(job, "MOST", 3)
+    ids = [old(days=300 + number) for number in range(5)]
+    settings = config.load()
+    first = run(job.JOB, settings, tenant.name, NOW, apply=True)
+    assert [step.subject for step in first.body.steps] == ids[:1:-1]  # the coldest first
+    assert "the next run takes them" in first.body.notes[0]
+    second = run(job.JOB, settings, tenant.name, NOW + DAY, apply=True)
+    assert [step.subject for step in second.body.steps] == ids[1::-1]
+    assert run(job.JOB, settings, tenant.name, NOW + DAY, apply=True) is None
+
+
+def test_undone_the_memory_is_to_the_digest_what_it_was(tenant, log, old):
+    one, embedder = old(), LexicalEmbedder()
+    before = build.rebuild(tenant, log, embedder, NOW).digests
+    plan = run(job.JOB, config.load(), tenant.name, NOW, apply=True)
+    found = rows(tenant, log)
+    assert found.find(one).state == "archived" and found.find("fresh").state == "active"
+    plans.undo(log, plan.id, NOW)
+    assert build.rebuild(tenant, log, embedder, NOW).digests == before
+    assert proposed(tenant, log) == {}  # a person said no

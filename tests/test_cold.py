@@ -1,0 +1,131 @@
+"""What was put away is found where it is asked for, says so, and comes back at once."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from serve.filters import Filter
+from store import commands
+from store.cold import memories as cold
+from store.commands import Draft
+from store.health import _cold as looked_at
+from store.log import EventLog
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.rows import MemoryRows
+from store.snapshot import read
+
+NOW = 1_790_000_000_000_000
+DAY = 86_400_000_000
+
+
+def mnemolog(*words: str, ok: bool = True) -> Any:
+    """Run a command as a person would; return what it says as JSON."""
+    command = [sys.executable, "-m", "serve.cli", *words, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) is ok, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def worn(built):
+    """A built tenant in which one memory has expired, one was archived and one superseded."""
+    draft = Draft(id="ttl", content="The turnstile code of the lab is blue", ttl_s=3_600)
+    commands.record(built.log, draft, NOW - 2 * DAY)
+    commands.archive(built.log, "m20", NOW, "nobody asked")
+    built.rebuild()
+    return built
+
+
+def rows(built) -> MemoryRows:
+    ref = built.rebuild().projections["memories"]
+    return MemoryRows.open(read(built.tenant.snapshots, ref, MEMORIES_PROJECTION))
+
+
+def test_recall_finds_it_only_where_it_is_asked_for_and_says_what_it_is(worn):
+    assert [hit["id"] for hit in mnemolog("recall", "turnstile code lab")["hits"]] == []
+    (expired,) = mnemolog("recall", "--cold", "turnstile code lab")["hits"]
+    assert (expired["id"], expired["state"]) == ("ttl", "expired")
+    assert expired["ended_at"].startswith("2026-09-19")
+    hits = mnemolog("recall", "--cold", "the message field of the log lines")["hits"]
+    assert (hits[0]["id"], hits[0]["state"]) == ("m20", "archived")
+    assert "m20" not in [h["id"] for h in mnemolog("recall", "message field of log lines")["hits"]]
+
+
+def test_restored_it_is_back_at_once(worn):
+    mnemolog("restore", "m20")
+    hits = mnemolog("recall", "the message field of the log lines")["hits"]
+    assert hits[0]["id"] == "m20" and "state" not in hits[0]
+    mnemolog("restore", "ttl")
+    assert mnemolog("recall", "turnstile code lab")["hits"][0]["id"] == "ttl"
+
+
+def test_what_something_took_the_place_of_is_not_cold(worn):
+    asked = Filter(NOW, cold=True)
+    found = rows(worn)
+    passed = {found.memories.value(int(row), "id") for row in asked.mask(found).nonzero()[0]}
+    assert {"ttl", "m20", "m19", "m00"} <= passed
+    assert passed.isdisjoint({"m22", "k1", "m06"})
+
+
+def test_cold_and_a_moment_are_not_asked_together(worn):
+    told = mnemolog("recall", "--cold", "--as-of", "2026-03-01", "lab", ok=False)
+    assert "as_of" in told["error"]["message"]
+
+
+def test_why_names_the_option_that_finds_it(worn):
+    assert "--cold asks for such" in mnemolog("why", "message field", "m20")["reason"]
+    assert "came back" in mnemolog("why", "message field log lines", "m20", "--cold")["reason"]
+
+
+def test_the_cold_file_is_read_by_anything_that_reads_columns(worn):
+    import polars
+
+    made = cold.write(worn.tenant, worn.log, rows(worn), worn.log.head(), NOW)
+    assert made.memories == {"archived": 2, "expired": 1, "superseded": 2}
+    table = polars.read_parquet(made.path)
+    assert table.height == 5 and {"content", "state", "why", "ended_at"} <= set(table.columns)
+    by_id = {row["id"]: row for row in table.to_dicts()}
+    assert by_id["m20"]["why"] == "nobody asked"
+    assert by_id["ttl"]["why"] == "its time ran out on 2026-09-19"
+    assert by_id["m22"]["superseded_by"] == "m28"
+    assert by_id["ttl"]["ended_at"].year == 2026
+    assert Path(made.path).stat().st_mode & 0o077 == 0
+    assert pyarrow.parquet.read_table(made.path).num_rows == 5
+
+
+def test_written_again_there_is_one_file_and_damage_is_named(worn):
+    cold.write(worn.tenant, worn.log, rows(worn), 1, NOW)
+    made = cold.write(worn.tenant, worn.log, rows(worn), worn.log.head(), NOW)
+    assert [str(path) for path in cold.folder_of(worn.tenant).iterdir()] == [made.path]
+    assert cold.problem(worn.tenant) is None and next(looked_at(worn.tenant)).severity == "ok"
+    data = bytearray(Path(made.path).read_bytes())
+    data[40] ^= 1
+    Path(made.path).write_bytes(data)
+    (found,) = looked_at(worn.tenant)
+    assert (found.severity, Path(made.path).name in found.what) == ("warn", True)
+
+
+def test_a_person_puts_away_looks_and_takes_back(home, tenant):
+    now = time.time_ns() // 1_000
+    with EventLog(tenant.log, create=True) as log:
+        old = Draft(id="old", content="The kiosk printer wants its paper the other way round")
+        commands.record(log, old, now - 400 * DAY)
+        commands.record(log, Draft(content="The kiosk got a second screen"), now - DAY)
+    dry = mnemolog("archive", "--dry-run")
+    assert [step["subject"] for step in dry["steps"]] == ["old"]
+    asked = ("recall", "--no-touch", "kiosk printer paper")  # what is recalled is not cold
+    assert mnemolog(*asked)["hits"][0]["id"] == "old"
+    plan = mnemolog("archive")
+    assert plan["state"] == "applied"
+    assert "old" not in [hit["id"] for hit in mnemolog(*asked)["hits"]]
+    assert mnemolog(*asked, "--cold")["hits"][0]["state"] == "archived"
+    (file,) = cold.folder_of(tenant).iterdir()
+    assert "kiosk printer" in str(pyarrow.parquet.read_table(file).column("content")[0])
+    mnemolog("plans", "undo", plan["plan"])
+    assert mnemolog(*asked)["hits"][0]["id"] == "old"

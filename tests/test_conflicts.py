@@ -1,0 +1,129 @@
+"""What cannot hold together is found, with both sides and what settles it; else nothing."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+from store import build, commands
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.job_events import Planned
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.memories import Fold
+from store.tenant import Tenant
+
+Clock = Callable[[], int]
+Listed = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def say(log: EventLog, clock: Clock) -> Callable[..., str]:
+    def record(text: str, **fields: Any) -> str:
+        return commands.record(log, Draft(content=text, **fields), clock()).event.id
+
+    return record
+
+
+@pytest.fixture(params=["tail", "built"])
+def listed(request, tenant: Tenant, log: EventLog, clock: Clock) -> Listed:
+    """Run `mnemolog conflicts`, before a build and after one."""
+
+    def run(*words: str) -> list[dict[str, Any]]:
+        if request.param == "built":
+            build.rebuild(tenant, log, LexicalEmbedder(), clock())
+        done = CliRunner().invoke(main, ["conflicts", *words, "--json"])
+        assert done.exit_code == 0, done.output
+        found: list[dict[str, Any]] = json.loads(done.output)["conflicts"]
+        return found
+
+    return run
+
+
+def ids(found: list[dict[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(one["what"], tuple(side["id"] for side in one["sides"])) for one in found]
+
+
+def test_a_value_replaced_by_another_speaker_is_one_and_by_its_own_is_none(say, listed):
+    anna = say("us", key="deploy.region", value="us", created_by="Anna Smith")
+    bob = say("eu", key="deploy.region", value="eu", created_by="Bob Lee")
+    for value in ("8080", "9090"):
+        say(value + " it is", key="api.port", value=value, created_by="Anna Smith")
+    (found,) = listed()
+    assert ids([found]) == [("overridden", (anna, bob))]
+    assert [(one["value"], one["holds"]) for one in found["sides"]] == [("us", False), ("eu", True)]
+    assert found["settle"][:2] == ["mnemolog history deploy.region", f"mnemolog restore {anna}"]
+
+
+def test_two_values_of_one_relation_that_hold_at_once_are_one(say, listed):
+    fact = {"entity": "numpy", "relation": "version", "value": "1.26", "singleton": True}
+    first = say("numpy stays at 1.26 in all of it", metadata={"fact": fact}, project="acme/web")
+    second = say("Everybody upgraded", key="numpy.version", value="2.1")
+    say("Elsewhere", key="numpy.version", value="3.0", project="acme/api")
+    found = ids(listed("--project", "acme/web"))
+    assert found == [("facts", (first, second))]
+    assert len(listed()) == 2  # acme/api's and that of no project, too
+
+
+def test_values_of_a_relation_that_has_several_agree(say, listed):
+    for value in ("Redis", "Postgres"):
+        fact = {"entity": "queue", "relation": "uses", "value": value}
+        say(f"The queue is made with {value}, says the plan", metadata={"fact": fact})
+    assert listed() == []
+
+
+def test_texts_that_differ_in_a_value_alone_are_one(say, listed):
+    older = say("The database port is 5432")
+    newer = say("The database port is now 5433")
+    say("The database is written to every night")
+    assert ids(listed()) == [("wording", (older, newer))]
+
+
+def test_two_facts_of_two_things_and_what_happened_twice_are_none(say, listed):
+    say("Test 12 fails on Windows")
+    say("Test 13 fails on Windows")
+    say("Released version 1.2 to everybody", kind="milestone")
+    say("Released version 1.3 to everybody", kind="milestone")
+    assert listed() == []
+
+
+def test_a_link_of_conflict_counts_while_both_ends_hold(log: EventLog, clock: Clock, say, listed):
+    one, other = say("Tabs are used everywhere"), say("We indent by spaces")
+    commands.link(log, other, one, "conflict", clock())
+    commands.link(log, one, other, "support", clock())
+    (found,) = listed()
+    assert ids([found]) == [("linked", (one, other))]
+    words = found["settle"][0].split()[1:]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert listed() == []
+
+
+def test_what_rests_on_a_file_that_changed_is_listed_with_the_file(
+    log: EventLog, clock: Clock, say, listed
+):
+    id_ = say("The limits stand in src/limits.py: ten at most")
+    fold = Fold()
+    for event in log.read():
+        fold.apply(event)
+    step = steps.stale(fold.rows[id_], "src/limits.py changed", "src/limits.py")
+    body = Planned(job="distill", watermark=log.head(), steps=(step,))
+    plans.apply(log, plans.propose(log, body, clock()).id, clock())
+    (found,) = listed()
+    assert (found["what"], found["about"]) == ("stale", "src/limits.py")
+    assert found["settle"][0] == f"mnemolog restore {id_}"
+
+
+def test_conflicts_are_shown_to_people_without_control_characters(say):
+    say("us\x1b[31m region", key="deploy.region", value="us\x1b[31m", created_by="Anna Smith")
+    say("eu region", key="deploy.region", value="eu", created_by="Bob Lee")
+    text = CliRunner().invoke(main, ["conflicts"]).output
+    assert "1. deploy.region: a value of somebody else was replaced" in text
+    assert "\x1b" not in text and "$ mnemolog history deploy.region" in text
+
+
+def test_a_memory_that_agrees_has_none(log: EventLog):
+    assert CliRunner().invoke(main, ["conflicts"]).output == "no conflicts\n"

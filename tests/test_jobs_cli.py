@@ -1,0 +1,158 @@
+"""`mnemolog jobs`: what is on, what was proposed last, what it cost; and jobs run from there."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+from serve.cli import roster as command
+from store import failures
+from store.commands import Draft
+from store.config import Settings
+from store.events import Event, new_id
+from store.health import checkup
+from store.job_events import Called, Made, Planned
+from store.plans import plans, roster, steps
+
+NOW = 1_790_000_000_000_000
+
+
+def told(*words: str) -> dict[str, object]:
+    result = CliRunner().invoke(main, ["jobs", *words, "--json"])
+    assert result.exit_code == 0, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def job(found: dict[str, object], name: str) -> dict[str, object]:
+    return next(one for one in found["jobs"] if one["job"] == name)
+
+
+@pytest.fixture
+def proposed(built) -> plans.Plan:
+    """A plan of distill that waits, and what the model was paid for it."""
+    draft = Draft(id="made", content="Made of m00", source_ids=("m00",))
+    made = steps.record(draft, Made(job="distill"), NOW, "it was said")
+    body = Planned(job="distill", watermark=built.log.head(), steps=(made,), cost_usd=0.25)
+    return plans.propose(built.log, body, NOW)
+
+
+def test_all_jobs_are_listed_and_off(built):
+    found = told()
+    assert [one["job"] for one in found["jobs"]] == list(roster.NAMES)
+    assert not any(one["on"] or one["last"] or one["waiting"] for one in found["jobs"])
+    assert job(found, "facts")["at"] == "00:35"
+    assert (found["problem"], found["model"]) == ("", None)
+    said = CliRunner().invoke(main, ["jobs"]).stdout
+    assert "no model is asked" in said
+
+
+def test_what_is_on_is_kept_for_one_tenant(built):
+    assert told("on", "reflect", "facts") == {"on": ["facts", "reflect"]}
+    assert [one["job"] for one in told()["jobs"] if one["on"]] == ["facts", "reflect"]
+    assert told("off", "facts") == {"on": ["reflect"]}
+    CliRunner().invoke(main, ["--tenant", "work", "init"])
+    other = CliRunner().invoke(main, ["--tenant", "work", "jobs", "--json"])
+    assert not any(one["on"] for one in json.loads(other.stdout)["jobs"])
+
+
+def test_a_job_there_is_not_is_refused(built):
+    result = CliRunner().invoke(main, ["jobs", "on", "nothing"])
+    assert result.exit_code == 2
+    assert "there is no job 'nothing': there are facts" in result.output
+
+
+def test_the_last_plan_and_those_that_wait_are_shown(built, proposed):
+    found = job(told(), "distill")
+    assert found["waiting"] == [proposed.id]
+    assert found["last"]["plan"] == proposed.id
+    assert (found["last"]["state"], found["last"]["steps"]) == ("waiting", 1)
+    assert found["last"]["cost_usd"] == 0.25
+    assert f"1 waiting  $0.2500  {proposed.id[:6]}" in CliRunner().invoke(main, ["jobs"]).stdout
+
+
+def test_what_models_cost_today_is_summed_over_the_home(built, monkeypatch):
+    monkeypatch.setattr("serve.cli.session.now", lambda: NOW + 5)
+    CliRunner().invoke(main, ["--tenant", "work", "init"])
+    for at, cost, error in (
+        (NOW, 0.5, None),
+        (NOW + 1, 0.0, "429"),
+        (NOW - 86_400_000_000, 9, None),
+    ):
+        called = Called(
+            purpose="facts",
+            model="m",
+            tier="cheap",
+            prompt_sha256="0",
+            prompt_tokens=10,
+            answer_tokens=5,
+            cost_usd=cost,
+            error=error,
+        )
+        id_ = new_id(at)
+        built.log.append([Event(id_, at, called, id_)])
+    result = CliRunner().invoke(main, ["--tenant", "work", "jobs", "--json"])
+    today = json.loads(result.stdout)["today"]
+    assert today == {"calls": 2, "failed": 1, "tokens": 30, "cost_usd": 0.5}
+    said = CliRunner().invoke(main, ["jobs"]).stdout
+    assert "today: $0.5000 of $2.00, 30 of 1,000,000 tokens, 2 calls, 1 failed" in said
+
+
+def test_doctor_says_that_switches_cannot_be_read(built, home):
+    (built.tenant.root / "jobs.json").write_text("{")
+    (finding,) = [one for one in checkup(Settings(home)) if "no job runs" in one.what]
+    assert finding.severity == "warn"
+    assert "jobs.json cannot be read" in finding.what
+    result = CliRunner().invoke(main, ["jobs"])
+    assert result.exit_code == 0
+    assert "cannot be read" in result.output
+    assert told("on", "facts") == {"on": ["facts"]}
+    assert not [one for one in checkup(Settings(home)) if "no job runs" in one.what]
+
+
+def test_doctor_and_status_tell_what_failed_unseen(built, home):
+    failures.keep(built.tenant.root, "learning.facts", NOW, "EmbedderError: no answer", "run-1")
+    (finding,) = [one for one in checkup(Settings(home)) if "learning.facts" in one.what]
+    assert finding.what.startswith("learning.facts failed at 2026-09-21T")
+    assert finding.what.endswith("EmbedderError: no answer")
+    assert "run-1" in finding.cure
+    assert "failed    learning.facts: EmbedderError" in CliRunner().invoke(main, ["status"]).stdout
+
+
+def test_a_job_is_run_from_the_command_line(built, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["jobs", "run", "learn", "--json"])
+    assert result.exit_code == 0, result.output
+    found = msgspec.json.decode(result.stdout)["jobs"]
+    assert {one["outcome"] for one in found} == {"done"}
+    order = [one["job"] for one in found]
+    assert order == [name for name in roster.ORDER if name in order] and order
+    assert not list(failures.every(built.tenant.root))
+
+
+def test_a_job_that_cannot_be_run_is_no_traceback(built, capfd):
+    result = CliRunner().invoke(main, ["jobs", "run", "nothing"])
+    assert result.exit_code == 1
+    said = capfd.readouterr().err
+    assert "there is no job" in said and "Traceback" not in said
+
+
+def test_what_ran_is_told_in_a_line_each(capsys):
+    command._show_runs(
+        [
+            {"job": "facts", "outcome": "failed", "plan": None, "state": "", "steps": 0}
+            | {"warnings": ["no answer\x1b[2J"]},
+            {"job": "consolidate", "outcome": "done", "plan": "7HQ2ABCDEF", "state": "waiting"}
+            | {"steps": 3, "warnings": []},
+        ]
+    )
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        "facts       failed",
+        "            no answer[2J",
+        "consolidate waiting, 3 steps  plan 7HQ2AB",
+    ]
+    assert "mnemolog plans apply" in told.err

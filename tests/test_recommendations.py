@@ -1,0 +1,229 @@
+"""What is recommended waits for a person: nothing is done unasked, and no means never again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.recommend.recommend import refresh
+from serve.cli import main
+from store import build, commands, config, lesson_commands, recommendations
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.errors import InvalidInput, NotFound, PlanStale
+from store.events import Event, Hit, Recalled, Revised
+from store.log import EventLog
+from store.plans import plans
+from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Fold, Memory
+from store.recommendations import Recommendation
+from store.tenant import Tenant
+
+Clock = Callable[[], int]
+NOW = 1_790_000_000_000_000
+DAY = 86_400_000_000
+LATER = NOW + 400 * DAY
+
+LIST = """What we know of the exporter:
+- it writes Parquet files into the exports folder
+- it runs every night at four o'clock
+- it skips tenants that were archived"""
+LONG = "Restarts lose sessions. " + "They are kept in memory by the worker that made them. " * 30
+
+
+def memories(log: EventLog) -> dict[str, Memory]:
+    fold = Fold()
+    for event in log.standing(0, log.head()):
+        fold.apply(event)
+    return fold.rows
+
+
+@pytest.fixture
+def say(log: EventLog) -> Callable[..., str]:
+    def record(text: str, at: int = NOW, **fields: Any) -> str:
+        return commands.record(log, Draft(content=text, **fields), at).event.id
+
+    return record
+
+
+@pytest.fixture
+def look(home: Path, log: EventLog) -> Callable[..., list[Recommendation]]:
+    """Look for recommendations; return those that are new, as the log has them."""
+
+    def refreshed(at: int = LATER) -> list[Recommendation]:
+        settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
+        ids = [one.id for one in refresh(settings, "default", at, write=True)]
+        return [recommendations.find(log, id_) for id_ in ids]
+
+    return refreshed
+
+
+def recalled(log: EventLog, id_: str, times: int) -> None:
+    hits = (Hit(id_, 1.0, 0.9),)
+    for number in range(times):
+        body = Recalled(
+            query="q", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
+        )
+        log.append([Event(f"r{id_[-6:]}{number}", NOW + number, body, f"r{id_[-6:]}{number}")])
+
+
+def whats(found: list[Recommendation]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(one.what, one.source_ids) for one in found]
+
+
+def test_what_was_never_recalled_and_is_old_may_be_archived(log: EventLog, say, look):
+    used = say("The queue is drained at midnight", kind="observation")
+    idle = say("Looked at the logs of the worker", kind="activity")
+    say("Looked at the dashboards of the worker", at=LATER - DAY, kind="activity")
+    say("The retention is ninety days by law", kind="decision")
+    say("The worker was restarted by hand", kind="activity", importance=0.9)
+    say("The worker has a pinned note", kind="activity", pinned=True)
+    recalled(log, used, 20)
+    assert whats(look()) == [("archive", (idle,))]
+
+
+def test_where_nothing_is_recalled_nothing_is_called_unused(say, look):
+    say("Looked at the logs of the worker", kind="activity")
+    assert look() == []
+
+
+def test_what_was_recalled_often_and_rated_well_may_weigh_more(log: EventLog, say, look):
+    good, bad = say("Drain the queue first"), say("Restart the worker then")
+    for id_, verdict in ((good, 1.0), (bad, -1.0)):
+        recalled(log, id_, 5)
+        for number in range(2):
+            commands.rate(log, id_, verdict, NOW + number)
+    (found,) = look()
+    assert whats([found]) == [("promote", (good,))]
+    recommendations.accept(log, found.id, LATER)
+    assert memories(log)[good].importance == 0.9
+
+
+def test_two_notes_in_other_words_may_be_merged_but_not_two_values(log: EventLog, say, look):
+    short = say("The nightly exporter writes its Parquet files into the exports folder")
+    long = say("The nightly exporter always writes all its Parquet files into the exports folder")
+    say("The upload timeout of the web client is 30 seconds in all environments")
+    say("The upload timeout of the web client is 60 seconds in all environments")
+    say("We never restart the worker while the nightly exporter is running")
+    say("We restart the worker while the nightly exporter is running")
+    (found,) = look()
+    assert whats([found]) == [("merge", (short, long))]
+    recommendations.accept(log, found.id, LATER)
+    assert (memories(log)[short].state, memories(log)[short].superseded_by) == (SUPERSEDED, long)
+
+
+def test_several_facts_in_one_may_be_parted_and_taken_back(
+    tenant: Tenant, log: EventLog, say, look
+):
+    id_ = say(LIST, tags=("export",), trust="agent")
+    embedder = LexicalEmbedder()
+    before = build.rebuild(tenant, log, embedder, LATER).digests
+    (found,) = look()
+    assert (found.what, found.because) == ("reword", "3 facts in one memory")
+    plan = recommendations.accept(log, found.id, LATER)
+    rows = memories(log)
+    parts = [one for one in rows.values() if one.job == "recommend"]
+    assert [one.content for one in parts] == [line[2:] for line in LIST.splitlines()[1:]]
+    assert {(one.trust, one.tags, one.state) for one in parts} == {("agent", ("export",), ACTIVE)}
+    assert {one.context for one in parts} == {"What we know of the exporter:"}
+    assert rows[id_].state == ARCHIVED
+    plans.undo(log, plan.id, LATER)
+    assert build.rebuild(tenant, log, embedder, LATER).digests == before
+
+
+def test_a_long_text_may_begin_with_what_it_says_and_loses_nothing(log: EventLog, say, look):
+    id_ = say(LONG)
+    (found,) = look()
+    recommendations.accept(log, found.id, LATER)
+    after = memories(log)[id_]
+    assert after.content.startswith("Restarts lose sessions.") and len(after.content) <= 400
+    assert after.context == LONG.strip()
+
+
+def test_nothing_is_done_unasked_nor_proposed_twice(log: EventLog, say, look):
+    say(LIST)
+    before = memories(log)
+    (found,) = look()
+    assert found.state == "pending" and memories(log) == before
+    assert look() == []
+
+
+def test_after_a_no_the_same_is_never_proposed_again(log: EventLog, clock: Clock, say, look):
+    id_ = say(LIST)
+    (found,) = look()
+    assert recommendations.reject(log, found.id, LATER, "as I like it").state == "rejected"
+    commands.revise(log, id_, Revised(content=LIST + "\n- it is a script of ours"), LATER)
+    assert look() == []
+    with pytest.raises(InvalidInput, match="was rejected"):
+        recommendations.accept(log, found.id, LATER)
+
+
+def test_what_was_undone_counts_as_a_no(log: EventLog, say, look):
+    say(LIST)
+    (found,) = look()
+    plan = recommendations.accept(log, found.id, LATER)
+    assert recommendations.accept(log, found.id, LATER).events == plan.events
+    with pytest.raises(InvalidInput, match="plans undo"):
+        recommendations.reject(log, found.id, LATER)
+    plans.undo(log, plan.id, LATER)
+    assert recommendations.find(log, found.id).state == "undone" and look() == []
+
+
+def test_what_changed_since_is_outdated_refused_and_proposed_anew(log: EventLog, say, look):
+    id_ = say(LIST)
+    (found,) = look()
+    commands.revise(log, id_, Revised(content=LIST + "\n- it is a script of ours"), LATER)
+    assert recommendations.find(log, found.id).state == "outdated"
+    with pytest.raises(PlanStale, match="was revised since"):
+        recommendations.accept(log, found.id, LATER)
+    (again,) = look()
+    assert again.because == "4 facts in one memory"
+
+
+def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, look):
+    say(LIST)
+    (found,) = look()
+    draft = lesson_commands.proposal("Always drain the queue first", "preference", NOW)
+    log.append([draft])
+    assert [one.id for one in recommendations.every(log)] == [found.id]
+    with pytest.raises(NotFound, match="no draft"):
+        lesson_commands.accept(log, found.id, LATER)
+    with pytest.raises(NotFound, match="no recommendation"):
+        recommendations.accept(log, draft.id, LATER)
+    shown = json.loads(CliRunner().invoke(main, ["lessons", "--json"]).output)
+    assert [one["id"] for one in shown["drafts"]] == [draft.id]
+
+
+def invoke(*words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(main, ["recommendations", *words, "--json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, look):
+    parted, long = say(LIST), say(LONG)
+    look()
+    listed = invoke()["recommendations"]
+    ids = {one["source_ids"][0]: one["id"] for one in listed}
+    assert {one["state"] for one in listed} == {"pending"} and ids.keys() == {parted, long}
+    assert "3 facts in one" in CliRunner().invoke(main, ["recommendations"]).output
+    text = CliRunner().invoke(main, ["recommendations", "show", ids[parted][:8]]).output
+    assert "+ it runs every night" in text
+    assert invoke("accept", ids[parted], "--dry-run")["recommendations"][0]["state"] == "pending"
+    (done,) = invoke("accept", ids[parted][:8].lower())["accepted"]
+    assert plans.find(log, done["plan"]).state == "applied"
+    assert invoke("reject", ids[long], "--reason", "as is")["rejected"] == [ids[long]]
+    assert invoke()["recommendations"] == []
+    states = {one["id"]: one["state"] for one in invoke("--all")["recommendations"]}
+    assert states == {ids[parted]: "accepted", ids[long]: "rejected"}
+
+
+def test_refresh_looks_in_a_process_of_its_own_and_a_dry_run_writes_nothing(log: EventLog, say):
+    say(LIST)
+    assert [one["what"] for one in invoke("--refresh", "--dry-run")["new"]] == ["reword"]
+    assert recommendations.every(log) == []
+    found = invoke("--refresh")
+    assert [one["id"] for one in found["recommendations"]] == found["new"]

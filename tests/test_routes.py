@@ -1,0 +1,550 @@
+"""The router serves what was adopted, tries little and says how likely that was, and learns."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from flask.testing import FlaskClient
+from hook_session import Session, ids, notes, opened
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.jobs.context import opened as opened_context
+from pipelines.jobs.job import planned
+from pipelines.route.job import JOB, proposed
+from pipelines.route.tiers import tier_for
+from serve.app import create_app
+from serve.cli import main
+from serve.cli.group import Commands
+from serve.filters import Filter
+from serve.process.tenants import OpenTenants
+from serve.query.analysis import usual
+from serve.ranking.off_policy import worth
+from serve.reader import Reader
+from serve.recall import recall
+from serve.router import Router, bar, most
+from store import build, commands
+from store import tenant as tenants
+from store.commands import Draft
+from store.config import Choices, Settings
+from store.embedding import LexicalEmbedder
+from store.events import Event, Hit, Rated, Recalled, Route, moment, new_id
+from store.job_events import Adopted, Judged
+from store.log import EventLog
+from store.pending import SOON_US
+from store.plans import plans
+from store.projection import Inputs, Previous, checked_build, digest
+from store.projections import routes as projection
+from store.projections.routes import ROUTES_PROJECTION, Routes
+from store.routing import ALPHA, DEFAULTS, EPSILON, LEVELS, STATES, whole
+
+NOW = 1_790_000_000_000_000
+HEADERS = {"Host": "127.0.0.1:7437", "Authorization": "Bearer token"}
+EMBEDDER = LexicalEmbedder()
+
+
+def adopted(**changes: dict[str, str]) -> Adopted:
+    return Adopted(policy=changes, recalls=1, value=0.1, served=0.0, low=0.0)
+
+
+def adopt(log: EventLog, at: int = NOW, **changes: dict[str, str]) -> None:
+    id_ = new_id(at)
+    log.append([Event(id_, at, adopted(**changes), id_)])
+
+
+def recalled(
+    id_: str,
+    actions: dict[str, str],
+    *,
+    state: str = "debug",
+    propensity: float = 1.0,
+    tried: str | None = None,
+    hits: tuple[str, ...] = ("m",),
+    at: int = NOW,
+) -> Event:
+    body = Recalled(
+        query="q",
+        mode="auto",
+        manifest=None,
+        watermark=0,
+        hits=tuple(Hit(one, 1.0, 0.5) for one in hits),
+        dropped={},
+        took_us=1,
+        route=Route(state, actions, propensity, tried),
+    )
+    return Event(id_, at, body, id_)
+
+
+def folded(events: list[Event], until: int | None = None, previous: Previous | None = None) -> Any:
+    numbered = [one.numbered(seq) for seq, one in enumerate(events, 1)]
+    end = len(events) if until is None else until
+    inputs = Inputs(end, lambda after: iter(numbered[after:end]))
+    return checked_build(ROUTES_PROJECTION, inputs, previous)
+
+
+def rated(subject: str, verdict: float, at: int = NOW, **more: Any) -> Event:
+    return Event(new_id(at), at, Rated(verdict=verdict), subject, **more)
+
+
+# What is chosen
+
+
+def test_all_defaults_are_recall_as_it_is():
+    for state in STATES:
+        chosen = Router().route(state)
+        search = chosen.actions["search"]
+        assert (bar(search, 0.3), most(search, 8), chosen.propensity) == (0.3, 8, 1.0)
+    assert {one["context"] for one in DEFAULTS.values()} == {"raw"}
+    assert {one["proactivity"] for one in DEFAULTS.values()} == {"proactive"}
+    assert bar("low_threshold", 0.3) < 0.3 < bar("high_threshold", 0.3) < 1.0
+    assert most("high_threshold", 8) < 8 < most("low_threshold", 8)
+
+
+def test_what_a_policy_does_not_know_is_the_default():
+    found = whole({"debug": {"search": "telepathy", "context": "summarize"}, "dreams": {}})
+    assert found["debug"] == DEFAULTS["debug"] | {"context": "summarize"}
+    assert set(found) == set(STATES)
+
+
+def test_one_level_is_tried_as_often_as_its_receipt_says():
+    levels = ("search", "context", "proactivity")
+    served = Router(levels=levels).route("plan").actions
+    found = [
+        Router(levels=levels, explore=EPSILON, receipt=f"r{number}").route("plan")
+        for number in range(20_000)
+    ]
+    tried = [one for one in found if one.tried]
+    assert len(tried) / len(found) == pytest.approx(EPSILON, abs=0.01)
+    seen = Counter((one.tried, one.actions[one.tried]) for one in tried if one.tried)
+    assert len(seen) == 4  # two other ways to search, one of each of the others
+    for one in tried[:100]:
+        assert one.tried is not None
+        others = {**one.actions, one.tried: served[one.tried]}
+        assert others == served and one.actions != served
+        count = seen[one.tried, one.actions[one.tried]]
+        assert one.propensity == pytest.approx(count / len(found), rel=0.12)
+    assert {one.propensity for one in found if not one.tried} == {1 - EPSILON}
+
+
+def test_a_receipt_always_tries_the_same_and_without_one_nothing_is_tried():
+    one = Router(explore=0.5, receipt="r1")
+    assert one.route("debug") == one.route("debug")
+    for receipt in (f"r{number}" for number in range(50)):
+        assert Router(explore=0.0, receipt=receipt).route("debug").tried is None
+    assert Router(explore=0.5).route("debug").tried is None
+
+
+# What is held
+
+
+def test_q_moves_by_alpha_of_the_difference_in_the_order_of_the_recalls():
+    log = [recalled("r1", {"search": "low_threshold"}), recalled("r2", {"search": "low_threshold"})]
+    found = Routes(folded([*log, rated("r2", 1.0), rated("r1", -1.0)])).held
+    one = found["debug", "search", "low_threshold"]
+    assert (one.recalls, one.rated) == (2, 2)
+    assert one.q == pytest.approx(-ALPHA + ALPHA * (1.0 + ALPHA))
+
+
+def test_the_reward_is_what_was_said_of_the_recall_else_of_what_it_brought_else_the_judgment():
+    def reward(*said: Event, **more: Any) -> float | None:
+        return Routes(folded([recalled("r", {"context": "raw"}, **more), *said])).recalls[0].reward
+
+    judged = Event("j", NOW, Judged(verdicts={"m": 0.5, "n": -0.05}), "r")
+    assert reward() is None
+    assert reward(hits=()) == 0.0  # silence neither helps nor harms
+    assert reward(judged) == 0.45
+    assert reward(judged, rated("m", -1.0)) == -1.0
+    assert reward(judged, rated("m", -1.0), rated("r", 0.5), rated("r", 1.0)) == 0.75
+    assert reward(rated("m", 1.0, NOW + SOON_US + 1)) is None
+    assert reward(rated("r", 1.0, trust="web"), rated("m", 1.0, trust="tool")) is None
+
+
+def test_a_recall_in_which_one_level_was_tried_says_nothing_of_the_others():
+    actions = {"search": "low_threshold", "context": "raw"}
+    found = Routes(folded([recalled("r", actions, tried="search"), rated("r", 1.0)])).held
+    assert set(found) == {("debug", "search", "low_threshold")}
+
+
+RECEIPTS = [f"e{seq}" for seq in range(1, 26)]
+ACTIONS = st.fixed_dictionaries(
+    {}, optional={level: st.sampled_from([*of, "unknown"]) for level, of in LEVELS.items()}
+)
+STEPS = st.one_of(
+    st.tuples(st.just(None), ACTIONS, st.sampled_from([None, "search"]), st.sampled_from("mno")),
+    st.tuples(st.sampled_from([*RECEIPTS, *"mno"]), st.floats(-1, 1), st.booleans()),
+    st.just("adopt"),
+)
+
+
+def logged(steps: list[Any]) -> list[Event]:
+    events = []
+    for seq, step in enumerate(steps, 1):
+        id_, at = f"e{seq}", NOW + seq
+        if step == "adopt":
+            events.append(Event(id_, at, adopted(debug={"search": "low_threshold"}), id_))
+        elif len(step) == 4:
+            _, actions, tried, hit = step
+            one = recalled(id_, actions, tried=tried, hits=(hit,), propensity=0.5, at=at)
+            events.append(one)
+        else:
+            subject, verdict, is_judged = step
+            body = Judged(verdicts={"m": verdict}) if is_judged else Rated(verdict=verdict)
+            events.append(Event(id_, at, body, subject))
+    return events
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, max_size=25), st.data())
+def test_previous_never_changes_what_is_held(steps: list[Any], data: st.DataObject):
+    events = logged(steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection, "KEPT", 4)
+        patch.setattr(projection, "RECENT", 2)
+        split = data.draw(st.integers(0, len(events)))
+        before = Previous(split, folded(events, split))
+        assert digest(folded(events, previous=before)) == digest(folded(events))
+
+
+# What it changes
+
+
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
+
+
+@pytest.fixture
+def home_of_errors(home: Path) -> Path:
+    """A memory with a dozen notes about one error, more and less sure."""
+    with EventLog(tenants.tenant(home).log, create=True) as log:
+        for number, word in enumerate(NUMBERS):
+            more = "in the login handler of the billing service " if number % 2 else ""
+            text = f"The timeout error {more}was seen on host {word}"
+            commands.record(log, Draft(id=f"m{number:02}", content=text), NOW)
+        text = "The billing service sends a timeout mail to the host of the day"
+        commands.record(log, Draft(id="mail", content=text), NOW)
+        rebuild(home, log)
+    return home
+
+
+def rebuild(home: Path, log: EventLog, now: int = NOW) -> None:
+    build.rebuild(tenants.tenant(home), log, EMBEDDER, now)
+
+
+DEBUG = "why does the login handler fail with a timeout error"
+PLAIN = "who is the host of the day"
+
+
+@dataclass
+class Server:
+    """The routes over a memory that can be built anew beneath them."""
+
+    home: Path
+    tenants: OpenTenants
+    client: FlaskClient
+
+    @property
+    def log(self) -> EventLog:
+        return self.tenants.get("default").log
+
+    def build(self, now: int = NOW + 1) -> None:
+        self.tenants.get("default").write_receipts()
+        rebuild(self.home, self.log, now)
+        self.tenants.get("default").reader.poll()
+
+    def ask(self, query: str, **more: Any) -> Any:
+        return self.client.post("/v1/recall", json={"query": query, **more}, headers=HEADERS).json
+
+    def receipts(self) -> list[Recalled]:
+        self.tenants.get("default").write_receipts()
+        return [one.body for one in self.log.read() if isinstance(one.body, Recalled)]
+
+
+@pytest.fixture
+def serve(home_of_errors: Path) -> Iterator[Callable[..., Server]]:
+    started: list[OpenTenants] = []
+
+    def start(**choices: Any) -> Server:
+        started.append(OpenTenants(Settings(home_of_errors, Choices(**choices))))
+        client = create_app(started[-1], "token", lambda: NOW).test_client()
+        return Server(home_of_errors, started[-1], client)
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def test_thresholds_and_k_are_the_modes_own(serve):
+    server = serve()
+    usual_debug, usual_plain = server.ask(DEBUG), server.ask(PLAIN)
+    adopt(server.log, debug={"search": "low_threshold"}, none={"search": "high_threshold"})
+    assert server.ask(DEBUG)["min_confidence"] == 0.3  # served from the next build on
+    server.build()
+    low, high = server.ask(DEBUG), server.ask(PLAIN)
+    assert (low["min_confidence"], high["min_confidence"]) == (0.15, pytest.approx(0.51))
+    assert (len(usual_debug["hits"]), len(low["hits"])) == (6, 12)
+    assert (len(usual_plain["hits"]), len(high["hits"])) == (8, 1)
+    # who says himself how sure it must be, or how many may come, is not routed
+    assert server.ask(PLAIN, min_confidence=0.3)["min_confidence"] == 0.3
+    assert len(server.ask(DEBUG, top_k=8)["hits"]) == 6
+
+
+def test_kinds_come_in_the_order_of_the_mode(log, tenant):
+    for kind, place in (("milestone", "east"), ("bugfix", "west")):
+        text = f"The sync worker of the billing queue was rewritten in the {place}"
+        commands.record(log, Draft(id=kind, kind=kind, content=text), NOW)
+    build.rebuild(tenant, log, EMBEDDER, NOW)
+    with Reader(tenant, log, EMBEDDER).view() as view:
+
+        def best(query: str) -> str:
+            question = replace(usual(query, Filter(NOW), Choices()), profile="match")
+            return recall(view, question, EMBEDDER).hits[0].memory.id
+
+        assert best("the sync worker of the billing queue crashes with an error") == "bugfix"
+        assert best("plan the sync worker of the billing queue for the next sprint") == "milestone"
+
+
+def test_the_past_is_asked_under_the_policy_of_then_and_tries_nothing(serve):
+    server = serve(explore=0.5)
+    adopt(server.log, NOW + 10, debug={"search": "low_threshold"})
+    server.build(NOW + 20)
+    before, since = (server.ask(DEBUG, as_of=moment(NOW + at).isoformat()) for at in (5, 15))
+    assert (before["min_confidence"], since["min_confidence"]) == (0.3, 0.15)
+    assert [one.route for one in server.receipts()] == [None, None]
+
+
+def test_only_what_leaves_a_receipt_tries_something_and_says_so(serve):
+    server = serve(explore=0.5)
+    quiet = [server.ask(DEBUG, touch=False)["min_confidence"] for _ in range(20)]
+    assert set(quiet) == {0.3} and server.receipts() == []
+    bars = {server.ask(DEBUG)["recall"]: 0 for _ in range(40)}
+    routes = [one.route for one in server.receipts()]
+    assert len(routes) == len(bars) and {one.state for one in routes} == {"debug"}
+    assert {one.propensity for one in routes} == {0.5, 0.25}
+    assert {one.actions["search"] for one in routes} == set(LEVELS["search"])
+
+
+def test_without_being_asked_to_nothing_is_tried(serve):
+    server = serve()
+    for _ in range(20):
+        assert server.ask(DEBUG)["min_confidence"] == 0.3
+    assert {one.route.propensity for one in server.receipts()} == {1.0}
+
+
+# What is put before a model
+
+
+LONG = "The package manager we use in this repository is pnpm. " + "It saves much disk space. " * 9
+ASKED = "which package manager do we use in this repository?"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    for one in opened(tmp_path):
+        one.remember(LONG, kind="decision", id="why", context="asked by the team")
+        yield one
+
+
+def serving(session: Session, tmp_path: Path, **actions: str) -> None:
+    adopt(session.log, session.at, **dict.fromkeys(STATES, actions))
+    rebuild(tmp_path, session.log, session.at)
+    session.tenants.get("default").reader.poll()
+
+
+def test_a_summarising_policy_puts_one_sentence_of_each_note(session: Session, tmp_path: Path):
+    raw = notes(session.ask(ASKED))[0]
+    assert (len(raw["text"]), raw["context"]) == (len(LONG.strip()), "asked by the team")
+    serving(session, tmp_path, context="summarize")
+    session.name = "s2"
+    (short,) = notes(session.ask(ASKED))
+    assert short["text"] == "The package manager we use in this repository is pnpm. ..."
+    assert "context" not in short and short["whole"].endswith("read by its id")
+
+
+def test_a_passive_policy_says_less_unasked_but_rules_still_come(session: Session, tmp_path: Path):
+    vague = "is there anything on the package manager that a newcomer to the repository must read"
+    assert ids(session.ask(vague)) == ["why"]
+    serving(session, tmp_path, proactivity="passive")
+    session.name = "s2"
+    assert session.ask(vague) == ""
+    assert ids(session.ask(ASKED)) == ["why"]  # what is sure enough
+    receipt = session.events(Recalled)[0].body
+    assert receipt.hits == () and receipt.route.actions["proactivity"] == "passive"
+    session.remember("Never run npm here", kind="preference", id="rule")
+    assert ids(session.ask("run npm for the dashboard")) == ["rule"]
+
+
+# Learning
+
+
+BEST = {
+    "debug": "low_threshold",
+    "architecture": "low_threshold",
+    "coding": "medium_threshold",
+    "review": "high_threshold",
+    "plan": "low_threshold",
+    "routine": "high_threshold",
+    "none": "medium_threshold",
+}
+GOOD, POOR = 0.8, 0.35  # how often a person says that it helped
+
+
+def true_reward(policy: Any) -> float:
+    """Return the mean verdict of a person under a policy: 1 where it helped, else -0.5."""
+    chances = [GOOD if policy[one]["search"] == BEST[one] else POOR for one in STATES]
+    return sum(1.5 * one - 0.5 for one in chances) / len(chances)
+
+
+def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at: int) -> None:
+    """Append recalls as the router makes them, and what a person then says of them."""
+    events: list[Event] = []
+    for _ in range(count):
+        id_ = f"r{chance.getrandbits(64):016x}"
+        state = chance.choice(STATES)
+        route = Router(policy, ("search",), EPSILON, id_).route(state)
+        one = recalled(id_, route.actions, at=at)
+        events.append(replace(one, body=msgspec.structs.replace(one.body, route=route)))
+        likely = GOOD if route.actions["search"] == BEST[state] else POOR
+        events.append(rated(id_, 1.0 if chance.random() < likely else -0.5, at))
+    log.append(events)
+
+
+def learnt(home: Path, now: int) -> Any:
+    """Run the job; return the policy that is served after the next build."""
+    with opened_context(Settings(home), "default", now) as context:
+        planned(JOB, context, apply=True)
+    return served(home, now)
+
+
+def served(home: Path, now: int) -> Any:
+    with opened_context(Settings(home), "default", now) as context:
+        return Routes(context.tables("routes")).policy()
+
+
+def test_within_2000_rated_recalls_the_policy_has_nine_tenths_of_the_oracles_reward(home, log):
+    chance, policy = random.Random(7), whole({})
+    began = true_reward(policy)
+    for now in range(NOW, NOW + 4):
+        simulated(log, policy, chance, 500, now)
+        policy = learnt(home, now)
+    oracle = true_reward({state: {"search": BEST[state]} for state in STATES})
+    assert began < 0.4 * oracle
+    assert true_reward(policy) >= 0.9 * oracle
+
+
+def evidence(verdicts: list[float], served_verdicts: int = 60) -> list[Event]:
+    """Return recalls in which a low threshold was tried and rated so, and served ones, rated 0."""
+    events = []
+    for number, verdict in enumerate([*[0.0] * served_verdicts, *verdicts]):
+        is_tried = number >= served_verdicts
+        events += [
+            recalled(
+                f"r{number}",
+                {"search": "low_threshold" if is_tried else "medium_threshold"},
+                propensity=0.075 if is_tried else 0.85,
+                tried="search" if is_tried else None,
+            ),
+            rated(f"r{number}", verdict),
+        ]
+    return events
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "why"),
+    [
+        ([1.0] * 6, "too few"),  # six lucky ones
+        ([-1.0] * 30 + [1.0] * 10, "may lose"),  # Q has forgotten what came before
+        ([1.0, -1.0] * 8 + [1.0], "may lose"),  # nobody knows
+    ],
+)
+def test_a_policy_that_may_lose_is_refused_and_the_note_says_why(verdicts: list[float], why: str):
+    routes = Routes(folded(evidence(verdicts)))
+    assert routes.held["debug", "search", "low_threshold"].q > 0
+    found = proposed(routes)
+    assert found.steps == () and why in found.notes[0]
+
+
+def test_what_the_log_bears_out_is_proposed_with_its_estimate():
+    (step,) = proposed(Routes(folded(evidence([1.0] * 25 + [0.5] * 5)))).steps
+    assert step.body["policy"]["debug"]["search"] == "low_threshold"
+    assert step.body["value"] == pytest.approx(0.9167, abs=1e-3)
+    assert step.body["low"] > 0.5 and step.before["policy"] == whole({})
+
+
+def test_what_was_never_compared_is_not_adopted():
+    events = []
+    for number in range(60):  # both were served, nothing was tried: the days differ, not they
+        action = "low_threshold" if number < 30 else "medium_threshold"
+        events += [recalled(f"r{number}", {"search": action}), rated(f"r{number}", number < 30)]
+    assert proposed(Routes(folded(events))).steps == ()
+
+
+def test_the_estimate_is_that_of_a_user_who_was_asked():
+    """Rewards of a served and a tried action, drawn and weighed as the log has them."""
+    chance = np.random.default_rng(3)
+    misses = 0
+    for _ in range(300):
+        rewards = chance.choice([1.0, 0.0, -0.5], size=40, p=[0.5, 0.3, 0.2])
+        weights = chance.choice([1 / 0.075, 1 / 0.05], size=40)
+        one = worth(rewards, weights)
+        misses += abs(one.mean - 0.4) > 1.96 * one.error
+    assert misses <= 300 * 0.08
+    assert worth(np.array([1.0, 0.0]), np.array([3.0, 1.0])).mean == 0.75
+    assert worth(np.ones(4), np.ones(4)).samples == 4.0
+    assert worth(np.array([]), np.array([])).samples == 0.0
+
+
+def test_undone_the_policy_before_is_served_again_and_is_not_proposed_again(home, log):
+    log.append(evidence([1.0] * 30))
+    with opened_context(Settings(home), "default", NOW) as context:
+        plan = planned(JOB, context, apply=True)
+    assert served(home, NOW)["debug"]["search"] == "low_threshold"
+    plans.undo(log, plan.id, NOW)
+    assert served(home, NOW) == whole({})
+    with opened_context(Settings(home), "default", NOW) as context:
+        assert planned(JOB, context, apply=True) is None
+
+
+def test_jobs_ask_the_tier_that_is_served(home, log):
+    adopt(log, plan={"llm": "expensive"})
+    with opened_context(Settings(home), "default", NOW) as context:
+        tiers = [tier_for(context, mode) for mode in ("plan", "debug", None)]
+    assert tiers == ["expensive", "balanced", "cheap"]
+
+
+# On the command line
+
+
+def run(*words: str) -> Result:
+    assert isinstance(main, Commands)
+    return CliRunner().invoke(main, words)
+
+
+def test_routes_shows_what_is_held_the_estimate_and_the_policies_before(home, log):
+    log.append(evidence([1.0] * 30))
+    adopt(log, review={"search": "high_threshold"})
+    rebuild(home, log)
+    found = json.loads(run("routes", "--json").stdout)
+    assert found["policy"]["review"]["search"] == "high_threshold"
+    rows = {one["action"]: one for one in found["routes"]}
+    assert (rows["low_threshold"]["recalls"], rows["low_threshold"]["rated"]) == (30, 30)
+    assert rows["medium_threshold"]["served"] and rows["medium_threshold"]["q"] == 0.0
+    assert rows["low_threshold"]["estimate"]["low"] > 0 and rows["high_threshold"]["q"] is None
+    assert [one["low"] for one in found["history"]] == [0.0]
+    shown = run("routes").output
+    assert "low_threshold" in shown and "+0.958" in shown and "explore = 0.15" in shown
+    learnt = run("routes", "learn", "--dry-run")
+    assert learnt.exit_code == 0 and "debug: search low_threshold" in learnt.output
+    assert plans.every(log)[0].state == "waiting"
+
+
+def test_an_empty_memory_has_the_default_routes(home, log):
+    found = json.loads(run("routes", "--json").stdout)
+    assert found["policy"] == whole({}) and found["routes"] == found["history"] == []
+    assert "proactive" in run("routes").output

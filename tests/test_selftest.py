@@ -1,0 +1,150 @@
+"""The selftest: a sound memory passes and nothing is written; each thing that breaks is named."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+from serve.evaluation import canaries
+from serve.evaluation.canaries import Canary, Outcome
+from serve.evaluation.selftest import Selftest, selftest
+from serve.hooks import prompt
+from serve.query import analysis
+from store import manifest as manifests
+from store.commands import Draft
+from store.commands import record as remember
+from store.config import Choices, Settings
+from store.embedding import SilentEmbedder
+from store.events import Forgotten
+from store.health import checkup
+from store.manifest import Manifest
+from store.projections.memories import Fold
+
+NOW = 1_790_000_000_000_000
+ALL = {"log", "recall", "trend", "vectors", "round trip", "silence"}
+
+
+def tried(built, embedder=None, manifest: Manifest | None = None) -> Selftest:
+    model = embedder or built.embedder
+    return selftest(
+        built.tenant, built.log, manifest or built.manifest, model, Choices(), NOW + 1_000_000
+    )
+
+
+def failed(found: Selftest) -> dict[str, str]:
+    return {one.name: one.detail for one in found.probes if not one.ok}
+
+
+def with_builds(manifest: Manifest, *outcomes: Outcome) -> Manifest:
+    """Return the manifest as the last of some builds that found this of the canaries."""
+    for at, found in enumerate(outcomes):
+        check = canaries.result(found, at, manifest)
+        values = {name: getattr(manifest, name) for name in Manifest.__struct_fields__}
+        manifest = Manifest(**values | {"checks": (check,)})
+    return manifest
+
+
+def missing(count: int) -> Outcome:
+    return Outcome(30, (Canary("a", "b"),) * count)
+
+
+def test_a_sound_memory_passes_and_nothing_is_written(built):
+    before, files = built.log.head(), sorted(built.tenant.root.rglob("*.json"))
+    found = tried(built)
+    assert {one.name for one in found.probes} == ALL
+    assert failed(found) == {}
+    assert built.log.head() == before
+    assert sorted(built.tenant.root.rglob("*.json")) == files
+
+
+def test_a_damaged_event_is_named(built, tamper):
+    tamper(built.tenant.log, "UPDATE events SET body = replace(body, 'Redis', 'Rabbit')")
+    found = failed(tried(built))
+    assert "hash" in found["log"] or "event" in found["log"]
+
+
+def test_events_that_are_missing_are_counted(built, tamper):
+    tamper(built.tenant.log, "DELETE FROM events WHERE seq IN (3, 4)")
+    head = built.log.head()
+    assert failed(tried(built))["log"] == f"2 of the newest {head} events are missing"
+
+
+def test_a_model_that_is_away_or_another_is_named(built):
+    away = SilentEmbedder(built.embedder.model, built.embedder.dimension, "nobody there")
+    assert "nobody there" in failed(tried(built, away))["vectors"]
+    other = SilentEmbedder("other", 8, "nobody there")
+    assert "were made by" in failed(tried(built, other))["vectors"]
+
+
+def test_a_vector_of_another_length_is_named(built, monkeypatch):
+    embed = type(built.embedder).embed
+    monkeypatch.setattr(
+        type(built.embedder), "embed", lambda self, texts: np.float32(2) * embed(self, texts)
+    )
+    assert "of length 2.000" in failed(tried(built))["vectors"]
+
+
+def test_what_is_forgotten_and_still_comes_back_is_noticed(built, monkeypatch):
+    apply = Fold.apply
+    monkeypatch.setattr(
+        Fold,
+        "apply",
+        lambda self, event: () if isinstance(event.body, Forgotten) else apply(self, event),
+    )
+    assert failed(tried(built))["round trip"] == "a memory just forgotten still comes back"
+
+
+def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
+    remember(built.log, Draft(content="thanks, that looks great: what the reviewer says"), NOW)
+    manifest = built.rebuild()
+    monkeypatch.setattr(prompt, "intent", lambda said: "question")
+    monkeypatch.setattr(analysis, "is_smalltalk", lambda said: False)
+    monkeypatch.setattr(prompt, "LETTERS_BAR", 0.0)
+    assert "'thanks, that looks great'" in failed(tried(built, manifest=manifest))["silence"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "fell"),
+    [
+        ((0, 0, 0, 0), 3, True),  # 27 of 30 after 120 of 120
+        ((0, 0, 0, 0), 1, False),
+        ((3, 3, 3, 3), 4, False),  # it was never better
+        ((), 9, False),  # no past to fall below
+    ],
+)
+def test_a_fall_is_told_from_chance_by_the_memorys_own_past(built, before, now, fell):
+    manifest = with_builds(built.manifest, *map(missing, before))
+    check = canaries.check_of(manifest) if before else None
+    trend = canaries.trend(check) if check else ()
+    assert canaries.has_fallen(missing(now), trend) is fell
+
+
+def test_doctor_and_status_tell_of_a_fall(built, home):
+    fallen = with_builds(built.manifest, *map(missing, (0, 0, 0, 0, 3)))
+    manifests.publish(built.tenant, fallen)
+    (finding,) = [one for one in checkup(Settings(home)) if "canaries" in one.what]
+    assert finding.severity == "warn"
+    assert finding.what.endswith("significantly fewer than in the builds before")
+    said = CliRunner().invoke(main, ["status"]).stdout
+    assert "recall    27 of 30 canaries came back" in said
+
+
+def test_the_command_says_what_was_tried_without_a_server(built):
+    result = CliRunner().invoke(main, ["selftest"])
+    assert result.exit_code == 0, result.output
+    assert "ok      round trip: written, recalled, forgotten, and recalled no more" in result.stdout
+    told = json.loads(CliRunner().invoke(main, ["selftest", "--json"]).stdout)
+    assert told["ok"] and {one["name"] for one in told["probes"]} == ALL
+
+
+def test_the_command_fails_where_one_thing_does(built, tamper):
+    tamper(built.tenant.log, "DELETE FROM events WHERE seq = 3")
+    result = CliRunner().invoke(main, ["selftest", "--json"])
+    assert result.exit_code == 1
+    assert not json.loads(result.stdout)["ok"]
+
+
+def test_the_command_needs_something_built(log):
+    assert CliRunner().invoke(main, ["selftest"]).exit_code == 1
