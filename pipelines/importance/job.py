@@ -88,6 +88,8 @@ def _askable(context: Context, own: "_Own") -> list[Memory]:
         return []
     # enough for the batches of a run where most were asked about before
     newest = context.living[-_LOOKED_AT:]
+    if len(newest) < len(context.living):  # a batch that the window cuts would be another each time
+        newest = newest[newest // BATCH > newest[0] // BATCH]
     return [one for one in context.memories(newest) if not own.is_given(context.log, one.id)]
 
 
