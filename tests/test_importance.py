@@ -133,6 +133,7 @@ def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, se
     shown = mnemolog("plans", "show", plan.id).stdout
     assert "openai/gpt-5-mini: 240 tokens, $0.0001" in shown
     assert "n17: matters more than it was given: openai/gpt-5-mini says 0.9" in shown
+    assert "  = What is known of the n17 pump in the cellar\n  - importance: 0.5\n" in shown
     assert run(JOB, config.load(), "default", NOW, apply=True) is None
     assert len(server.asked) == 2
     commands.revise(rated, "n17", Revised(content="What is known of the pump, mended"), NOW)

@@ -20,6 +20,7 @@ from store.plans import plans, steps
 from store.projections.memories import Memory
 
 MOST = 200  # steps of a plan
+_SHOWN = 200  # characters of a memory in its step
 _WORDS = {"asks": "it asks and does not say", "orders": "a user says what always holds"}
 _NAMES = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
 
@@ -79,7 +80,8 @@ def _step(change: _Change) -> Step:
     verb = "matters more" if change.importance > change.memory.importance else "matters less"
     why = f"{verb} than it was given: {', '.join(told) or 'what told of it is gone'}"
     revised = Revised(importance=change.importance, reason=why)
-    return steps.revise(change.memory, revised, why, **evidence)
+    text = change.memory.content[:_SHOWN]
+    return steps.revise(change.memory, revised, why, text=text, **evidence)
 
 
 def _askable(context: Context, own: "_Own") -> list[Memory]:
