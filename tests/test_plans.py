@@ -161,3 +161,19 @@ def test_what_was_made_of_a_forgotten_source_is_stale_in_the_same_build(built, c
     now = rows(built, built.rebuild())
     assert [now.find(id_).state for id_ in ("insight", "lesson")] == [STALE, STALE]
     assert now.find("m01").state == ACTIVE
+
+
+def test_a_plan_that_is_too_long_is_cut_where_nothing_is_torn_apart(
+    built, memory, clock: Clock, monkeypatch
+):
+    monkeypatch.setattr(plans, "MOST_STEPS", 3)
+    draft = Draft(id="merged", content="Two notes in one", source_ids=("m00", "m01"))
+    found = (
+        steps.archive(memory("m08"), "nobody asked for it"),
+        steps.archive(memory("m09"), "nobody asked for it"),
+        steps.record(draft, MADE, clock(), "they say the same"),
+        steps.supersede(memory("m00"), "merged", "it says so too"),
+        steps.supersede(memory("m01"), "merged", "it says so too"),
+    )
+    plan = planned(built, found, clock)
+    assert [one.subject for one in plan.body.steps] == ["m08", "m09"] and plan.body.left == 3

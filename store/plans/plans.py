@@ -61,10 +61,10 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
     The same plan again is the same, and so is one of the same steps that waits: a job that runs
     every night is answered once. Steps over MOST_STEPS are left for the next plan.
     """
-    over = len(planned.steps) - MOST_STEPS
-    if over > 0:
+    fitting = _fitting(planned.steps)
+    if over := len(planned.steps) - fitting:
         planned = msgspec.structs.replace(
-            planned, steps=planned.steps[:MOST_STEPS], left=planned.left + over
+            planned, steps=planned.steps[:fitting], left=planned.left + over
         )
     if any(one.event not in _ALLOWED for one in planned.steps):
         raise InvalidInput(f"a plan may hold {', '.join(sorted(_ALLOWED))} only")
@@ -75,6 +75,19 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
     event = log.append([Event(id_, now, planned, id_, project)])[0].event
     assert isinstance(event.body, Planned)  # as it was redacted
     return Plan(event.id, event.at, event.body, "waiting", project)
+
+
+def _fitting(steps: Sequence[Step]) -> int:
+    """Return how many steps a plan takes: none that records a memory without those that name it."""
+    if len(steps) <= MOST_STEPS:
+        return len(steps)
+    made = {step.subject: at for at, step in enumerate(steps) if step.event == "recorded"}
+    fitting = MOST_STEPS
+    while True:
+        cut = [at for id_ in _touched(steps[fitting:]) if (at := made.get(id_, fitting)) < fitting]
+        if not cut:
+            return fitting
+        fitting = min(cut)
 
 
 def every(log: EventLog) -> list[Plan]:
