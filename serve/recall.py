@@ -110,6 +110,7 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
         bar=question.min_confidence,
         route=route,
         why=_why(view, question, analysis, found, weighed, sure, selection)
+        | {"route": {"mode": route.state, "actions": route.actions} if route else None}
         if question.explain
         else None,
     )

@@ -35,6 +35,10 @@ QUESTIONS = (
     "why are snapshots Arrow files and not pickle?",
     "what is the capital of Mongolia?",
 )
+NOTED = (  # by two people who did not know of each other
+    "Run the migrations before the deploy, never after it.",
+    "run the migrations **before** the deploy; never after it",
+)
 UNANSWERABLE = QUESTIONS[-1]
 LINES = 14  # of what a job proposes
 
@@ -51,6 +55,8 @@ def main() -> None:
         console.print("no .git here (an archive?): the history is left out")
     mnemolog("import", "claude-code", str(ROOT / "tests" / "data" / "sessions"))
     mnemolog("import", "markdown", str(ROOT / "tests" / "data" / "notes"))
+    for text in NOTED:
+        mnemolog("record", text, "--kind", "preference")
     title("2. Build: Dagster makes the snapshots, checks them, publishes a manifest")
     mnemolog("build")
     title("3. Ask, over HTTP")

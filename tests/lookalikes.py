@@ -74,6 +74,8 @@ def _negations() -> Iterator[str]:
     yield "The importer no longer supports CRLF line ends"
     yield "Nobody but the owner may force a push"
     yield "Everybody but the owner may force a push"
+    yield "The name C stands for the limit"
+    yield "The name c stands for the limit"
     yield "userId is a string in the API"
     yield "userid is a string in the API"
     yield "Is the importer ready for CRLF line ends?"

@@ -1,7 +1,12 @@
 """Old receipts leave the log's file, and every reader is told what it was told before."""
 
+import json
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -238,3 +243,22 @@ with EventLog(one.log) as log:
 print("pyarrow.parquet" in sys.modules)
 """
     assert child(code, worn.tenant.root.parents[1]).communicate()[0].split() == ["False"]
+
+
+def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
+    receipts(built.log, at=time.time_ns() // 1_000 - 100 * DAY)
+    told = mnemolog("archive", "--compact", "--dry-run")
+    assert told["events"] == 300 and told["bytes"] > 10_000 and not told["segments"]
+    assert built.log.segments() == []
+    done = mnemolog("archive", "--compact")
+    assert done["events"] == 300 and done["bytes_after"] < done["bytes_before"]
+    assert [one.name for one in built.log.segments()] == done["segments"]
+    assert built.log.integrity() == []
+
+
+def mnemolog(*words: str) -> Any:
+    """Run a command as a person would; return what it says as JSON."""
+    command = [sys.executable, "-m", "serve.cli", *words, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

@@ -88,6 +88,8 @@ def test_two_facts_of_two_things_and_what_happened_twice_are_none(say, listed):
     say("Test 13 fails on Windows")
     say("Released version 1.2 to everybody", kind="milestone")
     say("Released version 1.3 to everybody", kind="milestone")
+    for number in range(4):
+        say(f"The replica count is {number}")
     assert listed() == []
 
 

@@ -179,7 +179,7 @@ def test_a_merge_carries_tags_importance_metadata_and_edges_over(home: Home):
 
 def test_trust_never_rises(home: Home):
     home.record(
-        Draft(id="web", content="Use uv, never pip", trust="web"),
+        Draft(id="web", content="Use uv, never pip", trust="web", tags=("x",), importance=1.0),
         Draft(id="user", content="use uv, never pip", trust="user"),
         Draft(id="older", content="The port is 80", trust="user"),
         Draft(id="newer", content="The port is 81", trust="tool"),
@@ -405,7 +405,9 @@ def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
         plan = home.plan()
         assert plan is not None and plan.body.tokens == 120 * len(server.asked) > 0
         assert [one.event for one in plan.body.steps].count("recorded") == 1
-        asked = len(server.asked)
+        assert len(server.asked) == 2
+        home.plan()  # asks again of the pair that waits for a yes, and not of the other
+        assert (asked := len(server.asked)) == 3
         file.write_text(server.settings(tokens_a_day=1))
         cut = home.plan()
         assert cut is not None and len(server.asked) == asked

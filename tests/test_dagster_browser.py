@@ -37,7 +37,7 @@ pytestmark = [
 def page(dagster_page) -> Page:
     """The UI, once it has built one tenant and refused the other."""
     found: Page = dagster_page()
-    until(lambda: found.good.head.exists() and manifests.last_refusal(found.leaky), 90)
+    until(lambda: found.good.head.exists() and manifests.last_refusal(found.leaky), 180)
     return found
 
 

@@ -53,6 +53,7 @@ BODIES = [
     Revised(tags=(), metadata={}),
     Superseded(by="b", reason="newer"),
     events.Archived(),
+    events.Erased(events=3),
     events.Forgotten(reason="wrong"),
     events.Restored(),
     Pinned(pinned=False),

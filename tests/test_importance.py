@@ -98,7 +98,6 @@ def test_without_a_model_ratings_and_what_rests_on_a_memory_tell(rated: EventLog
     assert found["good"] > 0.65 and found["bad"] < 0.35 and found["base"] == 0.7
     why = {step["subject"]: step["why"] for step in done["steps"]}
     assert why["base"] == "matters more than it was given: 4 memories that rest on it"
-    assert mnemolog("importance").stdout == "nothing to do\n"
     mnemolog("plans", "undo", done["plan"])
     assert not importances(rated)
     assert mnemolog("importance").stdout == "nothing to do\n"  # a person said no
@@ -124,16 +123,17 @@ def test_questions_matter_less_and_what_a_user_says_always_holds_more(log: Event
 
 def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, server: ModelServer):
     told = estimated(JOB, config.load(), "default", NOW)
-    done = answer("importance")
-    assert (done["model"], done["tokens"]) == ("openai/gpt-5-mini", 240)
-    assert 0 < done["cost_usd"] <= told.usd_at_most and 240 <= told.tokens
-    assert sum(call.cost_usd for call in calls(rated)) == pytest.approx(done["cost_usd"])
+    plan = run(JOB, config.load(), "default", NOW, apply=True)
+    assert plan is not None
+    assert (plan.body.model, plan.body.tokens) == ("openai/gpt-5-mini", 240)
+    assert 0 < plan.body.cost_usd <= told.usd_at_most and 240 <= told.tokens
+    assert sum(call.cost_usd for call in calls(rated)) == pytest.approx(plan.body.cost_usd)
     found = importances(rated)
     assert found["n17"] == 0.9  # the third of the second twenty, where `given` is not asked of
-    said = next(step for step in done["steps"] if "model" in step["evidence"])
-    assert "openai/gpt-5-mini says 0.9" in said["why"]
-    shown = mnemolog("plans", "show", done["plan"]).stdout
+    shown = mnemolog("plans", "show", plan.id).stdout
     assert "openai/gpt-5-mini: 240 tokens, $0.0001" in shown
+    assert "n17: matters more than it was given: openai/gpt-5-mini says 0.9" in shown
+    assert "  = What is known of the n17 pump in the cellar\n  - importance: 0.5\n" in shown
     assert run(JOB, config.load(), "default", NOW, apply=True) is None
     assert len(server.asked) == 2
     commands.revise(rated, "n17", Revised(content="What is known of the pump, mended"), NOW)
@@ -166,9 +166,8 @@ def test_an_estimate_says_what_is_asked_and_that_the_budget_may_not_do(
 
 
 def test_no_model_asks_none(rated: EventLog, server: ModelServer, home: Path):
-    settings = config.load()
-    plan = run(JOB, settings, "default", NOW, apply=False, no_model=True)
-    assert plan is not None and server.asked == [] == calls(rated)
+    plan = answer("importance", "--no-model", "--dry-run")
+    assert len(plan["steps"]) == 3 and server.asked == [] == calls(rated)
 
 
 def test_a_model_that_is_down_leaves_what_can_be_done_without(rated: EventLog, server: ModelServer):

@@ -149,6 +149,17 @@ def test_an_action_that_a_tool_told_of_is_no_sign(log, session, context):
     assert judged(context())[recall].verdicts == {"run": 0.0}
 
 
+@pytest.mark.parametrize(("project", "at", "wanted"), [("p", 1, USED), ("q", 1, 0), ("p", 3, 0)])
+def test_a_recall_of_no_session_is_held_against_what_was_done_in_its_project(
+    log, session, context, project: str, at: int, wanted: float
+):
+    recall = session("run")
+    of_none = replace(log.about(recall)[0], id="none", subject="none", session=None, project="p")
+    done = ran("make migrate")
+    log.append([of_none, Event("a1", NOW + at * AFTER_US // 2, done, "a1", project=project)])
+    assert judged(context(NOW + 2 * AFTER_US))["none"].verdicts == {"run": wanted}
+
+
 def test_a_recall_is_judged_once_it_is_over(log, session, context):
     recall = session("run", then=(ran("make migrate"),))
     early = JOB.propose(context(NOW + 2))

@@ -22,6 +22,7 @@ from pipelines.jobs.job import Job, Proposal
 from pipelines.learning import checks, turn
 from pipelines.learning.assets import registered
 from pipelines.learning.run import learn
+from pipelines.learning.schedules import dagster_name
 from store import commands, failures
 from store.commands import Draft
 from store.config import Choices, Llm, Settings
@@ -86,7 +87,9 @@ def ran(settings: Settings, name: str) -> Iterator[dg.ExecuteInProcessResult]:
     loggers = {"console": progress.logger(lambda event: None)}
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("tenants", ["default"])
-        job = definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def(name)
+        job = definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def(
+            dagster_name(name)
+        )
         yield job.execute_in_process(
             run_config={"loggers": {"console": {}}},
             instance=instance,
@@ -113,14 +116,16 @@ def test_the_roster_has_every_job():
 def test_a_job_is_an_asset_downstream_of_what_is_served(register, settings):
     register("archive", archiving(3))
     register("consolidate", idle, careful=True)
+    register("facts", idle)  # a projection's name too
     defs = definitions(settings)
+    dg.Definitions.validate_loadable(defs)
     spec = defs.resolve_asset_graph().get(dg.AssetKey(["learning", "archive"]))
     assert spec.parent_keys == {dg.AssetKey("published_manifest")}
     assert spec.partitions_def == dg.DynamicPartitionsDefinition(name="tenants")
     assert (spec.group_name, spec.pools) == ("learning", {"model"})
     assert {one.name for one in spec.check_keys} == set(checks.CHECKS)
     names = {one.name for one in defs.resolve_all_job_defs()}
-    assert {"archive", "consolidate", "learn", "build_memory"} <= names
+    assert {"learn_archive", "learn_consolidate", "learn", "build_memory"} <= names
 
 
 def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
@@ -267,6 +272,7 @@ jobs.PLACES.clear()
 jobs.PLACES["facts"] = "tiny"
 sys.modules["tiny"] = SimpleNamespace(JOB=Job("facts", "Sleeps.", propose))
 from pipelines.learning.run import learn
+from pipelines.learning.schedules import dagster_name
 learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)
 """
 
@@ -290,7 +296,7 @@ def test_a_killed_run_gives_its_place_back(register, settings, built, child, mon
         assert instance.get_run_by_id(run.run_id).is_failure
         assert not instance.event_log_storage.get_concurrency_run_ids()
     (failure,) = failures.every(built.tenant.root)
-    assert (failure.what, failure.run) == ("facts", run.run_id)
+    assert (failure.what, failure.run) == ("learn_facts", run.run_id)
     register("facts", idle)
     began = time.monotonic()
     assert learn(settings, "default", "facts", lambda event: None)[0].outcome == "done"
@@ -307,7 +313,7 @@ def test_the_pool_has_one_place_unless_somebody_says_otherwise(settings):
 def test_a_schedule_runs_a_job_only_where_it_is_on(register, settings, built):
     register("judge", idle)
     defs = definitions(settings)
-    schedule = defs.resolve_schedule_def("judge_by_night")
+    schedule = defs.resolve_schedule_def("learn_judge_by_night")
     with dagster_home.instance(settings) as instance:
 
         def asked() -> list[dg.RunRequest] | str | None:

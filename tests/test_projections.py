@@ -15,6 +15,7 @@ from store.body import Body
 from store.embedding import LexicalEmbedder
 from store.events import (
     Archived,
+    Erased,
     Event,
     Forgotten,
     Hit,
@@ -81,7 +82,7 @@ ABOUT = st.one_of(
     st.builds(Judged, verdicts=st.dictionaries(IDS, st.floats(-1, 1), max_size=2)),
     st.builds(Pinned, pinned=st.booleans()),
     st.sampled_from(
-        [Archived(), Forgotten(), Restored(), Staled(reason="so"), Unknown(kind="dreamt")]
+        [Archived(), Erased(), Forgotten(), Restored(), Staled(reason="so"), Unknown(kind="dreamt")]
     ),
 )
 HITS = st.lists(st.builds(Hit, id=IDS, score=st.just(1.0), confidence=st.just(0.5)), max_size=3)

@@ -290,6 +290,8 @@ def test_thresholds_and_k_are_the_modes_own(serve):
     assert (low["min_confidence"], high["min_confidence"]) == (0.15, pytest.approx(0.51))
     assert (len(usual_debug["hits"]), len(low["hits"])) == (6, 12)
     assert (len(usual_plain["hits"]), len(high["hits"])) == (8, 1)
+    why = server.ask(DEBUG, explain=True)["why"]
+    assert why["route"] == {"mode": "debug", "actions": {"search": "low_threshold"}}
     # who says himself how sure it must be, or how many may come, is not routed
     assert server.ask(PLAIN, min_confidence=0.3)["min_confidence"] == 0.3
     assert len(server.ask(DEBUG, top_k=8)["hits"]) == 6
@@ -416,10 +418,11 @@ def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at:
 
 
 def learnt(home: Path, now: int) -> Any:
-    """Run the job; return the policy that is served after the next build."""
+    """Run the job; return the policy that is served from the next build on."""
     with opened_context(Settings(home), "default", now) as context:
-        planned(JOB, context, apply=True)
-    return served(home, now)
+        plan = planned(JOB, context, apply=True)
+        before = Routes(context.tables("routes")).policy()
+    return plan.body.steps[0].body["policy"] if plan else before
 
 
 def served(home: Path, now: int) -> Any:
@@ -434,6 +437,7 @@ def test_within_2000_rated_recalls_the_policy_has_nine_tenths_of_the_oracles_rew
         simulated(log, policy, chance, 500, now)
         policy = learnt(home, now)
     oracle = true_reward({state: {"search": BEST[state]} for state in STATES})
+    assert served(home, NOW + 4) == policy
     assert began < 0.4 * oracle
     assert true_reward(policy) >= 0.9 * oracle
 

@@ -7,6 +7,7 @@ plan. What it was told of the memories, and in which words, is in the log.
 """
 
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -16,17 +17,20 @@ from pipelines.consolidate.fallen import may_correct
 from pipelines.consolidate.merges import SHOWN, Merge, carried, joined_metadata, steps_of
 from pipelines.consolidate.pairs import pairs
 from pipelines.consolidate.standing import Standing, ids, is_left_alone, may_take_the_place
+from pipelines.llm import schema
 from pipelines.llm.model import Answer, LanguageModel
+from pipelines.llm.prompt import prompt
 from store.commands import Draft
 from store.errors import BudgetSpent, InvalidInput, ModelError
 from store.events import MemoryKind, Tier
-from store.job_events import Step
+from store.job_events import Called, Planned, Step
 from store.plans import steps as plan_steps
 from store.projections.memories import Memory
 from store.projections.statements import EPISODES, said, scope
 from store.sameness.statement import statement
 
 MOST_ASKED = 40  # pairs a run, the likest first
+_MOST_FOUND = 1_000
 
 INSTRUCTIONS = """\
 Two notes of a project's memory, the older first. Say how they relate:
@@ -50,10 +54,15 @@ def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Ste
     """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
     found: list[Step] = []
     done = set(taken)
+    asked = 0
+    known = _Answered.of(standing)
     for older, newer, likeness in _candidates(standing, taken):
-        if not done.isdisjoint((older.id, newer.id)):
-            continue
         data = f"older:\n{said(older)}\n\nnewer:\n{said(newer)}"
+        if not done.isdisjoint((older.id, newer.id)) or known.are_different(data, older, newer):
+            continue
+        if asked == MOST_ASKED:
+            break
+        asked += 1
         try:
             answer = model.ask("consolidate", INSTRUCTIONS, data, Judgment, tier="balanced")
         except ModelError:
@@ -65,6 +74,30 @@ def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Ste
             found += made
             done |= {older.id, newer.id}
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What was asked before: the digests of the prompts, and the memories that plans came of."""
+
+    prompts: frozenset[str]
+    planned: frozenset[str]
+
+    @classmethod
+    def of(cls, standing: Standing) -> "_Answered":
+        told = [event.body for event in standing.context.log.of_jobs(("called", "planned"))]
+        calls = (one for one in told if isinstance(one, Called) and one.error is None)
+        plans = (one for one in told if isinstance(one, Planned) and one.job == "consolidate")
+        return cls(
+            frozenset(one.prompt_sha256 for one in calls),
+            frozenset(step.subject for one in plans for step in one.steps),
+        )
+
+    def are_different(self, data: str, older: Memory, newer: Memory) -> bool:
+        """Return whether a model was asked of a pair before, and nothing came of it."""
+        if not self.planned.isdisjoint((older.id, newer.id)):
+            return False
+        return prompt(INSTRUCTIONS, data, schema.strict(Judgment)).sha256 in self.prompts
 
 
 def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
@@ -82,7 +115,7 @@ def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, M
         (one.kind, one.trust, frozenset(says.marks), *scope(one, is_relative=says.is_relative)[:3])
         for one, says in zip(some, read, strict=True)
     ]
-    for one, other, likeness in pairs([each.content for each in some], groups, MOST_ASKED):
+    for one, other, likeness in pairs([each.content for each in some], groups, _MOST_FOUND):
         if read[one].says != read[other].says:
             first, second = some[one], some[other]
             is_older = (first.created_at, first.seq) < (second.created_at, second.seq)
@@ -126,7 +159,8 @@ def _merged(
                 yield from steps_of(standing, Merge(stands, (other,)))
             return
     at = max(one.created_at for one in sources)
-    id_ = plan_steps.made_id("consolidate", text, ids(sources), at)
+    # of the sources alone: a model words it otherwise each time, and an undone one stays undone
+    id_ = plan_steps.made_id("consolidate", "", ids(sources), at)
     if standing.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
         return
     if older.expires_at is not None:

@@ -58,10 +58,14 @@ def steps_of(standing: Standing, merge: Merge) -> Iterator[Step]:
 
 
 def gained(stands: Memory, others: Sequence[Memory]) -> Revised | None:
-    """Return what a memory gains of others; None where their metadata contradict."""
-    tags = tuple(dict.fromkeys(tag for one in (stands, *others) for tag in one.tags))
-    importance = max(one.importance for one in (stands, *others))
-    metadata = joined_metadata((stands, *others))
+    """Return what a memory gains of others; None where their metadata contradict.
+
+    Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
+    """
+    peers = [stands, *(one for one in others if one.trust == stands.trust)]
+    tags = tuple(dict.fromkeys(tag for one in peers for tag in one.tags))
+    importance = max(one.importance for one in peers)
+    metadata = joined_metadata(peers)
     if metadata is None:
         return None
     had: dict[str, Any] = msgspec.json.decode(stands.metadata)

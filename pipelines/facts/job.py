@@ -28,9 +28,7 @@ from store.projections.facts import Facts, Told, facts_of
 from store.projections.memories import ACTIVE, STALE, Memory
 
 KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
-LABEL = (
-    "facts"  # a tag with which a person says: read this one too, though a tool or the web wrote it
-)
+LABEL = "facts"  # a tag: read this one too, though a tool or the web wrote it
 _TRUSTED = ("user", "agent")
 
 Value = tuple[str | None, str]  # a project and a key
@@ -52,14 +50,15 @@ def propose(context: Context) -> Proposal:
 
 
 def _unread(context: Context, touched: Collection[str], looked: int) -> Iterator[Memory]:
-    """Yield the memories that may state facts and were recorded or changed after an event."""
+    """Yield the memories that may state facts, and were recorded after an event or are touched."""
+    known = context.rows
+    wanted = known.codes("seq") > looked
+    wanted[[row for id_ in touched if (row := known.row(id_)) is not None]] = True
+    wanted &= known.equal("kind", KINDS)
     rows = context.living
-    wanted = context.rows.equal("kind", KINDS)
     for memory in context.memories(rows[wanted[rows]]):
-        if memory.job is not None or memory.key is not None:
-            continue
-        is_new = memory.seq > looked or memory.id in touched
-        if is_new and (memory.trust in _TRUSTED or LABEL in memory.tags):
+        is_said = memory.job is None and memory.key is None
+        if is_said and (memory.trust in _TRUSTED or LABEL in memory.tags):
             yield memory
 
 

@@ -20,6 +20,7 @@ from store.plans import plans, steps
 from store.projections.memories import Memory
 
 MOST = 200  # steps of a plan
+_SHOWN = 200  # characters of a memory in its step
 _WORDS = {"asks": "it asks and does not say", "orders": "a user says what always holds"}
 _NAMES = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
 
@@ -41,13 +42,13 @@ def propose(context: Context) -> Proposal:
     of_model = own.said | scored(context, _askable(context, own))
     rows = {int(row) for row in signals.rows}
     living = set(context.living.tolist())
-    asked = {row for id_ in of_model if (row := context.rows.row(id_)) is not None}
-    rows |= asked & living
+    before = (context.rows.row(id_) for id_ in (*of_model, *own.changed))
+    rows |= living.intersection(row for row in before if row is not None)
     changes = sorted(
         (one for row in sorted(rows) if (one := _change(context, signals, row, of_model))),
         key=lambda one: (-one.size, one.memory.seq),
     )
-    wanted = [one for one in changes if not _is_given(context.log, one.memory.id, own)]
+    wanted = [one for one in changes if not own.is_given(context.log, one.memory.id)]
     notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
     return Proposal(
         tuple(map(_step, wanted[:MOST])), looked_at=len(context.living), notes=tuple(notes)
@@ -59,8 +60,8 @@ def _change(
 ) -> _Change | None:
     """Return the change of a row's importance; None where it is too small."""
     (memory,) = context.rows.take([row])
-    gain, evidence = signals.of(row)
     said = of_model.get(memory.id)
+    gain, evidence = signals.of(row, of_words=said is None)  # a model has read the words
     start = memory.unsaid_importance
     if said is not None:
         start = said.importance
@@ -79,7 +80,8 @@ def _step(change: _Change) -> Step:
     verb = "matters more" if change.importance > change.memory.importance else "matters less"
     why = f"{verb} than it was given: {', '.join(told) or 'what told of it is gone'}"
     revised = Revised(importance=change.importance, reason=why)
-    return steps.revise(change.memory, revised, why, **evidence)
+    text = change.memory.content[:_SHOWN]
+    return steps.revise(change.memory, revised, why, text=text, **evidence)
 
 
 def _askable(context: Context, own: "_Own") -> list[Memory]:
@@ -88,7 +90,9 @@ def _askable(context: Context, own: "_Own") -> list[Memory]:
         return []
     # enough for the batches of a run where most were asked about before
     newest = context.living[-_LOOKED_AT:]
-    return [one for one in context.memories(newest) if not _is_given(context.log, one.id, own)]
+    if len(newest) < len(context.living):  # a batch that the window cuts would be another each time
+        newest = newest[newest // BATCH > newest[0] // BATCH]
+    return [one for one in context.memories(newest) if not own.is_given(context.log, one.id)]
 
 
 _LOOKED_AT = 10 * BATCH * MOST_BATCHES
@@ -96,9 +100,13 @@ _LOOKED_AT = 10 * BATCH * MOST_BATCHES
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What this job did before: its events, and what a model said of the memories it changed."""
+    """What this job did before: to which memories, and what a model said of them.
 
-    events: frozenset[str]
+    `passed` are the events that nobody else meant: its own, and those that were undone.
+    """
+
+    passed: frozenset[str]
+    changed: frozenset[str]
     said: dict[str, Scored]
 
     @classmethod
@@ -108,24 +116,24 @@ class _Own:
             for one in plans.every(log)
             if one.body.job == "importance" and one.state == "applied"
         ]
-        said = {
-            step.subject: Scored(step.evidence["said"], step.evidence["model"])
-            for plan in reversed(applied)  # the newest comes first
-            for step in plan.body.steps
-            if "said" in step.evidence
-        }
-        return cls(frozenset(id_ for plan in applied for id_ in plan.events), said)
+        done = [step for plan in reversed(applied) for step in plan.body.steps]
+        return cls(
+            passed=log.undone(log.head()).union(*(plan.events for plan in applied)),
+            changed=frozenset(step.subject for step in done),
+            said={  # the newest plan comes last
+                step.subject: Scored(step.evidence["said"], step.evidence["model"])
+                for step in done
+                if "said" in step.evidence
+            },
+        )
 
-
-def _is_given(log: EventLog, id_: str, own: _Own) -> bool:
-    """Whether a person or an agent said how much a memory matters, at first or later."""
-    gone = log.undone(log.head())
-    for event in log.about(id_):
-        if event.id in own.events or event.id in gone:
-            continue
-        if isinstance(event.body, Recorded | Revised) and event.body.importance is not None:
-            return True
-    return False
+    def is_given(self, log: EventLog, id_: str) -> bool:
+        """Whether a person or an agent said how much a memory matters, at first or later."""
+        return any(
+            isinstance(event.body, Recorded | Revised) and event.body.importance is not None
+            for event in log.about(id_)
+            if event.id not in self.passed
+        )
 
 
 JOB = Job("importance", "revises how much memories matter, by what became of them", propose)

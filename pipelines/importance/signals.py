@@ -47,8 +47,12 @@ class Signals:
         found: Rows = wanted[np.isin(wanted, self.context.living)]
         return found
 
-    def of(self, row: int) -> tuple[float, dict[str, Any]]:
-        """Return how much a memory gains, negative for a loss, and the figures behind it."""
+    def of(self, row: int, *, of_words: bool) -> tuple[float, dict[str, Any]]:
+        """Return how much a memory gains, negative for a loss, and the figures behind it.
+
+        Without `of_words` what its text shows is left out.
+        """
+        asks, orders = (of_words and row in one for one in (self._questions, self._orders))
         at = np.array([row], np.int64)
         recalled, ratings, verdicts = (
             int(self._usage.counts(name, at)[0]) for name in ("recalled", "ratings", "verdicts")
@@ -57,10 +61,10 @@ class Signals:
         gain = _OF_RATINGS * (verdicts / 1_000) / (ratings + _DOUBTS)
         gain += min(_OF_SUPPORTS, _OF_A_SUPPORT * supports)
         gain += _OF_USE * min(1.0, log2(1 + recalled) / log2(1 + _MANY))
-        gain += _OF_WORDS * ((row in self._orders) - (row in self._questions))
+        gain += _OF_WORDS * (orders - asks)
         figures: dict[str, Any] = {
-            "asks": row in self._questions,
-            "orders": row in self._orders,
+            "asks": asks,
+            "orders": orders,
             "recalled": recalled,
             "ratings": ratings,
             "supports": supports,

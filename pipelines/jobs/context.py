@@ -6,7 +6,7 @@ log, for whatever was not built yet is built before.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from store import manifest as manifests
 from store import projections, snapshot
 from store.config import Choices, Settings
 from store.embedding import Embedder, embedder
-from store.errors import NoManifest
+from store.errors import SnapshotError
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import Built
@@ -114,14 +114,17 @@ def opened(
     """
     tenant = existing(settings.home, tenant_name)
     with EventLog(tenant.log) as log:
-        build = partial(quick.build, settings, tenant_name, report, wait_s=wait_s)
+        manifest = _current(tenant, log, settings)
+        if manifest is None:
+            report("builds what is new")
+            manifest = quick.build(settings, tenant_name, lambda step: None, wait_s=wait_s)
         notes: list[str] = []
         yield Context(
             tenant=tenant,
             log=log,
             choices=settings.choices,
             embedder=embedder(settings.choices.embedder, settings.home),
-            manifest=_current(tenant, log, settings) or build(),
+            manifest=manifest,
             now=now,
             project=project,
             root=root,
@@ -146,7 +149,7 @@ def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | No
     """Return what is served, if it is of the whole log and of all this version builds."""
     try:
         manifest = manifests.current(tenant)
-    except NoManifest:
+    except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
         return None
     model = embedder(settings.choices.embedder, settings.home)
     wanted = {one.name: one.version for one in projections.all_of(model)}

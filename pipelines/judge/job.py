@@ -50,8 +50,9 @@ def propose(context: Context) -> Proposal:
     known = _known(context, since)
     found: list[Step] = []
     asks = context.model is not None
+    elsewhere = context.log.told(("action", "followed"), since, context.now + 1) if waiting else []
     for recall in waiting:
-        after = _after(context, recall)
+        after = _after(context, recall, elsewhere)
         if not _is_over(recall, after, context.now):
             continue
         step, asks = _judged(context, recall, after, known, asks=asks)
@@ -123,14 +124,19 @@ def _known(context: Context, since: int) -> Known:
     return known
 
 
-def _after(context: Context, recall: Event) -> list[Event]:
-    """Return what happened after a recall, in its session, else in its project."""
+def _after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[Event]:
+    """Return what happened after a recall in its session; where it tells of none, what of all that
+    was done `elsewhere` was done in its project.
+    """
     until = recall.at + AFTER_US
     if recall.session is not None:
         told = context.log.of_session(recall.session, recall.seq)
         return [one for one in told if one.at < until or isinstance(one.body, SessionTold)]
-    told = context.log.told(("action", "followed"), recall.at, until)
-    return [one for one in told if one.seq > recall.seq and one.project == recall.project]
+    return [
+        one
+        for one in elsewhere
+        if one.seq > recall.seq and one.at < until and one.project == recall.project
+    ]
 
 
 def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:

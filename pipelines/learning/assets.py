@@ -47,6 +47,7 @@ def learning_assets() -> list[dg.AssetsDefinition]:
 
 
 def _asset(job: Job, place: int) -> dg.AssetsDefinition:
+    does = job.does.rstrip(".")
     how = "waits for a person" if job.is_careful else "is carried out"
 
     @dg.asset(
@@ -61,7 +62,7 @@ def _asset(job: Job, place: int) -> dg.AssetsDefinition:
         op_tags={_PRIORITY: str(-place)},
         pool=POOL,
         check_specs=checks.specs(key_of(job.name)),
-        description=f"{job.does} Its plan {how}.",
+        description=f"{does[:1].upper()}{does[1:]}. Its plan {how}.",
     )
     def learned(
         context: dg.AssetExecutionContext, turn: Turn, settings: dg.ResourceParam[Settings]

@@ -10,6 +10,7 @@ import msgspec
 
 from pipelines import progress
 from pipelines.learning.assets import GROUP, registered
+from pipelines.learning.schedules import dagster_name
 from pipelines.learning.shown import NONE
 from pipelines.resources import LOCK_WAIT_S
 from pipelines.run import execute, innermost, reason
@@ -52,7 +53,7 @@ def learn(
         known = ", ".join((*registered(), LEARN))
         raise InvalidInput(f"there is no job {unknown or name}: there are {known}")
     config = dg.RunConfig(loggers={"console": {}})
-    result = execute(settings, tenant, name, config, report, wait_s=wait_s)
+    result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
     found = [one for one in (_ran(result, job) for job in names) if one is not None]
     if not result.success and not any(one.outcome == "failed" for one in found):
         raise reason(result)

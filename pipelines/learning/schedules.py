@@ -24,22 +24,29 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 
 def learning_jobs() -> list[UnresolvedAssetJobDefinition]:
     """Return one Dagster job for each of ours, and one that runs them all in order."""
-    ours = [_job(name, [name], jobs.named(name).does) for name in registered()]
-    if not ours:
-        return []
-    return [*ours, _job(LEARN, registered(), "All jobs of one tenant, one after the other.")]
+    names = registered()
+    together = {LEARN: (names, "All jobs of one tenant, one after the other.")} if names else {}
+    ours = {name: ((name,), jobs.named(name).does) for name in names} | together
+    return [_job(name, assets, does) for name, (assets, does) in ours.items()]
 
 
 def learning_schedules(
     known: Sequence[UnresolvedAssetJobDefinition],
 ) -> list[dg.ScheduleDefinition]:
     """Return a schedule for each of `learning_jobs`."""
-    return [_schedule(one) for one in known if one.name in CRON]
+    return [
+        _schedule(name, one) for one in known for name in CRON if one.name == dagster_name(name)
+    ]
+
+
+def dagster_name(name: str) -> str:
+    """Return what Dagster calls a job of ours: a projection may have the name alone."""
+    return name if name == LEARN else f"{LEARN}_{name}"
 
 
 def _job(name: str, assets: Sequence[str], does: str) -> UnresolvedAssetJobDefinition:
     return dg.define_asset_job(
-        name,
+        dagster_name(name),
         selection=dg.AssetSelection.assets(*map(key_of, assets)),
         hooks=HOOKS,
         config=_QUIET,
@@ -48,13 +55,13 @@ def _job(name: str, assets: Sequence[str], does: str) -> UnresolvedAssetJobDefin
     )
 
 
-def _schedule(job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def _schedule(ours: str, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=f"{job.name}_by_night",
         job=job,
-        cron_schedule=CRON[job.name],
+        cron_schedule=CRON[ours],
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=f"Runs for tenants that have it on: `mnemolog jobs on {job.name}`.",
+        description=f"Runs for tenants that have it on: `mnemolog jobs on {ours}`.",
     )
     def by_night(
         context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
@@ -64,11 +71,11 @@ def _schedule(job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
         for one in kept.values():
             if one.problem:
                 context.log.warning(one.problem)
-        wanted = [name for name, one in kept.items() if job.name in one.on]
+        wanted = [name for name, one in kept.items() if ours in one.on]
         if not wanted:
-            return dg.SkipReason(f"no tenant has it on: `mnemolog jobs on {job.name}`")
+            return dg.SkipReason(f"no tenant has it on: `mnemolog jobs on {ours}`")
         context.instance.add_dynamic_partitions(str(TENANTS.name), wanted)
         day = f"{context.scheduled_execution_time:%Y-%m-%d}"
-        return [dg.RunRequest(f"{job.name}:{name}:{day}", partition_key=name) for name in wanted]
+        return [dg.RunRequest(f"{ours}:{name}:{day}", partition_key=name) for name in wanted]
 
     return by_night

@@ -41,6 +41,7 @@ def erase(
     what the disk itself keeps of blocks it freed.
     """
     from store import erasing
+    from store.cold import memories
 
     with session.open_log(session_.settings()) as log:
         wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
@@ -58,6 +59,7 @@ def erase(
             _tell(log, done, "would erase" if dry_run else "erased")
     if dry_run:
         return
+    memories.drop(session.chosen(session_.settings()))  # whatever becomes of the build
     cold(session_, "--only-newest")
     if not done.is_settled:
         output.note("note: others were reading the log: run this again, so that its -wal goes too")

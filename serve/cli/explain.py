@@ -60,6 +60,8 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     yield f"candidates  {_numbers(why['candidates'])}"
     yield f"fusion      {why['fusion']}"
     yield f"profile     {why['profile']}: {_numbers(why['weights'])}"
+    if route := why["route"]:
+        yield f"route       {route['mode']}: {', '.join(route['actions'].values())}"
     yield f"bar         {why['min_confidence']:.2f} of confidence"
     yield f"dropped     {_numbers(why['dropped'])}"
     yield f"returned    {len(payload['hits'])}"

@@ -19,10 +19,11 @@ from store.events import isoformat
 from store.job_events import Staled
 from store.log import EventLog
 from store.mentions import speaker_name
+from store.projections.duplicates import MOST_VALUES
 from store.projections.facts import Fact
 from store.projections.memories import ACTIVE, STALE, Edge, Memory
 from store.sameness.corrections import correction
-from store.sameness.statement import statement
+from store.sameness.statement import Statement, statement
 
 What = Literal["overridden", "facts", "linked", "wording", "stale"]
 Pair = frozenset[str]
@@ -138,12 +139,14 @@ def _linked(view: View, now: int, project: str | None) -> Iterator[Conflict]:
 
 def _of_wording(texts: Iterable[Memory]) -> Iterator[Conflict]:
     """Yield the memories that say the same but for one value."""
-    framed: dict[tuple[str | None, int], list[tuple[Memory, Any]]] = defaultdict(list)
+    framed: dict[tuple[str | None, int], list[tuple[Memory, Statement]]] = defaultdict(list)
     for memory in texts:
         said = statement(_said(memory))
         if frame := said.frame:
             framed[memory.project, frame].append((memory, said))
     for some in framed.values():
+        if len({one[1].key for one in some}) > MOST_VALUES:
+            continue  # a series, of which none corrects the other
         newest, said = max(some, key=lambda one: (one[0].created_at, one[0].seq))
         for older, was in some:
             if older.id != newest.id and (values := correction(was, said)) is not None:

@@ -76,6 +76,8 @@ def _replaced(into: str, some: Sequence[Step]) -> Iterator[str]:
 def _step(step: Step) -> Iterator[str]:
     yield f"{_VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
     if step.event == "revised":
+        if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
+            yield f"  = {_short(text)}"
         for name, value in step.body.items():
             if name != "reason":
                 yield f"  - {name}: {_short(step.before.get(name))}"

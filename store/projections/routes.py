@@ -30,7 +30,7 @@ from store.traits import MAY_RULE
 
 Values = npt.NDArray[np.float64]
 
-KEPT = 10_000  # recalls
+KEPT = 5_000  # recalls
 RECENT = 1_000  # of these, whose memories a rating may speak of; fewer than KEPT
 
 _KEY = [("state", pa.string()), ("level", pa.string()), ("action", pa.string())]
@@ -112,8 +112,7 @@ class Recall:
 
     @property
     def row(self) -> dict[str, Any]:
-        fields = asdict(self)
-        return fields | {level: self.actions.get(level) for level in LEVELS}
+        return vars(self) | {level: self.actions.get(level) for level in LEVELS}
 
 
 @dataclass

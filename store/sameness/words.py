@@ -41,8 +41,8 @@ _WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _CAMEL = re.compile(r"[a-z]+[A-Z]")
 _NUMBER = re.compile(r"[-+~<>=≈$€£¥]*\d[\d.,:/_]*")
 _UNIT = re.compile(r"[^\W\d_]{1,3}")
-# in capitals they are names and no pronouns
-_CAPITAL_NAMES = frozenset({"US", "IT", "WHO"})
+# in capitals they are names: no pronouns, and C is no c
+_CAPITAL_NAMES = frozenset({"US", "IT", "WHO", *"BCDFGHJKLMNPQRSTVWXZ"})
 _SHORT = {"can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not"}
 _ENDINGS = {"'re": "are", "'ll": "will", "'ve": "have", "'m": "am"}
 _WITH_IS = frozenset("it that there here what he she who where how".split())
