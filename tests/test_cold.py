@@ -1,15 +1,15 @@
 """What was put away is found where it is asked for, says so, and comes back at once."""
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 
+from serve.cli import main
 from serve.filters import Filter
 from store import commands
 from store.cold import memories as cold
@@ -26,9 +26,8 @@ DAY = 86_400_000_000
 
 def mnemolog(*words: str, ok: bool = True) -> Any:
     """Run a command as a person would; return what it says as JSON."""
-    command = [sys.executable, "-m", "serve.cli", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (done.returncode == 0) is ok, done.stdout + done.stderr
+    done = CliRunner().invoke(main, [*words, "--json"])
+    assert (done.exit_code == 0) is ok, done.output
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -2,14 +2,14 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from serve.cli import main
 from serve.reader import Reader
 from store import build, commands
 from store.agent_events import Acted, Prompted, SessionTold
@@ -258,7 +258,6 @@ def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
 
 def mnemolog(*words: str) -> Any:
     """Run a command as a person would; return what it says as JSON."""
-    command = [sys.executable, "-m", "serve.cli", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = CliRunner().invoke(main, [*words, "--json"])
+    assert done.exit_code == 0, done.output
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,15 +1,15 @@
 """What was erased is in no file, comes back in no way, and takes what was made of it along."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agent import Agent
+from click.testing import CliRunner
 from test_pretool import agent, tenants
 
+from serve.cli import main
 from store import build, commands, erasing
 from store import manifest as manifests
 from store.agent_events import Followed, Proposed, Surfaced
@@ -198,9 +198,8 @@ def test_a_plan_that_waits_and_rests_on_it_can_not_be_applied(built, clock: Cloc
 
 def mnemolog(*words: str) -> Any:
     """Run a command as a person would; return what it says as JSON."""
-    command = [sys.executable, "-m", "serve.cli", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = CliRunner().invoke(main, [*words, "--json"])
+    assert done.exit_code == 0, done.output
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -242,6 +242,14 @@ def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, 
     assert [hit.id for hit in receipt.body.hits] == [id_]
 
 
+def test_all_that_a_recall_brought_is_rated_at_once(client: FlaskClient, log: EventLog):
+    kept(client, RULE)
+    found = told(client, "recall", query="pnpm")
+    told(client, "feedback", id=found["recall"], verdict="wrong")
+    *_, event = log.about(found["recall"])
+    assert (event.body, event.trust) == (Rated(verdict=-1.0), "agent")
+
+
 # Goals
 
 

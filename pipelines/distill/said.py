@@ -19,7 +19,7 @@ from store.projections.memories import Memory
 from store.traits import MAY_RULE
 
 _MOST = 3  # of one text
-_LONG = 300  # characters; a shorter memory says its decision itself
+_LONG = 200  # characters; a shorter memory says its decision itself
 _SHORTEST, _LONGEST = 5, 400  # words, characters of a decision
 _DECIDES = re.compile(
     r"^(?:(?:ok|okay|so|then|no|yes|and|finally|in the end)\s*[,:]?\s+)?(?:"
