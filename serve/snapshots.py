@@ -26,6 +26,7 @@ from store.projections.duplicates import Duplicates
 from store.projections.entities import EntityIndex
 from store.projections.facts import Facts
 from store.projections.fields import FieldRows
+from store.projections.insights import Insights
 from store.projections.lessons import Lessons
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
@@ -54,6 +55,7 @@ class Snapshots:
     sessions: Sessions | None
     usage: Usage | None
     lessons: Lessons | None
+    insights: Insights | None
     routes: Routes | None
     notices: tuple[str, ...]
 
@@ -104,6 +106,7 @@ def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Sn
         sessions=None,
         usage=None,
         lessons=None,
+        insights=None,
         routes=None,
         notices=tuple(notices),
     )
@@ -166,6 +169,7 @@ def open_manifest(
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         lessons=optional("lessons", Lessons),
+        insights=optional("insights", Insights.open),
         routes=optional("routes", Routes),
         notices=(*notices, *damaged),
     )

@@ -52,6 +52,7 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     from rank_bm25 import BM25Okapi  # jobs only
 
     index = postings.PostingsIndex.open(audited.tables)
+    repeated = memories.repeated(audited.memories)
     rows = np.flatnonzero(index.lengths > 0)
     if not len(rows):
         return True, "nothing is indexed"
@@ -60,7 +61,8 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
     documents = [text.terms(one) for one in texts]
     queries = documents[:: max(1, len(documents) // 10)]
     for term in set(chain.from_iterable(queries)):
-        if len(index.posting_list(term)[0]) != index.frequency(term):
+        listed = index.posting_list(term)[0]
+        if np.count_nonzero(~repeated[listed]) != index.frequency(term):
             return False, f"{term!r} is not in {index.frequency(term)} memories"
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
@@ -70,7 +72,8 @@ def bm25_parity(audited: Audited) -> tuple[bool, str]:
         return False, f"{len(lost)} terms are not in the index, first {lost[0]!r}"
     reference.idf = {term: float(idf[place]) for term, place in places.items() if place is not None}
     reference.avgdl = index.average_length
-    if index.average_length != bm25.rounded(float(index.lengths[index.lengths >= 0].mean())):
+    counting = index.lengths[(index.lengths >= 0) & ~repeated]
+    if index.average_length != bm25.rounded(float(counting.mean()) if len(counting) else 0.0):
         return False, f"{index.average_length} is not the average length"
     worst = 0.0
     for query in queries:

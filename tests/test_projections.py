@@ -58,7 +58,7 @@ UNIT = st.none() | st.floats(0, 1)
 RECORDED = st.builds(
     Recorded,
     content=TEXT,
-    kind=st.sampled_from(["fact", "goal", "milestone"]),
+    kind=st.sampled_from(["fact", "goal", "milestone", "insight"]),
     context=MAYBE,
     tags=TAGS,
     created_by=st.sampled_from([None, "Anna Smith", "@bob"]),

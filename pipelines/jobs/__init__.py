@@ -16,6 +16,7 @@ PLACES: dict[str, str] = {
     "facts": "pipelines.facts.job",
     "importance": "pipelines.importance.job",
     "judge": "pipelines.judge.job",
+    "reflect": "pipelines.reflect.reflect",
     "route": "pipelines.route.job",
 }
 

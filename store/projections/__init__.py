@@ -7,6 +7,7 @@ from store.projections.duplicates import DUPLICATES_PROJECTION
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.facts import FACTS_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
+from store.projections.insights import INSIGHTS_PROJECTION
 from store.projections.lessons import LESSONS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.postings import POSTINGS_PROJECTION
@@ -29,5 +30,6 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         GOALS_PROJECTION,
         USAGE_PROJECTION,
         LESSONS_PROJECTION,
+        INSIGHTS_PROJECTION,
         ROUTES_PROJECTION,
     )

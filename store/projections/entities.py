@@ -43,7 +43,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 ENTITIES_PROJECTION = Projection(
     name="entities",
-    version="2",
+    version="3",
     inputs=("memories",),
     schemas=SCHEMAS,
     build=build,

@@ -18,7 +18,7 @@ from store.parallel import packed, unpacked
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import FORGOTTEN, indexed_text
 from store.projections.memory.parts import parts_of
-from store.projections.memory.table import fingerprints
+from store.projections.memory.table import fingerprints, repeated
 
 FOUND = pa.schema(
     [
@@ -33,6 +33,7 @@ READ = pa.schema([("mark", pa.uint64())])  # by document: what its text was when
 FEW = 10_000  # texts that are read before other processes have started
 
 _TEXT = ["content", "context", "action", "result", "created_by", "state"]
+_OF_WHOM = ["kind", "job"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -86,7 +87,7 @@ def found_in(inputs: Inputs, previous: Previous | None) -> Found:
 
 
 def _texts(part: Part, rows: Rows) -> pa.Buffer:
-    table = part.table.select(_TEXT)
+    table = part.table.select([*_TEXT, *_OF_WHOM])
     return packed(table if len(rows) == part.rows else table.take(pa.array(rows)))
 
 
@@ -98,7 +99,10 @@ def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
 
 
 def _read(data: pa.Buffer) -> pa.Buffer:
-    """Return the mentions of packed texts, by their row; a forgotten memory has none."""
+    """Return the mentions of packed texts, by their row.
+
+    A forgotten memory has none, and neither has an insight of a job: it names what others name.
+    """
     rows: list[int] = []
     found: list[tuple[str, str, str]] = []
     for row, text, speaker in _rows(unpacked(data)):
@@ -112,6 +116,7 @@ def _read(data: pa.Buffer) -> pa.Buffer:
 
 def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:
     rows = zip(*(table.column(name).to_pylist() for name in _TEXT), strict=True)
+    left_out = repeated(table)
     for row, (content, context, action, result, created_by, state) in enumerate(rows):
-        if state != FORGOTTEN:
+        if state != FORGOTTEN and not left_out[row]:
             yield row, indexed_text(content, context, action, result, ()), created_by

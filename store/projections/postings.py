@@ -3,7 +3,8 @@ postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`lexical.bm2
 
 It lies in segments (`lexical.segments`); a term's documents and what each adds lie together in each
 of them. A score is the sum over the query's terms of idf times impact. A word that no memory holds
-is stood for by those that begin like it (`kin`), at a share of their impact.
+is stood for by those that begin like it (`kin`), at a share of their impact. Insights of jobs are
+indexed but counted nowhere: what a word weighs is as if there were none (`memories.repeated`).
 """
 
 from collections import Counter
@@ -54,7 +55,8 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
         return map(_counted, pieces) if some else inputs.map(_counted, pieces)
 
     old = None if previous is None else previous.tables
-    return segments.updated(marks, old, indexed, inputs.keep, Formula())
+    repeated = memories.repeated(tables["memories"])
+    return segments.updated(marks, old, indexed, inputs.keep, Formula(), repeated)
 
 
 def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
@@ -110,7 +112,7 @@ class PostingsIndex:
     frequencies: npt.NDArray[np.int32]
     idfs: npt.NDArray[np.float64]
     segments: tuple[SegmentView, ...]
-    size: int  # the documents that are indexed
+    size: int  # the documents that are indexed and count
     average_length: float  # as the impacts have it
     average_idf: float
     sample_coverage: float
@@ -313,7 +315,7 @@ def _add(
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"6.{text.TOKENIZER_VERSION}",
+    version=f"7.{text.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas=segments.SCHEMAS,
     build=build,

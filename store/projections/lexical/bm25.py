@@ -62,12 +62,19 @@ def impacts(
 def okapi_idf(
     frequencies: npt.NDArray[np.int64], documents: int, epsilon: float = EPSILON
 ) -> tuple[npt.NDArray[np.float64], float]:
-    """Return BM25Okapi's idf for document frequencies, and the average its floor is made of."""
-    if not len(frequencies):
-        return np.empty(0), 0.0
-    idf = np.log(documents - frequencies + 0.5) - np.log(frequencies + 0.5)
+    """Return BM25Okapi's idf for document frequencies, and the average its floor is made of.
+
+    A term of no document that counts weighs nothing, and is not part of the average.
+    """
+    held = frequencies > 0
+    found = np.zeros(len(frequencies))
+    if not held.any():
+        return found, 0.0
+    counts = frequencies[held]
+    idf = np.log(documents - counts + 0.5) - np.log(counts + 0.5)
     average = float(idf.sum()) / len(idf)
-    return np.where(idf < 0, epsilon * average, idf), average
+    found[held] = np.where(idf < 0, epsilon * average, idf)
+    return found, average
 
 
 def sample_coverage(once: int, occurrences: int) -> float:

@@ -86,11 +86,14 @@ def updated(
     counted: Callable[[Sequence[Numbers]], Iterable[Counted]],
     keep: Keep,
     formula: Formula,
+    repeated: npt.NDArray[np.bool_] | None = None,
 ) -> Made:
     """Return the tables of an index over documents, [documents]; a fingerprint of 0: not indexed.
 
     `counted` is asked for the documents that are new or changed: for each of some runs of them,
-    none larger than a block, it gives the lists and each document's length.
+    none larger than a block, it gives the lists and each document's length. Those that are
+    `repeated`, [documents], are found like all others and count in no statistic: what words weigh,
+    and how long documents are, is as if they were not there.
     """
     old = _Old.of(previous, len(fingerprints))
     changed = np.flatnonzero(old.fingerprints != fingerprints[: len(old.fingerprints)])
@@ -102,7 +105,8 @@ def updated(
     for run, (made, found) in zip(runs, counted(runs), strict=True):
         fresh.append((int(run[0]), made))
         lengths[run] = found
-    indexed = lengths[lengths >= 0]
+    counting = lengths >= 0 if repeated is None else (lengths >= 0) & ~repeated
+    indexed = lengths[counting]
     occurrences = int(indexed.sum(dtype=np.int64))
     average = bm25.rounded(occurrences / len(indexed)) if len(indexed) else 0.0
     norms = bm25.norms(lengths, average, formula)
@@ -117,7 +121,7 @@ def updated(
         elif average != old.average:
             segment.parts.update(_weighed(segment, one, norms, keep, formula))
         segments.append(segment)
-    hashes, frequencies = _frequencies(segments)
+    hashes, frequencies = _frequencies(segments, repeated)
     idf, average_idf = bm25.okapi_idf(frequencies, len(indexed), formula.epsilon)
     seen = bm25.sample_coverage(int((frequencies == 1).sum()), occurrences)
     return {
@@ -278,17 +282,27 @@ def _wide(frequencies: npt.NDArray[np.int64], one: Range) -> npt.NDArray[np.int6
 
 
 def _frequencies(
-    segments: Sequence[_Segment],
+    segments: Sequence[_Segment], repeated: npt.NDArray[np.bool_] | None
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Return all terms by hash, and in how many documents each is."""
+    """Return all terms by hash, and in how many documents that count each is."""
     hashes, place = np.unique(
         np.concatenate([np.empty(0, np.uint64), *(one.hashes for one in segments)]),
         return_inverse=True,
     )
-    counts = np.concatenate([np.empty(0, np.int64), *(one.frequencies for one in segments)])
+    counts = np.concatenate([np.empty(0, np.int64), *(_counts(one, repeated) for one in segments)])
     frequencies = np.zeros(len(hashes), np.int64)
     np.add.at(frequencies, place, counts)
     return hashes, frequencies
+
+
+def _counts(segment: _Segment, repeated: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    """Return in how many documents that count each of a segment's terms is."""
+    if repeated is None or not repeated.any():
+        return segment.frequencies
+    documents = view(segment.parts["postings"].table, "document")
+    hits = np.flatnonzero(repeated[documents])
+    terms = np.cumsum(segment.frequencies).searchsorted(hits, side="right")
+    return segment.frequencies - np.bincount(terms, minlength=len(segment.frequencies))
 
 
 def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:

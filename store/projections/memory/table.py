@@ -175,6 +175,19 @@ def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     return marks
 
 
+def repeated(table: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which rows of a memories table are insights of a job, [rows].
+
+    They say again what their sources say, so they count in no statistic of words or names.
+    """
+    found = [np.empty(0, np.bool_)]
+    for batch in table.select(["kind", "job"]).to_batches():
+        kinds, jobs = batch.columns
+        wanted = np.array([*(one == "insight" for one in kinds.dictionary.to_pylist()), False])
+        found.append(wanted[indices(kinds)] & (indices(jobs) >= 0))
+    return np.concatenate(found)
+
+
 def memories(table: pa.Table) -> Iterator[Memory]:
     """Yield the rows of a memories table, or of a slice of it, in order."""
     lists = {"tags", "source_ids"}
