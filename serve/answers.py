@@ -186,6 +186,7 @@ def _shown(hit: Hit, now: int) -> dict[str, Any]:
         "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,
         "copies": list(hit.copies),
         "conflicts_with": hit.conflicts_with,
+        "insights": list(hit.insights),
         "history": [
             {"id": old.id, "text": old.content, "at": isoformat(old.created_at)}
             for old in hit.history

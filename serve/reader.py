@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from serve.derived import Derived
 from serve.fresh.live_tail import LiveTail
 from serve.fresh.tail import Tail
 from serve.masks import Masks
@@ -48,6 +49,10 @@ class View:
     @cached_property
     def masks(self) -> Masks:
         return Masks(self.snapshots.masks, self.tail)
+
+    @cached_property
+    def derived(self) -> Derived:
+        return Derived.of(self.snapshots, self.tail)
 
     def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
         """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""

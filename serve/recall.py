@@ -18,9 +18,10 @@ from serve.reader import View
 from serve.router import bar, most
 from serve.stages import why
 from serve.stages.candidates import Candidates, candidates, holding
+from serve.stages.collapse import Collapsed, collapsed
 from serve.stages.replaced import Replaced
 from serve.stages.selection import Selection, select
-from serve.stages.weighing import Weighed, weigh
+from serve.stages.weighing import weigh
 from store.embedding import Embedder
 from store.events import Route
 from store.projections.memories import Memory
@@ -35,7 +36,8 @@ class Hit:
     """One memory that came back, and why, where that was asked.
 
     `copies` are ids of memories that say the same; `conflicts_with` is a newer one that says
-    another value; `history` is what this one replaced, newest first.
+    another value; `history` is what this one replaced, newest first. `insights` are ids of what
+    jobs made of this one and others, and that gave way to it.
     """
 
     memory: Memory
@@ -44,6 +46,7 @@ class Hit:
     copies: tuple[str, ...] = ()
     conflicts_with: str | None = None
     history: tuple[Memory, ...] = ()
+    insights: tuple[str, ...] = ()
     why: dict[str, Any] | None = None
 
 
@@ -77,7 +80,9 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     found = candidates(view, question, analysis)
     sure, covered = _confidence(view, analysis, found)
     fitting = KINDS[analysis.task_mode] if analysis.task_mode else None
-    weighed = weigh(view, question, found, covered, fitting)
+    alone = weigh(view, question, found, covered, fitting)
+    folded = collapsed(view, question, found.docs, alone, sure)
+    weighed = folded.weighed
     if question.mode == "auto" and analysis.is_smalltalk:
         selection = Selection(small_talk=len(sure))
     else:
@@ -94,7 +99,16 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
             history=tuple(
                 old for old in replaced.by(one.memory.id, question.filter) if old.id not in returned
             ),
-            why=why.of_hit(view, analysis, found, weighed, one.place, float(covered[one.place]))
+            insights=folded.insights.get(one.place, ()),
+            why=why.of_hit(
+                view,
+                analysis,
+                found,
+                weighed,
+                one.place,
+                float(covered[one.place]),
+                folded.insights.get(one.place, ()),
+            )
             if question.explain
             else None,
         )
@@ -103,13 +117,13 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     return Answer(
         hits=hits,
         below_bar=len(selection.below_bar),
-        dropped=selection.dropped,
+        dropped=folded.counted(selection.dropped),
         notices=tuple(notices),
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,
         bar=question.min_confidence,
         route=route,
-        why=_why(view, question, analysis, found, weighed, sure, selection)
+        why=_why(view, question, analysis, found, folded, sure, selection)
         | {"route": {"mode": route.state, "actions": route.actions} if route else None}
         if question.explain
         else None,
@@ -160,7 +174,7 @@ def _why(
     question: Question,
     analysis: Analysis,
     found: Candidates,
-    weighed: Weighed,
+    folded: Collapsed,
     sure: Values,
     selection: Selection,
 ) -> dict[str, Any]:
@@ -176,7 +190,7 @@ def _why(
         question,
         analysis,
         found,
-        weighed,
+        folded,
         selection,
         nearest(selection.below_bar),
         nearest(selection.over_top_k),

@@ -63,9 +63,16 @@ def test_recency_halves_in_138_hours_and_the_future_is_now():
 
 
 def test_relevance_is_the_share_of_the_best():
-    assert profiles.relevance(np.array([4.0, 1.0, 0.0])).tolist() == [1.0, 0.25, 0.0]
-    assert profiles.relevance(np.zeros(2)).tolist() == [0.0, 0.0]
-    assert profiles.relevance(np.empty(0)).tolist() == []
+    none = np.zeros(3, np.bool_)
+    assert profiles.relevance(np.array([4.0, 1.0, 0.0]), none).tolist() == [1.0, 0.25, 0.0]
+    assert profiles.relevance(np.zeros(2), none[:2]).tolist() == [0.0, 0.0]
+    assert profiles.relevance(np.empty(0), none[:0]).tolist() == []
+
+
+def test_what_repeats_others_is_no_measure_of_relevance():
+    scores, repeats = np.array([4.0, 2.0, 1.0]), np.array([True, False, False])
+    assert profiles.relevance(scores, repeats).tolist() == [1.0, 1.0, 0.5]
+    assert profiles.relevance(scores, repeats | True).tolist() == [1.0, 0.5, 0.25]
 
 
 def test_a_few_ratings_say_less_than_many():

@@ -45,6 +45,7 @@ _COMMANDS = {
     "judge": "judge.judge",
     "routes": "routes.routes",
     "plans": "plans.plans",
+    "reflect": "reflect.reflect",
     "recommendations": "recommendations.recommendations",
     "jobs": "roster.jobs",
     "connect": "connect.connect",

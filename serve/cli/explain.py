@@ -94,6 +94,9 @@ def marks(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
         ids = ", ".join(output.short_id(log, id_) for id_ in copies[:_NAMED])
         more = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
         yield f"said {len(copies) + 1} times: also {ids}{more}"
+    if insights := hit.get("insights"):
+        ids = ", ".join(output.short_id(log, id_) for id_ in insights[:_NAMED])
+        yield f"part of what jobs noticed: {ids}"
     for old in hit.get("history", ()):
         id_, text = output.short_id(log, old["id"]), output.one_line(old["text"], 50)
         yield f"until then: {text} ({old['at'][:10]}, {id_})"
@@ -213,6 +216,8 @@ def _lost(
     for one in payload["hits"]:
         if memory.id in one.get("copies", ()):
             return f"{one['id']} says the same and came back in its place"
+        if memory.id in one.get("insights", ()):
+            return f"it was made of {one['id']}, which came back in its place: --kind insight asks"
     if asked.mode == "auto" and payload["why"]["analysis"].get("small_talk"):
         return "the query is small talk, which asks for no memory; --mode lexical asks regardless"
     return "no channel found it: it shares too few words and is not like the query"

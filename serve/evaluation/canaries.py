@@ -134,8 +134,13 @@ def has_fallen(found: Outcome, before: Sequence[Point]) -> bool:
 
 
 def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ...]:
-    """Return the canaries of a manifest: `most`, or as many as there are."""
+    """Return the canaries of a manifest: `most`, or as many as there are.
+
+    An insight of a job is none: what it was made of comes back in its place.
+    """
     living = snapshots.rows.living(now)
+    if snapshots.insights is not None:
+        living[snapshots.insights.documents] = False
     chosen: list[Canary] = []
     for doc in _in_turn(snapshots, living)[: _TRIES * most]:
         memory = snapshots.rows.take([int(doc)])[0]

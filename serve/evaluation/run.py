@@ -72,7 +72,8 @@ def run(
                 request = _request(asked, mode)
                 payload, _ = answer(reader, model, request, choices, _asked_at(workspace, asked))
                 hits = payload["hits"]
-                ranked = tuple(ids[hit["id"]] for hit in hits)
+                # what a job made takes a place and is relevant to nothing
+                ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
                 results.append(Result(asked.id, ranked, gate))
                 notices |= dict.fromkeys(payload.get("notices", ()))
@@ -94,11 +95,7 @@ def _request(asked: Query | Prompt, mode: Mode) -> RecallRequest:
 
 def _asked_at(workspace: Workspace, asked: Query | Prompt) -> int:
     own = (asked.query_ts or asked.before_ts) if isinstance(asked, Query) else None
-    return micros(own) if own else _newest(workspace)
-
-
-def _newest(workspace: Workspace) -> int:
-    return max(micros(memory.ts) for memory in workspace.memories)
+    return micros(own) if own else newest(workspace)
 
 
 @contextmanager
@@ -111,8 +108,8 @@ def _built(
 ) -> Iterator[Reader]:
     """Give a reader over the workspace's tenant, written and built as far as it was not yet."""
     drafts = [_draft(workspace, memory) for memory in workspace.memories]
-    tenant = tenants.tenant(home, _tenant_name(workspace, drafts, model))
-    at = _newest(workspace)
+    tenant = tenant_of(workspace, home, model)
+    at = newest(workspace)
     with EventLog(tenant.log, create=True) as log:
         on_progress(workspace.name, "import")
         commands.import_drafts(log, drafts, at, on_refused=refused.append)
@@ -120,6 +117,17 @@ def _built(
         if not _is_current(tenant, log, model):
             build.rebuild(tenant, log, model, at)
         yield Reader(tenant, log, model)
+
+
+def tenant_of(workspace: Workspace, home: Path, model: Embedder) -> Tenant:
+    """Return the tenant that a run writes a workspace to."""
+    drafts = [_draft(workspace, memory) for memory in workspace.memories]
+    return tenants.tenant(home, _tenant_name(workspace, drafts, model))
+
+
+def newest(workspace: Workspace) -> int:
+    """Return when the workspace's newest memory was said: it is written then, microseconds UTC."""
+    return max(micros(memory.ts) for memory in workspace.memories)
 
 
 def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:

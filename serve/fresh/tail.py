@@ -60,8 +60,13 @@ class Tail:
 
     def find(self, id_: str) -> Memory | None:
         """Return a memory as it is in this tail, else as it is in the snapshot."""
+        slot = self.slot(id_)
+        return self._rows.find(id_) if slot is None else self._slots.memories[slot]
+
+    def slot(self, id_: str) -> int | None:
+        """Return the live slot of a memory; None where it did not change since the snapshot."""
         slot = self._slots.find(id_, len(self))
-        return self._slots.memories[slot] if slot >= 0 else self._rows.find(id_)
+        return slot if slot >= 0 else None
 
     def take(self, slots: Sequence[int]) -> list[Memory]:
         """Return the memories of some slots, in the order asked."""

@@ -37,6 +37,21 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
     return _summed([one.docs for one in rankings], gains)
 
 
+def beside(
+    rankings: Sequence[Ranking], scores: Sequence[npt.NDArray[np.float32]], *, k: int = K
+) -> Scores:
+    """Return what documents that are in no ranking would gain by `reciprocal_rank`, [n].
+
+    `scores` are theirs in each ranking, [n]: they gain by the rank these would have. One of no
+    more than 0 gains nothing. No rankings give an empty array.
+    """
+    gains = np.zeros(len(scores[0]) if scores else 0)
+    for one, said in zip(rankings, scores, strict=True):
+        ranks = np.searchsorted(-one.scores, -said)
+        gains += np.where(said > 0, one.weight / (k + 1 + ranks), 0.0)
+    return gains
+
+
 def weighted_sum(
     docs: Docs, evidence: Mapping[str, Scores], weights: Mapping[str, float]
 ) -> tuple[Docs, Scores, npt.NDArray[np.int64]]:

@@ -30,9 +30,13 @@ def recency(last: Times, now: int) -> Values:
     return values
 
 
-def relevance(scores: Values) -> Values:
-    """Return the scores as shares of the greatest; zeros where none is positive."""
-    greatest = float(scores.max(initial=0.0))
+def relevance(scores: Values, repeats: npt.NDArray[np.bool_]) -> Values:
+    """Return the scores as shares of the greatest, 1 at most; zeros where none is positive.
+
+    Those that repeat what others say, [scores], are no measure unless there are no others.
+    """
+    measured = scores if repeats.all() else scores[~repeats]
+    greatest = float(measured.max(initial=0.0))
     if greatest <= 0:
         return np.zeros(len(scores))
     shares: Values = np.clip(scores / greatest, 0.0, 1.0)

@@ -7,13 +7,14 @@ the memory is borrowed, and gone when the candidates are found: they carry what 
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from serve import derived
 from serve.query.analysis import Analysis, Question
-from serve.ranking.fusion import Ranking, reciprocal_rank, weighted_sum
+from serve.ranking.fusion import Ranking, beside, reciprocal_rank, weighted_sum
 from serve.reader import View
 from serve.stages import evidence as evidences
 from serve.stages import layers
@@ -26,6 +27,8 @@ Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
+
+_NO_DOCS = np.empty(0, np.int64)
 
 WINDOW = 200  # candidates of a channel
 # by rank a channel cannot say that its best is poor: a heavier second one loses to plain BM25
@@ -50,6 +53,8 @@ class Candidates:
 class Channel(Protocol):
     """What one channel says of every document."""
 
+    least: ClassVar[float]  # a score says something over it
+
     def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]: ...
 
     def of(self, docs: Docs) -> Scores: ...
@@ -60,6 +65,7 @@ class Scored:
     """A channel that has the score of every document at hand, [rows + slots]."""
 
     scores: Scores
+    least: ClassVar[float] = 0.0
 
     def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]:
         docs = best(self.scores, mask, k)
@@ -76,26 +82,37 @@ def candidates(view: View, question: Question, analysis: Analysis) -> Candidates
 
 
 def _candidates(view: View, question: Question, analysis: Analysis, scratch: Scratch) -> Candidates:
-    mask = view.masks.of(question.filter)
+    passing = view.masks.of(question.filter)
+    mask, insights = passing, _NO_DOCS
+    if "insight" not in question.filter.kinds:
+        mask, insights = view.derived.apart(passing)
     topic = evidences.words(view, analysis.topic, scratch)
     channels = _channels(view, question, analysis, topic, scratch)
     rankings = {
         name: Ranking(*one.best(mask, WINDOW), _RANK_WEIGHTS[name])
         for name, one in channels.items()
     }
+    insights = derived.entering(channels, rankings, insights, WINDOW)
     heard = evidences.heard(view, analysis)
     weights = WEIGHTS | layers.WEIGHTS
     if question.fusion == "rrf":
         docs, fused = reciprocal_rank(list(rankings.values()))
+        if len(insights):
+            gains = beside([*rankings.values()], [one.of(insights) for one in channels.values()])
+            docs, fused = np.concatenate([docs, insights]), np.concatenate([fused, gains])
+            order = np.lexsort((-docs, -fused))
+            docs, fused = docs[order], fused[order]
         questions = evidences.questions(view, docs, mask)
         found: dict[str, Values] = {}
         near = channels["vector"].of(docs) if "vector" in channels else None
     else:
         added = layers.evidence(view, question, analysis, mask)
         entering = layers.entering(view, question, added, rankings, mask)
+        entering = np.concatenate([entering, insights])
         docs = _union(view, rankings, entering, mask, with_answers=question.mode == "auto")
         place = evidences.around(view, docs, mask)
         said = {name: one.of(docs) for name, one in channels.items()}
+        topic[insights] = 0.0  # an insight's words are no measure for those of turns
         found = {
             name: evidences.of_channel(name, said[name], one)
             for name, one in rankings.items()
@@ -110,7 +127,7 @@ def _candidates(view: View, question: Question, analysis: Analysis, scratch: Scr
         near = said["vector"][order] if "vector" in said else None
     if near is None:
         near = np.zeros(len(docs), np.float32)
-    return Candidates(rankings, docs, fused, found, weights, near, questions, mask, heard)
+    return Candidates(rankings, docs, fused, found, weights, near, questions, passing, heard)
 
 
 def _lent(

@@ -6,6 +6,8 @@ is more and the layer `fields` is on. Calibration keeps the order, so the best a
 and only they are calibrated.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +24,8 @@ _ROUNDING = 1e-6  # of a cosine
 
 class Nearness:
     """What the vectors say of one query, over the snapshot's rows and then the tail's slots."""
+
+    least: ClassVar[float] = LEAST
 
     def __init__(self, view: View, asked: Scores, *, with_fields: bool = False) -> None:
         self._rows = len(view.snapshots.rows)

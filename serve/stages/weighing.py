@@ -57,7 +57,7 @@ def weigh(
     told = _importance(view, found)
     made: Mapping[str, Callable[[], Values]] = {
         "recency": lambda: profiles.recency(_last_used(view, found), _moment(view)),
-        "relevance": lambda: profiles.relevance(found.scores),
+        "relevance": lambda: profiles.relevance(found.scores, view.derived.among(found.docs)),
         "importance": lambda: _faded(view, found, told),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
         "route_fit": lambda: _route_fit(view, found, fitting),

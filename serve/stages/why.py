@@ -11,6 +11,7 @@ import numpy.typing as npt
 from serve.query.analysis import Analysis, Question
 from serve.reader import View
 from serve.stages.candidates import Candidates, Docs, holding
+from serve.stages.collapse import Collapsed
 from serve.stages.selection import Selection
 from serve.stages.weighing import Weighed
 from store.projections.entities import EntityIndex
@@ -26,8 +27,9 @@ def of_hit(
     weighed: Weighed,
     place: int,
     covered: float,
+    insights: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the evidence for the candidate at a place."""
+    """Return the evidence for the candidate at a place; `insights` gave way to it."""
     doc = candidates.docs[place : place + 1]
     channels = {}
     for name, ranking in candidates.channels.items():
@@ -58,6 +60,7 @@ def of_hit(
         "coverage": round(covered, 4),
         "nearness": round(float(candidates.nearness[place]), 4),
         "fresh": int(doc[0]) >= len(view.snapshots.rows),
+        **({"insights": list(insights)} if insights else {}),
     }
 
 
@@ -73,7 +76,7 @@ def of_answer(
     question: Question,
     analysis: Analysis,
     candidates: Candidates,
-    weighed: Weighed,
+    folded: Collapsed,
     selection: Selection,
     below_bar: Sequence[tuple[Memory, float]],
     over_top_k: Sequence[tuple[Memory, float]],
@@ -91,10 +94,10 @@ def of_answer(
         "candidates": {name: len(one.docs) for name, one in candidates.channels.items()},
         "fusion": question.fusion,
         "profile": question.profile,
-        "weights": weighed.weights,
+        "weights": folded.weighed.weights,
         "min_confidence": question.min_confidence,
         "top_k": question.top_k,
-        "dropped": selection.dropped,
+        "dropped": folded.counted(selection.dropped),
         "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
         "nearest_below_bar": [_named(*one) for one in below_bar],
         "nearest_over_top_k": [_named(*one) for one in over_top_k],

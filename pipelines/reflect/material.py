@@ -1,0 +1,92 @@
+"""
+Material: the memories of one project that insights may be made of, and what they name.
+
+What a job derived is no material, so no insight is made of insights; but what consolidate merged
+stands for its sources. Of very many memories the newest are looked at.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.jobs.context import Context
+from store.projections.entities import EntityIndex
+from store.projections.memories import Memory
+
+MOST = 16_384  # memories of a project
+
+_NONE_OF = frozenset({"insight", "summary", "goal"})  # kinds that say what others say, or a wish
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Name:
+    """An entity that memories mention; `kind` is file, error, command and so on."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """`rows` are those of the memories, in the order of `memories`: by when they happened.
+
+    `named` [memories] are places in `names`.
+    """
+
+    project: str | None
+    memories: tuple[Memory, ...]
+    rows: Rows
+    names: tuple[Name, ...]
+    named: tuple[frozenset[int], ...]
+
+    def naming(self) -> dict[int, list[int]]:
+        """Return the places of the memories that mention each name."""
+        found: dict[int, list[int]] = {}
+        for place, names in enumerate(self.named):
+            for name in sorted(names):
+                found.setdefault(name, []).append(place)
+        return found
+
+
+def materials(context: Context) -> Iterator[Material]:
+    """Yield what there is of each project, and of none."""
+    living, rows = context.living, context.rows
+    codes = rows.codes("project")[living]
+    index = EntityIndex.open(context.tables("entities"))
+    for code in np.unique(codes).tolist():
+        some = living[codes == code]
+        newest = some[np.argsort(rows.created_at[some], kind="stable")][-MOST:]
+        memories = context.memories(newest)
+        kept = [place for place, one in enumerate(memories) if is_source(one)]
+        if kept:
+            chosen = newest[kept]
+            project = memories[kept[0]].project
+            names, named = _names(index, chosen)
+            found = tuple(memories[place] for place in kept)
+            yield Material(project, found, chosen, names, named)
+
+
+def is_source(memory: Memory) -> bool:
+    return memory.kind not in _NONE_OF and memory.job in (None, "consolidate")
+
+
+def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[frozenset[int], ...]]:
+    """Return the entities that two of some memories or more mention, and who mentions which."""
+    _, counts, documents = index.mentioned
+    order = np.argsort(rows)
+    places = np.searchsorted(rows[order], documents)
+    places = np.minimum(places, len(rows) - 1)
+    entities = np.repeat(np.arange(len(counts)), counts)
+    is_here = rows[order][places] == documents
+    held = np.bincount(entities[is_here], minlength=len(counts))
+    is_here &= held[entities] > 1
+    numbers, named = np.unique(entities[is_here], return_inverse=True)
+    of: list[set[int]] = [set() for _ in rows]
+    for place, name in zip(order[places[is_here]].tolist(), named.tolist(), strict=True):
+        of[place].add(name)
+    names = tuple(Name(index.kind(one), index.name(one)) for one in numbers.tolist())
+    return names, tuple(map(frozenset, of))

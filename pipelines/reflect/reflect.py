@@ -1,0 +1,141 @@
+"""
+reflect: insights of what several memories say together: by likeness, by time and by cause.
+
+An insight is a memory of its own that names its sources, is trusted as the least of them and is of
+their project. Without a model its text is put together from theirs; with one it is written, and
+held against them.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from pipelines.llm.model import LanguageModel
+from pipelines.reflect import causal, temporal, written
+from pipelines.reflect.clusters import clusters
+from pipelines.reflect.finding import Finding
+from pipelines.reflect.material import MOST, Material, materials
+from pipelines.reflect.standing import New, Standing
+from pipelines.reflect.wording import extractive
+from store.commands import Draft
+from store.errors import BudgetSpent, ModelError
+from store.events import moment
+from store.job_events import Made, Step
+from store.plans import steps
+from store.projections.memories import Edge
+from store.vectors.rows import VectorRows
+
+MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them
+
+
+def propose(context: Context) -> Proposal:
+    """Return the insights that are not known yet, and what they take the place of."""
+    looked_at = 0
+    found: list[Finding] = []
+    notes: list[str] = []
+    for material in materials(context):
+        project = material.project or "no project"
+        context.report(f"{project}: {len(material.memories):,} memories")
+        looked_at += len(material.memories)
+        found += _findings(context, material)
+        if len(material.memories) >= MOST:
+            notes.append(
+                f"of {material.project or 'no project'} the newest {MOST:,} were looked at"
+            )
+    found.sort(key=lambda one: (-one.strength, one.insight_type, one.topic))
+    new = list(Standing.of(context).new(found))
+    if len(new) > MOST_INSIGHTS:
+        notes.append(f"{len(new) - MOST_INSIGHTS} weaker insights wait for the next run")
+    with_texts = _Texts(context.model)
+    made = chain.from_iterable(_steps(context, one, with_texts) for one in new[:MOST_INSIGHTS])
+    planned = tuple(made)
+    return Proposal(planned, looked_at, (*notes, *with_texts.told()))
+
+
+def _findings(context: Context, material: Material) -> Iterator[Finding]:
+    calibration = VectorRows.open(context.tables("vectors")).calibration
+    yield from clusters(material, context.vectors(material.rows), calibration)
+    yield from temporal.patterns(material)
+    yield from causal.chains(material, _edges(context))
+    yield from causal.fixes(material)
+
+
+def _edges(context: Context) -> list[Edge]:
+    return [Edge(**row) for row in context.rows.edges.to_pylist()]
+
+
+class _Texts:
+    """Puts findings into words, with a model as long as there is one to pay."""
+
+    def __init__(self, model: LanguageModel | None) -> None:
+        self._model = model
+        self._by_model = self._unborne = self._unanswered = 0
+        self._is_spent = False
+
+    def of(self, finding: Finding) -> tuple[str, Made]:
+        """Return the text of a finding and how it was come by."""
+        plain = extractive(finding), Made(job="reflect")
+        if self._model is None:
+            return plain
+        try:
+            answer = written.ask(self._model, finding)
+        except BudgetSpent:
+            self._model, self._is_spent = None, True
+            return plain
+        except ModelError:
+            self._unanswered += 1
+            return plain
+        text = written.checked(finding, answer.value)
+        if text is None:
+            self._unborne += 1
+            return plain
+        self._by_model += 1
+        return text, answer.made("reflect")
+
+    def told(self) -> Iterator[str]:
+        """Yield what a person should know of how the texts were made."""
+        if self._by_model:
+            yield f"a model wrote {self._by_model} texts"
+        if self._unborne:
+            yield f"of {self._unborne} texts the sources bear out nothing: their own words stand"
+        if self._unanswered:
+            yield f"a model gave no answer to {self._unanswered} questions"
+        if self._is_spent:
+            yield "the budget was spent before all texts were written"
+
+
+def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
+    if new.restored is not None:
+        yield steps.restore(new.restored, "all it was made of holds again", **new.finding.evidence)
+        return
+    finding = new.finding
+    content, made = texts.of(finding)
+    ids = [one.id for one in finding.sources]
+    at = max(one.created_at for one in finding.sources)
+    draft = Draft(
+        id=steps.made_id("reflect", finding.insight_type, ids, at),
+        kind="insight",
+        insight_type=finding.insight_type,
+        content=content,
+        project=finding.project,
+        source_ids=tuple(ids),
+        tags=_tags(finding),
+        tier="semantic",
+        trust=steps.least_trust(finding.sources),
+        created_at=moment(at),
+        metadata=finding.evidence,
+    )
+    yield steps.record(draft, made, context.now, finding.why, **finding.evidence)
+    for old in new.replaced:
+        yield steps.supersede(old, str(draft.id), f"it grew to {len(ids)} sources")
+
+
+def _tags(finding: Finding) -> tuple[str, ...]:
+    """Return the tags that more than half of the sources bear."""
+    every = [tag for one in finding.sources for tag in dict.fromkeys(one.tags)]
+    most = len(finding.sources) / 2
+    return tuple(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
+
+
+JOB = Job("reflect", "insights of what several memories say together", propose)

@@ -1,0 +1,34 @@
+"""`mnemolog reflect`: what several memories say together."""
+
+import click
+
+from serve.cli import jobs, output
+from serve.cli.session import Session
+
+
+@click.command(epilog=output.example("mnemolog reflect --dry-run", "mnemolog reflect"))
+@jobs.options
+@click.pass_obj
+def reflect(
+    session_: Session,
+    /,
+    dry_run: bool,
+    project: str | None,
+    no_model: bool,
+    estimate: bool,
+    as_json: bool,
+) -> None:
+    """Note what several memories say together: what is alike, what comes back, what led to what.
+
+    Each insight names its sources and is stale as soon as one of them is forgotten or replaced.
+    Recall answers with the sources; `--kind insight` asks for insights themselves.
+    """
+    jobs.run(
+        session_,
+        "reflect",
+        dry_run=dry_run,
+        project=project,
+        no_model=no_model,
+        estimate=estimate,
+        as_json=as_json,
+    )

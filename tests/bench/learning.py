@@ -1,0 +1,143 @@
+"""
+What learning does to recall: a labelled dataset asked before and after jobs have worked on it.
+
+`python tests/bench/learning.py DIR`, the folder `mnemolog eval` takes, writes every workspace to a
+memory of its own, asks all queries, lets each job propose and applies what it proposed, one after
+the other, asks again, and prints both side by side. What a job made takes a place among the hits
+and is relevant to nothing; what it put away is missed. With `--steps` the queries are asked after
+each job, which says whose doing it is.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pipelines import jobs
+from pipelines.jobs.job import run as run_job
+from serve.evaluation import dataset, report
+from serve.evaluation import run as runs
+from serve.evaluation.dataset import Result, Workspace
+from serve.evaluation.report import Report
+from store import config
+from store.config import Choices, Settings
+from store.embedding import embedder
+
+LEARNING = ("consolidate", "reflect", "distill")
+MEASURES = ("recall@5", "recall@10")
+
+Results = Mapping[str, Result]
+
+
+@dataclass
+class Asked:
+    """The dataset's queries asked once, after `after`; "" before any job."""
+
+    after: str
+    results: Results
+    steps: dict[str, int] = field(default_factory=dict)  # by the kind of event, all workspaces
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="workspaces whose name starts so")
+    parser.add_argument("--embedder", default="lexical", help="as in config.toml")
+    parser.add_argument("--jobs", nargs="+", default=LEARNING, choices=[*jobs.PLACES, *LEARNING])
+    parser.add_argument("--steps", action="store_true", help="ask after each job")
+    parser.add_argument(
+        "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
+    )
+    asked = parser.parse_args()
+    # what deserves no memory is `mnemolog eval`'s to measure
+    workspaces = [replace(one, silence=()) for one in dataset.read(asked.folder, asked.only)]
+    choices = config.changed(Choices(), {"embedder": asked.embedder})
+    names = [name for name in asked.jobs if name in jobs.PLACES]
+    with tempfile.TemporaryDirectory() as home:
+        settings = Settings(Path(home), choices=choices)
+        every = list(learnt(workspaces, settings, names, asked.cache, each=asked.steps))
+    for line in lines(workspaces, every):
+        print(line)
+    lost = worse(workspaces, every[0].results, every[-1].results)
+    for line in lost:
+        print(line)
+    sys.exit(1 if lost else 0)
+
+
+def learnt(
+    workspaces: Sequence[Workspace],
+    settings: Settings,
+    names: Sequence[str],
+    cache: Path | None = None,
+    *,
+    each: bool = False,
+) -> Iterator[Asked]:
+    """Yield the queries asked before the jobs, and after the last or `each` of them."""
+
+    def results() -> Results:
+        found = runs.run(workspaces, settings.home, settings.choices, "auto", cache=cache)
+        return {one.query_id: one for one in found.results}
+
+    yield Asked("", results())
+    steps: dict[str, int] = {}
+    for name in names:
+        made = applied(workspaces, settings, name)
+        for kind, count in made.items():
+            steps[f"{name}: {kind}"] = count
+        if each or name == names[-1]:
+            yield Asked(name, results(), dict(steps))
+
+
+def applied(workspaces: Sequence[Workspace], settings: Settings, name: str) -> dict[str, int]:
+    """Let a job work on every workspace; return how many events of which kind it wrote."""
+    model = embedder(settings.choices.embedder, settings.home)
+    written: dict[str, int] = {}
+    for workspace in workspaces:
+        tenant = runs.tenant_of(workspace, settings.home, model)
+        at = runs.newest(workspace)
+        plan = run_job(jobs.named(name), settings, tenant.name, at, apply=True)
+        for step in plan.body.steps if plan else ():
+            written[step.event] = written.get(step.event, 0) + 1
+    return written
+
+
+def lines(workspaces: Sequence[Workspace], every: Sequence[Asked]) -> Iterator[str]:
+    """Yield a table of what was measured, and what each job wrote."""
+    names = ["all", *sorted({one.source for one in workspaces})]
+    yield f"| recall@5 / @10 | {' | '.join(names)} |"
+    yield "|---" * (len(names) + 1) + "|"
+    for one in every:
+        found = _report(workspaces, one.results)
+        cells = (figures(scores.measures) for scores in (found.overall, *found.datasets.values()))
+        yield f"| {f'after {one.after}' if one.after else 'before'} | {' | '.join(cells)} |"
+    yield ""
+    for what, count in every[-1].steps.items():
+        yield f"{what} {count:,}"
+
+
+def figures(measures: Mapping[str, float]) -> str:
+    return " / ".join(f"{measures[name]:.4f}" for name in MEASURES)
+
+
+def worse(workspaces: Sequence[Workspace], before: Results, after: Results) -> list[str]:
+    """Return a line for each dataset that is found less well, to the third digit."""
+    one, other = _report(workspaces, before), _report(workspaces, after)
+    pairs = {"all": (one.overall, other.overall)} | {
+        name: (one.datasets[name], other.datasets[name]) for name in one.datasets
+    }
+    return [
+        f"WORSE {name} {measure}: {was.measures[measure]:.4f}, then {now.measures[measure]:.4f}"
+        for name, (was, now) in pairs.items()
+        for measure in MEASURES
+        if round(now.measures[measure], 3) < round(was.measures[measure], 3)
+    ]
+
+
+def _report(workspaces: Sequence[Workspace], results: Results) -> Report:
+    return report.report(tuple(workspaces), results, "memory")
+
+
+if __name__ == "__main__":
+    main()

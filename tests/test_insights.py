@@ -1,0 +1,264 @@
+"""Insights in recall: they give way to what they were made of, and weigh on nothing else."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from serve.answers import RecallRequest, answer
+from serve.filters import Filter
+from serve.reader import Reader, View
+from serve.recall import Answer, Question, recall
+from store import commands
+from store.build import rebuild
+from store.commands import Draft
+from store.config import Choices
+from store.embedding import LexicalEmbedder
+from store.events import Revised
+from store.job_events import Made, Planned
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.insights import INSIGHTS_PROJECTION, Insights
+from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
+from store.snapshot import read
+from store.tenant import Tenant
+from store.verify import verify
+
+NOW = 1_800_000_000_000_000
+EMBEDDER = LexicalEmbedder()
+NOTES = {
+    "stock": "Lock the stock rows before the orders, or the checkout deadlocks",
+    "orders": "The checkout deadlocked because orders were locked first",
+    "test": "A test locks stock rows and orders from two threads",
+    "pool": "Set pool_size to 20; with 5 the checkout timed out under load",
+    "tls": "TLS certificates renew themselves every sixty days",
+    "turn": "Tea at four",
+}
+INSIGHT = "checkout deadlock: lock the stock rows first, orders second, from two threads in a test"
+ASKED = "how does the checkout deadlock on stock rows and orders in two threads?"
+SOURCES = ("stock", "orders", "test")
+
+
+class Notes:
+    """A memory with an insight over some of it, asked from a build or from the tail."""
+
+    def __init__(self, tenant: Tenant, log: EventLog, *, is_built: bool) -> None:
+        self.tenant, self.log, self.is_built = tenant, log, is_built
+        drafts = [Draft(id=id_, content=said) for id_, said in NOTES.items()]
+        commands.record_batch(log, drafts, NOW)
+        rebuild(tenant, log, EMBEDDER, NOW)
+        self._head = log.head()
+
+    def notice(
+        self,
+        id_: str = "insight",
+        said: str = INSIGHT,
+        of: tuple[str, ...] = SOURCES,
+        tags: tuple[str, ...] = (),
+    ) -> str:
+        """Let a job make an insight, as a plan that is applied; return the plan's id."""
+        fields = {"kind": "insight", "insight_type": "cluster", "source_ids": of, "tags": tags}
+        draft = Draft(id=id_, content=said, **fields)
+        made = (steps.record(draft, Made(job="reflect"), NOW, "they are alike"),)
+        body = Planned(job="reflect", watermark=self.log.head(), steps=made)
+        plan = plans.propose(self.log, body, NOW)
+        plans.apply(self.log, plan.id, NOW)
+        return plan.id
+
+    def view(self) -> View:
+        if self.is_built and self._head != self.log.head():
+            rebuild(self.tenant, self.log, EMBEDDER, NOW)
+            self._head = self.log.head()
+        with Reader(self.tenant, self.log, EMBEDDER).view() as view:
+            return view
+
+    def ask(self, text: str = ASKED, **choices: object) -> Answer:
+        question = replace(Question(text, Filter(now=NOW), 8, fusion="weighted"), **choices)
+        return recall(self.view(), question, EMBEDDER)
+
+
+@pytest.fixture(params=["built", "tail"])
+def memory(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog) -> Notes:
+    return Notes(tenant, log, is_built=request.param == "built")
+
+
+def ids(found: Answer) -> list[str]:
+    return [hit.memory.id for hit in found.hits]
+
+
+def scores(found: Answer) -> dict[str, float]:
+    return {hit.memory.id: hit.score for hit in found.hits}
+
+
+def test_an_insight_gives_its_place_to_its_best_source(memory: Notes):
+    before = memory.ask()
+    memory.notice()
+    found = memory.ask(explain=True)
+    assert "insight" not in ids(found) and ids(found) == ids(before)
+    first = found.hits[0]
+    assert first.memory.id in SOURCES and first.insights == ("insight",)
+    assert [hit.insights for hit in found.hits[1:]] == [()] * (len(found.hits) - 1)
+    assert found.dropped["gave_way"] == 1 and found.why["dropped"]["gave_way"] == 1
+    assert first.why["insights"] == ["insight"]
+
+
+def test_a_source_moves_up_to_where_its_insight_stood(memory: Notes):
+    memory.notice(said="TLS pool_size certificates renew the timed load", of=("tls",))
+    asked = "pool_size under load and the TLS certificates that renew"
+    found = memory.ask(asked)
+    assert found.hits[0].memory.id == "tls" and found.hits[0].insights == ("insight",)
+    assert [hit.score for hit in found.hits] == sorted(scores(found).values(), reverse=True)
+
+
+def test_where_no_source_is_a_candidate_it_comes_as_itself(memory: Notes):
+    memory.notice(tags=("db",))
+    found = memory.ask(filter=Filter(now=NOW, tags=("db",)))
+    assert ids(found) == ["insight"] and found.hits[0].insights == ()
+
+
+def test_alone_it_must_be_sure_whatever_bar_is_asked_for(memory: Notes):
+    memory.notice(said="Breaks: 4 notes on tea, each of another week", of=("turn",))
+    asked = "notes of the quarterly planning with the board in another city"
+    assert "insight" not in ids(memory.ask(asked, min_confidence=0.0))
+
+
+def test_asked_for_by_its_kind_it_comes_as_itself(memory: Notes):
+    memory.notice()
+    found = memory.ask(filter=Filter(now=NOW, kinds=("insight",)))
+    assert ids(found) == ["insight"]
+
+
+def test_an_insight_that_a_person_wrote_is_a_memory_like_others(memory: Notes):
+    draft = Draft(id="own", kind="insight", content=INSIGHT, source_ids=SOURCES)
+    commands.record(memory.log, draft, NOW)
+    assert "own" in ids(memory.ask())
+
+
+def test_in_every_mode_the_sources_come_and_it_does_not(memory: Notes):
+    memory.notice()
+    for mode, fusion in product(("auto", "lexical", "vector", "entity"), ("weighted", "rrf")):
+        assert "insight" not in ids(memory.ask(mode=mode, fusion=fusion))
+
+
+def test_what_a_filter_holds_off_stands_for_nothing(memory: Notes):
+    memory.notice()
+    commands.record(memory.log, Draft(id="b", content=NOTES["stock"], project="b"), NOW)
+    memory.notice("other", INSIGHT, ("b",))
+    found = memory.ask(filter=Filter(now=NOW, since=NOW + 1))
+    assert ids(found) == []
+
+
+def test_a_source_that_changed_since_the_build_still_stands_for_it(tenant: Tenant, log: EventLog):
+    memory = Notes(tenant, log, is_built=False)
+    memory.notice()
+    rebuild(tenant, log, EMBEDDER, NOW)
+    for id_ in SOURCES:
+        commands.revise(log, id_, Revised(context="since the autumn"), NOW)
+    found = memory.ask()
+    assert "insight" not in ids(found) and found.hits[0].insights == ("insight",)
+
+
+def test_a_forgotten_source_takes_its_insight_along_in_the_same_build(memory: Notes):
+    memory.notice()
+    commands.forget(memory.log, "test", NOW)
+    found = memory.ask()
+    assert all(hit.insights == () for hit in found.hits) and "insight" not in ids(found)
+    assert ids(memory.ask(filter=Filter(now=NOW, kinds=("insight",)))) == []
+
+
+def test_no_other_memory_scores_otherwise_for_it(tenant: Tenant, log: EventLog):
+    memory = Notes(tenant, log, is_built=True)
+    asked = [*NOTES.values(), "checkout timed out", "sixty certificates"]
+    ways = [
+        {"profile": profile, "fusion": fusion}
+        for profile, fusion in product(("balanced", "wal", "match"), ("weighted", "rrf"))
+    ]
+
+    def others() -> list[dict[str, tuple[float, float]]]:
+        """Return score and confidence of all but the insight and its source."""
+        answers = [memory.ask(one, **way) for one, way in product(asked, ways)]
+        return [
+            {
+                hit.memory.id: (hit.score, hit.confidence)
+                for hit in found.hits
+                if hit.memory.id not in ("turn", "insight")
+            }
+            for found in answers
+        ]
+
+    before = others()
+    memory.notice(said=f"{INSIGHT}; pool_size and checkout and stock", of=("turn",))
+    assert others() == before
+
+
+def test_words_weigh_what_they_weighed_and_the_insight_is_still_found(tenant, log):
+    memory = Notes(tenant, log, is_built=True)
+
+    def index() -> PostingsIndex:
+        ref = rebuild(tenant, log, EMBEDDER, NOW).projections["postings"]
+        return PostingsIndex.open(read(tenant.snapshots, ref, POSTINGS_PROJECTION))
+
+    before = index()
+    memory.notice(said=f"{INSIGHT} unheard")
+    after = index()
+    for term in ("checkout", "deadlock", "stock", "pool_size", "renew"):
+        assert (after.idf(term), after.frequency(term)) == (
+            before.idf(term),
+            before.frequency(term),
+        )
+    shared = ("size", "average_length", "average_idf", "sample_coverage")
+    assert all(getattr(after, name) == getattr(before, name) for name in shared)
+    assert after.frequency("unheard") == 0 and len(after.posting_list("unheard")[0]) == 1
+
+
+def test_the_table_names_what_a_job_made_of_what(tenant: Tenant, log: EventLog):
+    memory = Notes(tenant, log, is_built=True)
+    memory.notice()
+    memory.notice("two", "tls again and again", ("tls", "nobody", "tls"))
+    commands.forget(log, "tls", NOW)
+    manifest = rebuild(tenant, log, EMBEDDER, NOW)
+    tables = read(tenant.snapshots, manifest.projections["insights"], INSIGHTS_PROJECTION)
+    assert tables["insights"].to_pylist() == [
+        {
+            "document": 6,
+            "id": "insight",
+            "kind": "insight",
+            "job": "reflect",
+            "insight_type": "cluster",
+            "state": "active",
+            "project": None,
+            "sources": [0, 1, 2],
+        },
+        {
+            "document": 7,
+            "id": "two",
+            "kind": "insight",
+            "job": "reflect",
+            "insight_type": "cluster",
+            "state": "stale",
+            "project": None,
+            "sources": [4],
+        },
+    ]
+    opened = Insights.open(tables)
+    assert opened.documents.tolist() == [6, 7]
+    assert opened.sources(6).tolist() == [0, 1, 2] and not len(opened.sources(3))
+    assert verify(tenant, log, EMBEDDER).ok
+
+
+def test_undone_every_digest_is_what_it_was(tenant: Tenant, log: EventLog):
+    memory = Notes(tenant, log, is_built=True)
+    before = rebuild(tenant, log, EMBEDDER, NOW).digests
+    plan = memory.notice()
+    assert rebuild(tenant, log, EMBEDDER, NOW).digests["insights"] != before["insights"]
+    plans.undo(log, plan, NOW)
+    assert rebuild(tenant, log, EMBEDDER, NOW).digests == before
+
+
+def test_an_answer_as_it_is_sent_names_the_insights(memory: Notes):
+    memory.notice()
+    memory.view()
+    reader = Reader(memory.tenant, memory.log, EMBEDDER)
+    payload, _ = answer(reader, EMBEDDER, RecallRequest(query=ASKED), Choices(), NOW)
+    assert payload["hits"][0]["insights"] == ["insight"]
+    assert "insights" not in payload["hits"][1]

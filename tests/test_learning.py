@@ -1,0 +1,47 @@
+"""What jobs learn never makes recall worse: the check set, asked before and after them."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines import jobs
+from pipelines.reflect import clusters, words
+from serve.evaluation import checkset, dataset
+from store.config import Settings
+
+BENCH = Path(__file__).resolve().parent / "bench"
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import the benchmark by its name, as its script does."""
+    monkeypatch.syspath_prepend(BENCH)
+
+
+def test_recall_of_the_check_set_is_what_it_was_or_better(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import learning
+
+    # its notes were written to differ: only who looks for likeness too hard finds any
+    monkeypatch.setattr(clusters, "LEAST_LETTERS", 0.2)
+    monkeypatch.setattr(clusters, "SMALLEST", 2)
+    monkeypatch.setattr(words, "OWN", 99)
+    workspaces = dataset.read(checkset.FOLDER, checkset.PROJECT)
+    names = [name for name in learning.LEARNING if name in jobs.PLACES]
+    before, after = learning.learnt(workspaces, Settings(home), names)
+    assert learning.worse(workspaces, before.results, after.results) == []
+    assert after.steps["reflect: recorded"] >= 3
+
+
+def test_the_benchmark_says_where_it_got_worse(home: Path):
+    import learning
+
+    (project,) = dataset.read(checkset.FOLDER, checkset.PROJECT)
+    (asked,) = learning.learnt([project], Settings(home), [])
+    gone = {id_: one for id_, one in asked.results.items() if not id_.endswith("1")}
+    lost = learning.worse([project], asked.results, gone)
+    assert any(one.startswith("WORSE all recall@5") for one in lost)
+    assert learning.worse([project], gone, asked.results) == []
+    (head, _, line, *_) = learning.lines([project], [asked])
+    assert head.startswith("| recall@5 / @10 | all |") and line.startswith("| before | ")
