@@ -10,7 +10,7 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean mcp-tools mcp-conformance torture hosts
+.PHONY: setup demo test lint bench bench-learning clean mcp-tools mcp-conformance torture hosts
 
 setup: $(READY)
 
@@ -46,6 +46,11 @@ $(HOSTS)/.ready: Makefile
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
 	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
+
+# what jobs do to recall on a labelled dataset: make bench-learning DATA=DIR
+DATA ?= serve/evaluation/checkset
+bench-learning: setup
+	$(BIN)/python -P tests/bench/learning.py $(DATA) --steps
 
 # a rival and the model both are given: gigabytes, torch among them, so in an environment of its own
 $(PMB)/.ready:
