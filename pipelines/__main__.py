@@ -111,6 +111,7 @@ def _json(manifest: Manifest, seconds: float) -> bytes:
 @click.option("--apply", is_flag=True, help="Carry the plan out at once.")
 @click.option("--no-model", is_flag=True, help="Ask no model, also where one is set.")
 @click.option("--estimate", is_flag=True, help="Ask no model and plan nothing: say what it costs.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print an error as JSON, too.")
 def run_job(
     name: str,
     tenant: str | None,

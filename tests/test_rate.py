@@ -133,3 +133,13 @@ def test_pending_lists_recalls_by_their_question():
     assert "where do deploys leave from" in run("pending").stdout
     answer("rate", found["recall"], "useful")
     assert "nothing waits" in run("pending").stdout
+
+
+def test_a_dry_run_rates_nothing(home: Path):
+    with EventLog(tenants.tenant(home).log, create=True) as log:
+        commands.record(log, Draft(id="m1", content="We deploy to eu-west-1"), NOW)
+        head = log.head()
+        told = answer("rate", "m1", "useful", "--dry-run")
+        assert told == {"id": "m1", "verdict": 0.5, "recall": False, "seq": None}
+        assert "would rate the memory" in run("rate", "m1", "useful", "--dry-run").stdout
+        assert log.head() == head

@@ -55,10 +55,12 @@ def run(
     words += ["--project", project] if project else []
     words += ["--root", str(Path.cwd())]
     child = jobs.start(
-        settings, "run", job, "--tenant", tenant.name, *words, stdout=subprocess.PIPE
+        settings, "run", job, "--json", "--tenant", tenant.name, *words, stdout=subprocess.PIPE
     )
     said, _ = child.communicate()
     if child.returncode:
+        if as_json:
+            click.echo(said, nl=False)  # the error, as all errors are told to programs
         sys.exit(child.returncode)
     told: dict[str, Any] = msgspec.json.decode(said)
     show(session_, told, as_json=as_json)

@@ -20,9 +20,12 @@ WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 @click.argument("id_", metavar="ID")
 @click.argument("verdict")
 @click.option("--reason", help="Why; kept in the log.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be rated.")
 @output.json_option
 @click.pass_obj
-def rate(session_: Session, /, id_: str, verdict: str, reason: str | None, as_json: bool) -> None:
+def rate(
+    session_: Session, /, id_: str, verdict: str, reason: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Say how a memory helped, or all that a recall brought: ID is of either.
 
     VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. The first letters of
@@ -33,13 +36,13 @@ def rate(session_: Session, /, id_: str, verdict: str, reason: str | None, as_js
 
     with session.open_log(session_.settings()) as log:
         wanted = commands.resolve_rated(log, id_)
-        event = commands.rate(log, wanted, value, session.now(), reason)
         is_recall = log.about(wanted)[0].kind == "recalled"
+        seq = None if dry_run else commands.rate(log, wanted, value, session.now(), reason).seq
     if as_json:
-        output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": event.seq})
+        output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
     else:
         what = "what the recall brought" if is_recall else "the memory"
-        output.say(f"rated {what} {value:+g}")
+        output.say(f"{'would rate' if dry_run else 'rated'} {what} {value:+g}")
 
 
 def _value(said: str) -> float:
