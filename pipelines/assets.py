@@ -21,7 +21,7 @@ from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
 from pipelines.vector_table import vector_table
 from store import build
 from store import manifest as manifests
-from store.audit import AUDITS
+from store.audits.audit import AUDITS
 from store.errors import SnapshotError
 from store.manifest import CANARIES, CheckResult
 from store.projection import Projection

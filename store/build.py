@@ -19,18 +19,19 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store import candidate as candidates
-from store import journal, parallel, projections, snapshot
 from store import manifest as manifests
-from store.audit import audit
-from store.audited import Audited
+from store import projections, snapshot
+from store.audits.audit import audit
+from store.audits.audited import Audited
+from store.builds import candidate as candidates
+from store.builds import journal, parallel
+from store.builds.journal import Journal
+from store.builds.pace import Pace
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
 from store.files import make_folder
-from store.journal import Journal
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
-from store.pace import Pace
 from store.projection import Built, Inputs, Previous, Projection, checked_build
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant

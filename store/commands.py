@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from store import frame, redact
+from store import frame
 from store.body import Body, Id, Name
 from store.errors import InvalidInput, JunkText, NotFound
 from store.events import (
@@ -38,6 +38,7 @@ from store.events import (
     new_id,
 )
 from store.log import Appended, EventLog
+from store.redaction import redact
 from store.tenant import checked_project
 
 MAX_CONTENT = 64 * 1024  # characters; a longer text is a document, not a memory

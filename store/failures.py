@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from store import redact
 from store.files import replace_file
+from store.redaction import redact
 
 _LONGEST = 500  # characters of what was said
 

@@ -18,16 +18,18 @@ from typing import Self
 import apsw
 import msgspec
 
-from store import log_file, log_write, redact
 from store.body import Body
 from store.cold import segment
 from store.cold.segment import Segment
 from store.errors import LogCorrupt, LogError, NotFound
 from store.events import RECEIPTS, Event, decode
 from store.job_events import Undone
-from store.log_file import Row
-from store.log_rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
-from store.log_write import Appended
+from store.logfile import file as log_file
+from store.logfile import write as log_write
+from store.logfile.file import Row
+from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
+from store.logfile.write import Appended
+from store.redaction import redact
 
 __all__ = ["MOST_SEQ", "Appended", "EventLog"]
 

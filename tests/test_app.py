@@ -18,10 +18,11 @@ from werkzeug.test import TestResponse
 
 from serve.app import MAX_BODY, create_app
 from serve.process.tenants import OpenTenants
-from store import commands, log_file, tenant
+from store import commands, tenant
 from store.config import Settings
 from store.events import Revised
 from store.log import EventLog
+from store.logfile import file as log_file
 
 NOW = 1_800_000_000_000_000
 TOKEN = "the-owner's-token"

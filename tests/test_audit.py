@@ -9,8 +9,8 @@ import pytest
 
 from store import build, commands, frame
 from store.agent_events import Surfaced
-from store.audit import AUDITS, audit
-from store.audited import Audited
+from store.audits.audit import AUDITS, audit
+from store.audits.audited import Audited
 from store.commands import Draft
 from store.errors import BuildRefused
 from store.events import Event, Recorded, Revised

@@ -13,9 +13,9 @@ from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
 from serve.reader import View, standing
 from store import commands
+from store.audits.health import checkup
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.health import checkup
 from store.manifest import Manifest
 from store.projection import Part
 from store.projections.memory.parts import MemoryParts

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.filters import Filter
 from store import commands
+from store.audits.health import _cold as looked_at
 from store.cold import memories as cold
 from store.commands import Draft
-from store.health import _cold as looked_at
 from store.log import EventLog
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory.rows import MemoryRows

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import audit, build, commands, frame, redact
-from store.audited import Audited
+from store import build, commands, frame
+from store.audits import audit
+from store.audits.audited import Audited
 from store.commands import MAX_CONTENT, Draft
 from store.errors import IdConflict, InvalidInput, InvalidName, JunkText, MnemologError, NotFound
 from store.events import Revised
@@ -15,6 +16,7 @@ from store.log import EventLog
 from store.projection import Inputs, Previous, checked_build
 from store.projections import memories
 from store.projections.memories import MEMORIES_PROJECTION, Fold, Memory
+from store.redaction import redact
 
 NOW = 1_790_000_000_000_000
 BLOCK = f"{frame.OPENING}\n- an old note\n{frame.CLOSING}"

@@ -13,14 +13,14 @@ from serve.cli import main
 from serve.reader import Reader
 from store import build, commands
 from store.agent_events import Acted, Prompted, SessionTold
+from store.audits.health import _log as looked_at
+from store.audits.verify import verify
 from store.cold import compaction, segment
 from store.commands import Draft
 from store.errors import IdConflict, LogCorrupt
 from store.events import Event, Hit, Recalled, new_id
 from store.export import export
-from store.health import _log as looked_at
 from store.log import EventLog
-from store.verify import verify
 
 DAY = 86_400_000_000
 NOW = 1_790_000_000_000_000

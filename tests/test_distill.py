@@ -18,10 +18,11 @@ from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
 from serve.access import hook_key
 from serve.rules import role
-from store import build, commands, erasing, lesson_commands, tenant
+from store import build, commands, lesson_commands, tenant
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.job_events import Step
+from store.logfile import erasing
 from store.plans import plans
 from store.plans.plans import Plan
 from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Memory

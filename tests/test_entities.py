@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.events import Event, Forgotten, Recorded
-from store.mentions import mentions
+from store.mentions.mentions import mentions
 from store.projection import Inputs, Previous, Tables, checked_build, digest
 from store.projections import entity_graph
 from store.projections.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex

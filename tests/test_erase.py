@@ -10,22 +10,23 @@ from click.testing import CliRunner
 from test_pretool import agent, tenants
 
 from serve.cli import main
-from store import build, commands, erasing
+from store import build, commands
 from store import manifest as manifests
 from store.agent_events import Followed, Proposed, Surfaced
+from store.audits.verify import verify
 from store.cold import compaction, segment
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.errors import NotFound
 from store.events import Event, Revised, new_id
 from store.job_events import Judged, Made, Planned
+from store.logfile import erasing
 from store.plans import plans, steps
 from store.projection import Inputs, Previous, checked_build, digest
 from store.projections.memories import FORGOTTEN, MEMORIES_PROJECTION, STALE
 from store.projections.memory.memory import ERASED
 from store.projections.memory.rows import MemoryRows
 from store.snapshot import read
-from store.verify import verify
 
 __all__ = ["agent", "tenants"]  # fixtures
 

@@ -7,6 +7,7 @@ import pytest
 
 from serve.evaluation import dataset
 from store import build, commands
+from store.audits.verify import verify
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.errors import EmbedderError
@@ -16,7 +17,6 @@ from store.projections.fields import FieldRows
 from store.snapshot import read
 from store.text import text_hash
 from store.vectors.rows import VectorRows
-from store.verify import verify
 
 NOW = 1_790_000_000_000_000
 PLAIN = LexicalEmbedder()

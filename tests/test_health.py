@@ -9,12 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from store import build, commands, health, manifest
+from store import build, commands, manifest
+from store.audits import health
+from store.audits.health import Finding, checkup
 from store.commands import Draft
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
 from store.files import replace_file
-from store.health import Finding, checkup
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
 from store.registry import Server, sole

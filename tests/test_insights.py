@@ -10,6 +10,7 @@ from serve.filters import Filter
 from serve.reader import Reader, View
 from serve.recall import Answer, Question, recall
 from store import commands
+from store.audits.verify import verify
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Choices
@@ -22,7 +23,6 @@ from store.projections.insights import INSIGHTS_PROJECTION, Insights
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.snapshot import read
 from store.tenant import Tenant
-from store.verify import verify
 
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()

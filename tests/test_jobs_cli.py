@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.cli import roster as command
 from store import failures
+from store.audits.health import checkup
 from store.commands import Draft
 from store.config import Settings
 from store.events import Event, new_id
-from store.health import checkup
 from store.job_events import Called, Made, Planned
 from store.plans import plans, roster, steps
 

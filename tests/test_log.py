@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from store.errors import IdConflict, InvalidInput, LogCorrupt, MnemologError
 from store.events import Event, Forgotten, Pinned, Recalled, Recorded, Unknown
 from store.log import EventLog
-from store.log_file import SCHEMA_VERSION
+from store.logfile.file import SCHEMA_VERSION
 from store.projection import Inputs, checked_build, digest
 from store.projections.memories import MEMORIES_PROJECTION
 

@@ -14,7 +14,6 @@ from subprocess import Popen
 import apsw
 import pytest
 
-from store import log_file
 from store.errors import (
     LogBusy,
     LogCorrupt,
@@ -26,6 +25,7 @@ from store.errors import (
 )
 from store.events import Event, Recorded
 from store.log import EventLog
+from store.logfile import file as log_file
 
 NOW = 1_790_000_000_000_000
 

@@ -13,6 +13,7 @@ from serve.fresh.vectors import MOST_EMBEDDED
 from serve.reader import Reader
 from serve.recall import Answer, Question, recall
 from store import build, commands, snapshot
+from store.audits.verify import verify
 from store.commands import Draft
 from store.embedders.calibration import PAIRS
 from store.embedding import LexicalEmbedder, SilentEmbedder, embedder
@@ -21,7 +22,6 @@ from store.projection import digest
 from store.projections import vectors
 from store.text import text_hash
 from store.vectors import made
-from store.verify import verify
 
 CALIBRATING = {text for pair in PAIRS for text in pair}
 NOW = 1_790_000_000_000_000

@@ -5,7 +5,7 @@ import os
 import pyarrow as pa
 import pytest
 
-from store import parallel
+from store.builds import parallel
 
 
 def squared(number: int) -> int:

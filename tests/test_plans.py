@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from store import commands
+from store.audits.verify import verify
 from store.commands import Draft
 from store.errors import InvalidInput, NotFound, PlanStale
 from store.events import Revised
@@ -20,7 +21,6 @@ from store.projections.memories import (
 )
 from store.projections.memory.rows import MemoryRows
 from store.snapshot import read
-from store.verify import verify
 
 Clock = Callable[[], int]
 MADE = Made(job="consolidate")

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import secret_scan
-from store.redact import find, redact, redact_value
-from store.secret_patterns import ISSUED, NAMED, Pattern
+from store.redaction import scan as secret_scan
+from store.redaction.patterns import ISSUED, NAMED, Pattern
+from store.redaction.redact import find, redact, redact_value
 
 LOWER_HEX = "0123456789abcdef"
 ALNUM = string.ascii_letters + string.digits

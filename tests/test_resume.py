@@ -10,9 +10,9 @@ import pytest
 from embedding_server import DIMENSION, EmbeddingServer
 
 from store import build, commands
+from store.builds.journal import Journal
+from store.builds.pace import Pace, duration
 from store.commands import Draft
-from store.journal import Journal
-from store.pace import Pace, duration
 from store.projection import digest
 from store.vectors import made
 

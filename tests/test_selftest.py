@@ -13,12 +13,12 @@ from serve.evaluation.selftest import Selftest, selftest
 from serve.hooks import prompt
 from serve.query import analysis
 from store import manifest as manifests
+from store.audits.health import checkup
 from store.commands import Draft
 from store.commands import record as remember
 from store.config import Choices, Settings
 from store.embedding import SilentEmbedder
 from store.events import Forgotten
-from store.health import checkup
 from store.manifest import Manifest
 from store.projections.memories import Fold
 

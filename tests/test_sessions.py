@@ -22,7 +22,7 @@ from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
 from store.log import EventLog
-from store.mentions import speaker_name
+from store.mentions.mentions import speaker_name
 from store.projection import Built, Inputs, Previous, checked_build, digest
 from store.projections.lexical import segments
 from store.projections.memories import FORGOTTEN, MEMORIES_PROJECTION, memories, searched_text

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from store import upkeep
+from store.builds import upkeep
+from store.builds.upkeep import A_FEW, DAY, MANY, Begun, Waiting, is_due
 from store.tenant import Tenant
-from store.upkeep import A_FEW, DAY, MANY, Begun, Waiting, is_due
 
 NOW = 1_790_000_000_000_000
 FRESH = Waiting(watermark=1_000, head=1_001, changes=1, since=NOW - DAY + 1)

@@ -11,13 +11,13 @@ import pyarrow.ipc
 import pytest
 
 from store import build, commands, manifest, projections, snapshot
+from store.audits.verify import first_difference, verify
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.files import replace_file
 from store.log import EventLog
 from store.manifest import Manifest
 from store.tenant import Tenant, tenant
-from store.verify import first_difference, verify
 
 EMBEDDER = LexicalEmbedder()
 

@@ -23,7 +23,7 @@ from store.build import rebuild
 from store.embedding import LexicalEmbedder
 from store.events import Event, Revised
 from store.log import EventLog
-from store.mentions import mentions
+from store.mentions.mentions import mentions
 from store.projections import postings
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex

@@ -9,7 +9,7 @@ from pipelines.facts.rules import PROJECT, SPEAKER
 from pipelines.facts.statements import Statement, statements
 from store.dates.interval import interval
 from store.job_events import Made
-from store.mentions import speaker_name
+from store.mentions.mentions import speaker_name
 from store.projections.facts import entity_name
 from store.projections.memories import Memory
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from store.agent_events import Acted, Followed
 from store.events import Event
-from store.mention_commands import command
-from store.mentions import mentions
+from store.mentions.commands import command
+from store.mentions.mentions import mentions
 from store.projections.memories import Memory
 from store.traits import MAY_RULE
 

@@ -15,7 +15,7 @@ import msgspec
 
 from pipelines.llm.provider import Message
 from store import frame
-from store.redact import redact
+from store.redaction.redact import redact
 
 # control characters, and those that show nothing: whoever reads the log sees what the model saw
 _HIDDEN = re.compile(

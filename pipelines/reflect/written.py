@@ -15,7 +15,7 @@ from pipelines.llm.model import Answer, LanguageModel
 from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, date
 from pipelines.reflect.wording import headline
-from store.mentions import mentions
+from store.mentions.mentions import mentions
 from store.projections.memories import Memory
 
 PURPOSE = "reflect"

@@ -46,7 +46,7 @@ def connect(
     entries of ours are touched; the difference is shown first, and a copy of each file is kept.
     """
     from serve.connect import link
-    from store import health
+    from store.audits import health
 
     if not names:
         _list(session_, as_json)
@@ -183,7 +183,7 @@ def _show(plans: "list[Plan]") -> None:
 
 def _difference(plan: "Plan") -> list[str]:
     """Return the differences of a plan's files; no secret, ours or another's, is shown."""
-    from store.redact import redact
+    from store.redaction.redact import redact
 
     lines = [redact(line) for change in plan.changes for line in change.difference()]
     return [line if len(line) <= _WIDEST else line[:_WIDEST] + " …" for line in lines]

@@ -12,8 +12,8 @@ from store import commands
 from store.events import Recorded
 
 if TYPE_CHECKING:
-    from store.erasing import Erasure
     from store.log import EventLog
+    from store.logfile.erasing import Erasure
 
 
 @click.command(
@@ -40,8 +40,8 @@ def erase(
     same words were said; Dagster's records of past runs; a key that other memories bear too; and
     what the disk itself keeps of blocks it freed.
     """
-    from store import erasing
     from store.cold import memories
+    from store.logfile import erasing
 
     with session.open_log(session_.settings()) as log:
         wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))

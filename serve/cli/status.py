@@ -35,8 +35,9 @@ def status(session_: Session, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store import failures, health
+    from store import failures
     from store import manifest as manifests
+    from store.audits import health
     from store.errors import NoManifest, SnapshotDamaged
     from store.registry import running
 

@@ -11,8 +11,8 @@ from store.config import Settings
 from store.errors import ConfigError, MnemologError
 
 if TYPE_CHECKING:
-    from store.health import Finding
-    from store.verify import Report
+    from store.audits.health import Finding
+    from store.audits.verify import Report
 
 
 @click.command(epilog=output.example("mnemolog init"))
@@ -40,8 +40,8 @@ def init(session_: Session, /, as_json: bool) -> None:
 @click.pass_context
 def verify(context: click.Context, as_json: bool) -> None:
     """Prove that what is served is what the log gives, row by row."""
+    from store.audits.verify import verify as verified
     from store.embedding import embedder
-    from store.verify import verify as verified
 
     settings = context.obj.settings()
     tenant = session.chosen(settings)
@@ -98,7 +98,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
 
 def _findings(session_: Session) -> "list[Finding]":
     """Return the findings; broken settings are one of them, and then all there is to say."""
-    from store.health import Finding, checkup
+    from store.audits.health import Finding, checkup
 
     try:
         settings = session_.settings()

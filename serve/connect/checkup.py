@@ -17,8 +17,8 @@ from serve.connect.exposure import exposed
 from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
 from serve.connect.switches import switched_off
+from store.audits.health import Finding
 from store.errors import MnemologError
-from store.health import Finding
 from store.log import EventLog
 
 LOOKED_AT = 20_000  # events at the log's end

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from serve.fresh.growing import Lists, Records
 from store import text
-from store.mentions import Mention, mentions, speaker_name
+from store.mentions.mentions import Mention, mentions, speaker_name
 from store.projections import kin
 from store.projections.entity_graph import short_names
 from store.projections.memories import ACTIVE, FORGOTTEN, Memory

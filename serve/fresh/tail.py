@@ -21,7 +21,7 @@ from serve.fresh.growing import Counts
 from serve.fresh.growing import Slots as Places
 from serve.fresh.slots import Columns, Slots
 from serve.fresh.vectors import FreshVectors
-from store.mentions import Mention
+from store.mentions.mentions import Mention
 from store.projections import kin
 from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
 from store.projections.memories import Edge, Memory

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from serve.lessons import words
 from serve.lessons.patterns import Command, command
 from serve.lessons.shell import calls
-from store import mention_rules
-from store.mention_commands import LONE_TOOLS, STOP, SUBCOMMANDS
+from store.mentions import rules as mention_rules
+from store.mentions.commands import LONE_TOOLS, STOP, SUBCOMMANDS
 
 _TOKEN = re.compile(
     r"`([^`\n]{1,300})`|([,;:()!?\n]|\.(?=\s|\Z)|\s[-\u2013\u2014]+(?=\s))|([^\s`,;:()!?]+)"

@@ -20,14 +20,14 @@ from serve.process import jobs
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
-from store import upkeep
+from store.builds import upkeep
+from store.builds.upkeep import Waiting
 from store.config import Settings
 from store.embedding import embedder
 from store.errors import LogError, MnemologError
 from store.events import Event
 from store.log import EventLog
 from store.tenant import Tenant
-from store.upkeep import Waiting
 
 log = logging.getLogger("mnemolog")
 

@@ -24,7 +24,7 @@ from store.dates.interval import Interval, interval
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import isoformat
-from store.mentions import Mention, mentions
+from store.mentions.mentions import Mention, mentions
 from store.profiles import Profile, Profiles
 from store.projections.sessions import by_part
 

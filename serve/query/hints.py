@@ -7,7 +7,7 @@ Whether one has, the entities tell: a hint that none is called by means nothing.
 
 import re
 
-from store.mentions import Mention
+from store.mentions.mentions import Mention
 from store.stopwords import STOP_WORDS
 
 MAX_HINTS = 24

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 from store import text
-from store.mentions import speaker_name
+from store.mentions.mentions import speaker_name
 from store.projections.memories import Memory
 
 Likeness = Literal["same", "other_value"]

@@ -23,7 +23,7 @@ from serve.stages.scratch import Scratch
 from store import text
 from store.config import Layer
 from store.extensions import Decomposer
-from store.mentions import Mention
+from store.mentions.mentions import Mention
 from store.topk import best
 
 Scores = npt.NDArray[np.float32]

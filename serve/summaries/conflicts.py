@@ -18,7 +18,7 @@ from serve.summaries.facts import Known, known
 from store.events import isoformat
 from store.job_events import Staled
 from store.log import EventLog
-from store.mentions import speaker_name
+from store.mentions.mentions import speaker_name
 from store.projections.duplicates import MOST_VALUES
 from store.projections.facts import Fact
 from store.projections.memories import ACTIVE, STALE, Edge, Memory

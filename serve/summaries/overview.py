@@ -22,7 +22,7 @@ from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
 from store.events import isoformat
-from store.mentions import EntityKind, mentions
+from store.mentions.mentions import EntityKind, mentions
 from store.projections.memories import SUPERSEDED, Memory
 
 FOUND = 50  # memories an overview is made of

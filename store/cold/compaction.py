@@ -15,8 +15,8 @@ import msgspec
 from store.cold import segment
 from store.errors import LogBusy
 from store.log import EventLog
-from store.log_file import Row
-from store.log_rows import BODY, PUT_AWAY, event_of
+from store.logfile.file import Row
+from store.logfile.rows import BODY, PUT_AWAY, event_of
 
 # What is told once and then only counted. Plans, drafts and judgements may be asked for any day.
 KINDS = ("action", "called", "followed", "outcome", "prompted", "recalled", "session", "surfaced")

@@ -21,7 +21,7 @@ import msgspec
 
 from store.errors import LogCorrupt
 from store.files import make_folder, sync_folder
-from store.log_file import Row
+from store.logfile.file import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa

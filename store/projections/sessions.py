@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store import text
+from store.builds.parallel import packed, unpacked
 from store.columns import taken, view
-from store.parallel import packed, unpacked
 from store.projection import Built, Inputs, Made, Previous, Projection, Tables
 from store.projections import memories
 from store.projections.lexical import segments

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.mentions import speaker_name
-from store.parallel import packed, unpacked
+from store.builds.parallel import packed, unpacked
+from store.mentions.mentions import speaker_name
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import Memory, indexed_text
 from store.projections.memory.parts import parts_of

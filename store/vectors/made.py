@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from store import parallel
+from store.builds import parallel
 from store.embedding import Embedder, LexicalEmbedder
 from store.errors import EmbedderError
 from store.projection import Inputs

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from store.mentions import speaker_name
+from store.mentions.mentions import speaker_name
 from store.projections.memory import scoring
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store import redact
-from store.redact import Secret
-from store.secret_patterns import ISSUED, NAMED, SHORTEST_ISSUED
+from store.redaction import redact
+from store.redaction.patterns import ISSUED, NAMED, SHORTEST_ISSUED
+from store.redaction.redact import Secret
 
 # most texts hold a full stop, so what its pattern asks for at least is looked for instead
 _STRICTER = {"discord-token": r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27}"}

@@ -13,8 +13,8 @@ import apsw
 from store.cold.segment import Segment
 from store.errors import IdConflict, LogBusy
 from store.events import Event, decode, encode, is_erased
-from store.log_file import Row
-from store.log_rows import BODY, COLUMNS, PUT_AWAY, event_of, hashed
+from store.logfile.file import Row
+from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, hashed
 
 
 @dataclass(frozen=True, slots=True)

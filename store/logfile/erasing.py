@@ -37,8 +37,8 @@ from store.events import (
 )
 from store.job_events import Judged, Planned, Staled, Step
 from store.log import EventLog
-from store.log_file import Row
-from store.log_rows import BODY, PUT_AWAY
+from store.logfile.file import Row
+from store.logfile.rows import BODY, PUT_AWAY
 
 Ids = frozenset[str]
 

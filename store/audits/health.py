@@ -20,7 +20,7 @@ from store.embedding import Embedder, SilentEmbedder, embedder
 from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
 from store.events import RECEIPTS, isoformat
 from store.log import EventLog
-from store.log_file import LEAST_SQLITE, sqlite_version
+from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.manifest import CheckResult, Manifest
 from store.plans import roster
 from store.registry import is_held, listens, running

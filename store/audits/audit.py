@@ -13,8 +13,9 @@ from itertools import chain
 import numpy as np
 import pyarrow.compute as pc
 
-from store import memory_audits, text
-from store.audited import Audited
+from store import text
+from store.audits import memories as memory_audits
+from store.audits.audited import Audited
 from store.manifest import CheckResult
 from store.projections import memories, postings
 from store.projections.duplicates import Duplicates

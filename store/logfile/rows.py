@@ -10,10 +10,10 @@ from hashlib import sha256
 
 import msgspec
 
-from store import redact
 from store.errors import InvalidInput, LogCorrupt
 from store.events import Event, decode, encode
-from store.log_file import Row
+from store.logfile.file import Row
+from store.redaction import redact
 
 COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
 BODY = 9  # the place of the body among the columns

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from store.secret_patterns import ISSUED, NAMED, SHORTEST_ISSUED, Pattern, is_placeholder
+from store.redaction.patterns import ISSUED, NAMED, SHORTEST_ISSUED, Pattern, is_placeholder
 
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 
-from store.mention_rules import Found, is_file_name, package_name
+from store.mentions.rules import Found, is_file_name, package_name
 
 # a tool and the subcommands by which it is known in prose; in code any word may follow it
 SUBCOMMANDS = {

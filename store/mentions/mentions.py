@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-from store import mention_commands, mention_phrases, mention_rules
-from store.mention_rules import EntityKind, Found
+from store.mentions import commands as mention_commands
+from store.mentions import phrases as mention_phrases
+from store.mentions import rules as mention_rules
+from store.mentions.rules import EntityKind, Found
 
 __all__ = ["MAX_CHARS", "MAX_MENTIONS", "EntityKind", "Mention", "mentions", "speaker_name"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from string import ascii_letters
 
-from store.mention_commands import (
+from store.mentions.commands import (
     CODE_TOOLS,
     INSTALLERS,
     STOP,
@@ -18,7 +18,15 @@ from store.mention_commands import (
     installed,
     prose_commands,
 )
-from store.mention_rules import DOMAINS, LOWER, UPPER, Found, classified, is_file_name, package_name
+from store.mentions.rules import (
+    DOMAINS,
+    LOWER,
+    UPPER,
+    Found,
+    classified,
+    is_file_name,
+    package_name,
+)
 
 _LITERALS = frozenset(
     "true false null none undefined nil yes no ok and or not if else for while return".split()

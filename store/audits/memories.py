@@ -13,14 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store import frame, redact, secret_scan
-from store.audited import Audited
+from store import frame
+from store.audits.audited import Audited
 from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
 from store.job_events import Staled
 from store.projection import Tables
 from store.projections.memory.memory import ACTIVE, STALE, STATES
 from store.projections.memory.parts import MemoryParts
 from store.projections.places import Places
+from store.redaction import redact
+from store.redaction import scan as secret_scan
 from store.text import filing_hash
 
 _TEXTS = ("content", "context", "action", "result")

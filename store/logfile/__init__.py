@@ -1,0 +1,1 @@
+"""The file behind the event log: its rows, how they are written, and how one is blanked."""

@@ -1,0 +1,1 @@
+"""Secrets: which texts hold one, and what is written in its place."""
