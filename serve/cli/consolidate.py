@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from serve.cli import jobs, output, session
-from serve.cli.plans import SHORT, print_plan, tell
+from serve.cli.plans import SHORT, changing, print_plan, tell
 from serve.cli.session import Session
-from store.errors import InvalidInput
 from store.job_events import Job
 from store.log import EventLog
 
@@ -110,41 +109,5 @@ def _ask(log: EventLog, plan: "Plan") -> None:
             return
 
 
-@consolidate.command(epilog=output.example("mnemolog consolidate apply 7HQ2"))
-@click.argument("plan")
-@click.option("--dry-run", is_flag=True, help="Only say whether it still can be.")
-@output.json_option
-@click.pass_obj
-def apply(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
-    """Do exactly what a plan says, all of it; it is refused where its memories have changed."""
-    from store.plans import plans as kept
-
-    with session.open_log(session_.settings()) as log:
-        found = _found(log, plan)
-        done = found if dry_run else kept.apply(log, found.id, session.now())
-        tell(done, as_json=as_json)
-
-
-@consolidate.command(epilog=output.example("mnemolog consolidate undo 7HQ2"))
-@click.argument("plan")
-@click.option("--dry-run", is_flag=True, help="Only say whether it was applied.")
-@output.json_option
-@click.pass_obj
-def undo(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
-    """Take a plan back: the memory is what it was before, and it is not proposed again."""
-    from store.plans import plans as kept
-
-    with session.open_log(session_.settings()) as log:
-        found = _found(log, plan)
-        done = found if dry_run else kept.undo(log, found.id, session.now())
-        tell(done, as_json=as_json)
-
-
-def _found(log: EventLog, prefix: str) -> "Plan":
-    """Return the plan that is meant; raise NotFound, or InvalidInput for one of another job."""
-    from store.plans import plans as kept
-
-    found = kept.find(log, prefix)
-    if found.body.job != _JOB:
-        raise InvalidInput(f"plan {found.id} is of {found.body.job}: see `mnemolog plans`")
-    return found
+consolidate.add_command(changing("apply", _JOB))
+consolidate.add_command(changing("undo", _JOB))

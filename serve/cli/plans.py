@@ -1,12 +1,14 @@
 """`mnemolog plans`: what jobs propose, as diffs; apply one, or take it back."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
+from store.errors import InvalidInput
 from store.events import isoformat
+from store.job_events import Job
 from store.log import EventLog
 
 if TYPE_CHECKING:
@@ -61,34 +63,44 @@ def show(session_: Session, /, plan: str, as_json: bool) -> None:
         print_plan(log, kept.find(log, plan), as_json=as_json)
 
 
-@plans.command(epilog=output.example("mnemolog plans apply 7HQ2"))
-@click.argument("plan")
-@click.option("--dry-run", is_flag=True, help="Only say whether it still can be.")
-@output.json_option
-@click.pass_obj
-def apply(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
-    """Do exactly what a plan says, all of it; one that what it rests on has left is refused."""
-    from store.plans import plans as kept
-
-    with session.open_log(session_.settings()) as log:
-        found = kept.find(log, plan)
-        done = found if dry_run else kept.apply(log, found.id, session.now())
-        tell(done, as_json=as_json)
+_CHANGES = {
+    "apply": (
+        "Do exactly what a plan says, all of it; one that what it rests on has left is refused.",
+        "Only say whether it still can be.",
+    ),
+    "undo": (
+        "Take a plan back: the memory is what it was before, and it is not proposed again.",
+        "Only say whether it was applied.",
+    ),
+}
 
 
-@plans.command(epilog=output.example("mnemolog plans undo 7HQ2"))
-@click.argument("plan")
-@click.option("--dry-run", is_flag=True, help="Only say whether it was applied.")
-@output.json_option
-@click.pass_obj
-def undo(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
-    """Take a plan back: the memory is what it was before, and it is not proposed again."""
-    from store.plans import plans as kept
+def changing(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Command:
+    """Return the command that applies plans, or undoes them; with a job, only those it made."""
+    does, dry = _CHANGES[verb]
 
-    with session.open_log(session_.settings()) as log:
-        found = kept.find(log, plan)
-        done = found if dry_run else kept.undo(log, found.id, session.now())
-        tell(done, as_json=as_json)
+    @click.command(verb, help=does, epilog=output.example(f"mnemolog {job or 'plans'} {verb} 7HQ2"))
+    @click.argument("plan")
+    @click.option("--dry-run", is_flag=True, help=dry)
+    @output.json_option
+    @click.pass_obj
+    def command(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
+        from store.plans import plans as kept
+
+        with session.open_log(session_.settings()) as log:
+            found = kept.find(log, plan)
+            if job is not None and found.body.job != job:
+                raise InvalidInput(
+                    f"plan {found.id} is {found.body.job}'s: `mnemolog plans {verb} {plan}`"
+                )
+            act = kept.apply if verb == "apply" else kept.undo
+            tell(found if dry_run else act(log, found.id, session.now()), as_json=as_json)
+
+    return command
+
+
+plans.add_command(changing("apply"))
+plans.add_command(changing("undo"))
 
 
 def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
