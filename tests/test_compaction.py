@@ -166,7 +166,7 @@ STEPS = {
     "before its folder is synced": "segment.sync_folder = stop",
     "before the rows are blanked": "compaction.EventLog.rewrite = stop",
     "while the rows are blanked": (
-        "from store import log_write\nold = log_write.rewrite\n"
+        "from store.logfile import write as log_write\nold = log_write.rewrite\n"
         "log_write.rewrite = lambda *given: (old(*given), stop())"
     ),
     "before the file shrinks": "compaction.EventLog.settle = stop",
