@@ -31,7 +31,7 @@ def export(
     those that belong to no project.
     """
     fold = Fold()
-    for event in log.read(cold=False):
+    for event in log.standing(0, log.head(), cold=False):
         fold.apply(event)
     for memory in sorted(fold.rows.values(), key=lambda one: one.seq):
         if project is not None and memory.project != project:

@@ -119,10 +119,10 @@ class EventLog:
             yield from self._events(rows)
             after = rows[-1][0]
 
-    def standing(self, after: int, until: int) -> Iterator[Event]:
+    def standing(self, after: int, until: int, *, cold: bool = True) -> Iterator[Event]:
         """Yield the events that `read` does, but those of plans that were undone up to `until`."""
         gone = self.undone(until)
-        events = self.read(after, until)
+        events = self.read(after, until, cold=cold)
         return (event for event in events if event.id not in gone) if gone else events
 
     def undone(self, until: int, after: int = 0) -> frozenset[str]:

@@ -9,6 +9,7 @@ from store.audits.verify import verify
 from store.commands import Draft
 from store.errors import InvalidInput, NotFound, PlanStale
 from store.events import Revised
+from store.export import export
 from store.job_events import Made, Planned, Step
 from store.plans import plans, steps
 from store.projections.memories import (
@@ -95,6 +96,15 @@ def test_undone_it_leaves_the_memory_with_the_digest_it_had(built, memory, clock
     assert verify(built.tenant, built.log, built.embedder).ok
     with pytest.raises(InvalidInput, match="was undone"):
         plans.apply(built.log, plan.id, clock())
+
+
+def test_an_export_knows_nothing_of_an_undone_plan(built, memory, clock: Clock):
+    before = [*export(built.log, clock(), all_states=True)]
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock())
+    assert [*export(built.log, clock(), all_states=True)] != before
+    plans.undo(built.log, plan.id, clock())
+    assert [*export(built.log, clock(), all_states=True)] == before
 
 
 def test_undone_before_any_build_the_digest_is_the_same(built, memory, clock: Clock):

@@ -236,7 +236,7 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
         return []
     with EventLog(tenant.log) as log:
         head = log.head()
-        inputs = Inputs(head, lambda after: log.read(after, head))
+        inputs = Inputs(head, lambda after: log.standing(after, head))
         tables = checked_build(MEMORIES_PROJECTION, inputs, None)
     fields = dict.fromkeys(text for _, text in embedded_fields(model, tables))
     return [*distinct_texts(tables), *fields]

@@ -22,7 +22,7 @@ MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line end
 class Exported(Draft, frozen=True, kw_only=True):
     """A draft, and what an export says of the memory's state. Forgotten ones are not imported."""
 
-    state: Literal["active", "archived", "superseded", "forgotten"] = "active"
+    state: Literal["active", "archived", "superseded", "forgotten", "stale"] = "active"
     superseded_by: str | None = None
     updated_at: object = None
     seq: int | None = None
