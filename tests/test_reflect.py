@@ -17,7 +17,7 @@ from model_server import Asked, ModelServer
 from pipelines import jobs
 from pipelines.jobs.context import Context, opened
 from pipelines.jobs.job import run
-from pipelines.reflect import temporal
+from pipelines.reflect import temporal, words
 from pipelines.reflect.finding import Finding
 from pipelines.reflect.linkage import groups
 from pipelines.reflect.written import Written, checked
@@ -373,3 +373,10 @@ def test_the_command_shows_its_plan_and_does_it(memory: Notes):
     assert [hit["id"] for hit in hits if hit.get("insights") == [insight.id]]
     of_kind = CliRunner().invoke(main, [*asked, "--kind", "insight"])
     assert [hit["id"] for hit in json.loads(of_kind.stdout)["hits"]] == [insight.id]
+
+
+def test_what_stands_below_a_commit_is_no_sentence():
+    said = (
+        "The pool is closed before the last connection.\nFiles: pool.py, README.md\nFixes #12, #13"
+    )
+    assert words.sentences(said) == ["The pool is closed before the last connection."]

@@ -19,6 +19,8 @@ _LEAST = 12  # characters; shorter ones say nothing alone
 _ALIKE = 0.6  # the share of terms from which two sentences say the same
 _READ = 2_000  # characters of a memory that are read
 
+# what stands below a commit's message, or below a note of one: names, and nothing that is said
+_TRAILER = re.compile(r"(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]", re.I)
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _RELEASE = re.compile(
     r"\b(?:releas(?:e|ed|ing)|tagg?(?:ed)?|bump(?:ed)?|shipped)\b[^.\n]{0,40}?\bv?\d+\.\d+",
@@ -95,7 +97,7 @@ def _written(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
 def sentences(said: str) -> list[str]:
     """Return the sentences of a text that say something alone, each cut to LONGEST."""
     found = (" ".join(one.split()).lstrip("-* ") for one in _SENTENCE.split(said[:_READ]))
-    return [_cut(one) for one in found if len(one) >= _LEAST]
+    return [_cut(one) for one in found if len(one) >= _LEAST and not _TRAILER.match(one)]
 
 
 def telling(memory: Memory, wanted: Mapping[str, float]) -> str:
