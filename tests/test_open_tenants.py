@@ -48,9 +48,9 @@ class Builds:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def __call__(self, tenant: Tenant) -> "subprocess.Popen[bytes]":
-        self.begun += 1
         code = f"import time; time.sleep({self.seconds})"
         self.processes.append(subprocess.Popen([sys.executable, "-c", code]))
+        self.begun += 1  # last: who waits for it may end what was begun
         return self.processes[-1]
 
     def end(self) -> None:
