@@ -21,7 +21,9 @@ from store.build import rebuild
 from store.commands import Draft
 from store.config import Choices
 from store.embedding import LexicalEmbedder
+from store.job_events import Made, Planned
 from store.log import EventLog
+from store.plans import plans, steps
 from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -358,3 +360,27 @@ def test_two_processes_give_the_same_bytes(contradicted: Memory, home: Path):
     first = [hits(query) for query in ASKED[:2]]
     assert [hits(query) for query in ASKED[:2]] == first
     assert b"conflicts_with" in first[0]
+
+
+def read_out(memory: Memory, id_: str, content: str, *sources: str) -> None:
+    """Record a fact as the job `facts` reads it out of some memories."""
+    draft = Draft(id=id_, content=content, source_ids=sources)
+    step = steps.record(draft, Made(job="facts"), NOW, "it is said there")
+    body = Planned(job="facts", watermark=memory.log.head(), steps=(step,))
+    plans.apply(memory.log, plans.propose(memory.log, body, NOW).id, NOW)
+
+
+def test_a_fact_that_was_read_out_of_a_memory_is_folded_into_it(memory: Memory):
+    said = "The invoice service runs on port 8090. It was moved there when the proxy was renewed."
+    memory.record("note", said)
+    memory.record("other", "The search service answers in 40 ms")
+    read_out(memory, "fact", "The invoice service runs on port 8090.", "note")
+    (hit,) = memory.ask("which port does the invoice service run on?", min_confidence=0.5).hits
+    assert (hit.memory.id, hit.copies) == ("note", ("fact",))
+
+
+def test_a_fact_stands_where_its_memory_has_no_room(memory: Memory):
+    memory.record("note", "We spoke of this and that, and of lunch. " * 5 + "It runs on port 8090.")
+    read_out(memory, "fact", "The invoice service runs on port 8090.", "note")
+    asked = memory.ask("which port does the invoice service run on?", top_k=1)
+    assert ids(asked) == ["fact"]

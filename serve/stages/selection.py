@@ -2,9 +2,10 @@
 Selection: which candidates come back, which were dropped, and why.
 
 Of memories that say the same one comes back, the newest or the pinned one, with the ids of its
-copies. Of memories that say the same but for a value all come back, the newest first and the others
-right behind it, marked; a question that names one of the values keeps them in the order of their
-scores. Only the best few dozen are read and compared.
+copies; a fact that a job read out of a memory is one of that memory's. Of memories that say the
+same but for a value all come back, the newest first and the others right behind it, marked; a
+question that names one of the values keeps them in the order of their scores. Only the best few
+dozen are read and compared.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -68,9 +69,13 @@ class _Entry:
 
     def fold(self, place: int, other: Told) -> None:
         if _standing(other.memory) > _standing(self.memory):
-            place, self.place = self.place, place
-            other, self.told = self.told, other
-        self.copies.append(other.memory.id)
+            self.give_way(place, other)
+        else:
+            self.copies.append(other.memory.id)
+
+    def give_way(self, place: int, other: Told) -> None:
+        self.copies.append(self.memory.id)
+        self.place, self.told = place, other
 
 
 def _standing(memory: Memory) -> tuple[bool, int, int]:
@@ -124,6 +129,8 @@ def _grouped(
     left: list[int] = []
     for place, memory in ranked:
         one, is_full = told(memory), sum(map(len, groups)) >= question.top_k
+        if _is_read_out(one, place, groups, is_full=is_full):
+            continue
         others = near(one, [entry.told for group in groups for entry in group])
         for group in groups if others else ():
             alike = [likeness(entry.told, one) for entry in group]
@@ -145,3 +152,22 @@ def _grouped(
         if len(group) > 1 and not names_one(question.text, [entry.memory for entry in group]):
             group.sort(key=lambda entry: _age(entry.memory), reverse=True)
     return groups, left
+
+
+def _is_read_out(one: Told, place: int, groups: list[_Group], *, is_full: bool) -> bool:
+    """Fold a fact that a job read out of a memory into that one, which says it and more.
+
+    Return whether one of the two was there already; what has no room takes no fact's place.
+    """
+    for entry in (entry for group in groups for entry in group):
+        if _read_out_of(one.memory, entry.memory):
+            entry.copies.append(one.memory.id)
+            return True
+        if not is_full and _read_out_of(entry.memory, one.memory):
+            entry.give_way(place, one)
+            return True
+    return False
+
+
+def _read_out_of(fact: Memory, memory: Memory) -> bool:
+    return fact.job == "facts" and memory.id in fact.source_ids
