@@ -2,7 +2,8 @@
 The points where another implementation may take a built-in's place, by configuration alone.
 
 Each is an interface of one to three methods; what is behind it never changes what a caller sees.
-The built-in ones are our own projections for vectors and facts, and heuristics for the rest.
+The built-in ones are our own projections for vectors and facts, and rules for questions. What a
+model may do beside a rule (importance, reading facts) is a job's business: `pipelines`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-from store.events import Recorded
 
 Matrix = npt.NDArray[np.float32]
 
@@ -46,22 +45,6 @@ class FactStore(Protocol):
 
     def facts(self, entity: str, at: int) -> Sequence[Fact]:
         """Return the facts that held at a moment, newest first; empty for an unknown entity."""
-        ...
-
-
-class Importance(Protocol):
-    """Scores a memory when it is written: by rule, or by a model in a job."""
-
-    def __call__(self, memory: Recorded) -> float:
-        """Return how much a memory matters, in [0, 1]."""
-        ...
-
-
-class TurnParser(Protocol):
-    """Reads the facts out of a raw turn of a conversation: by rule, or by a model in a job."""
-
-    def __call__(self, turn: str, speaker: str | None, at: int) -> Sequence[Recorded]:
-        """Return what the turn says that is worth keeping; most turns say nothing."""
         ...
 
 

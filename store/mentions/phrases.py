@@ -183,7 +183,6 @@ def _triggers(words: str) -> frozenset[bytes]:
 
 
 _CREDIT_WORDS = tuple(_CREDITS.split())
-_CREDIT_TRIGGERS = f"{_CREDITS} {_CREDITS.title()} Signed signed Co co"
 _RULES: tuple[tuple[tuple[frozenset[bytes], ...], Callable[[str], Iterator[Found]]], ...] = (
     ((_triggers(" ".join(SUBCOMMANDS).replace("-", " ").replace("3", "")),), prose_commands),
     ((_triggers(INSTALLERS), _triggers("i install add get require remove uninstall")), installed),
