@@ -132,7 +132,16 @@ def run_job(
     place = Path(root) if root else None
     job = jobs.named(name)
     if estimate:
-        found = estimated(job, settings, whose, now, project=project, root=place, report=_report)
+        found = estimated(
+            job,
+            settings,
+            whose,
+            now,
+            project=project,
+            root=place,
+            session=session,
+            report=_report,
+        )
         click.echo(msgspec.json.encode({"estimate": found}))
         return
     plan = run(

@@ -236,6 +236,8 @@ def test_an_estimate_counts_the_sessions_and_asks_nothing(agent: Agent, model: M
     head = agent.tenants.get("default").log.head()
     found = estimated(JOB, settings(agent, model), "default", LATER)
     assert found.calls == 2 and model.asked == []
+    of_one = estimated(JOB, settings(agent, model), "default", LATER, session="s2")
+    assert of_one.calls == 1 and model.asked == []
     assert agent.tenants.get("default").log.head() == head
 
 

@@ -92,13 +92,21 @@ def estimated(
     *,
     project: str | None = None,
     root: Path | None = None,
+    session: str | None = None,
     report: Report = lambda what: None,
 ) -> Estimate:
     """Return what a run of a job would ask of models, at most; nothing is asked and no event
     written. Raise as `opened` does.
     """
     with opened(
-        settings, tenant_name, now, project=project, root=root, report=report, no_model=True
+        settings,
+        tenant_name,
+        now,
+        project=project,
+        root=root,
+        session=session,
+        report=report,
+        no_model=True,
     ) as context:
         context.report(f"{job.name}: what a model would cost")
         limits = settings.choices.llm
