@@ -251,9 +251,9 @@ def test_one_run_of_a_tenant_learns_at_a_time(register, settings, built):
 
 
 def look(settings: Settings, instance: dg.DagsterInstance) -> None:
-    schedules.log_head(
-        dg.build_sensor_context(instance=instance, resources={"memory_home": settings.home})
-    )
+    resources = {"memory_home": settings.home}
+    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+        schedules.log_head(context)
 
 
 KILLED = """
@@ -318,9 +318,8 @@ def test_a_schedule_runs_a_job_only_where_it_is_on(register, settings, built):
 
         def asked() -> list[dg.RunRequest] | str | None:
             at = datetime(2026, 11, 20, 4, 10)
-            found = schedule(
-                dg.build_schedule_context(instance, at, {"memory_home": settings.home})
-            )
+            with dg.build_schedule_context(instance, at, {"memory_home": settings.home}) as context:
+                found = schedule(context)
             return found.skip_message if isinstance(found, dg.SkipReason) else found
 
         assert asked() == "no tenant has it on: `mnemolog jobs on judge`"

@@ -107,10 +107,10 @@ def metadata_of(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, obje
 
 
 def look(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult:
-    context = dg.build_sensor_context(
+    with dg.build_sensor_context(
         instance=instance, resources={"memory_home": settings.home}, definitions=None
-    )
-    found = schedules.log_head(context)
+    ) as context:
+        found = schedules.log_head(context)
     assert isinstance(found, dg.SensorResult)
     return found
 
@@ -428,10 +428,11 @@ def test_sensor_reports_a_killed_run(settings, default, instance, monkeypatch):
 
 def test_every_tenant_is_built_by_night(settings, default):
     remember(settings, "work", "another tenant's only memory")
-    with home.instance(settings) as instance:
-        context = dg.build_schedule_context(
-            instance, datetime(2026, 11, 20, 3, 30), {"memory_home": settings.home}
-        )
+    at = datetime(2026, 11, 20, 3, 30)
+    with (
+        home.instance(settings) as instance,
+        dg.build_schedule_context(instance, at, {"memory_home": settings.home}) as context,
+    ):
         requests = list(schedules.nightly(context))
         assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
         assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
