@@ -55,11 +55,11 @@ def get(client: FlaskClient, path: str) -> TestResponse:
 
 def code(answer: TestResponse) -> tuple[int, str]:
     """Return an error's status and its code, having checked its shape."""
-    assert answer.content_type == "application/json"
-    assert answer.json.keys() == {"error"}
-    assert answer.json["error"].keys() == {"code", "message"}
-    assert answer.json["error"]["message"]
-    return answer.status_code, answer.json["error"]["code"]
+    assert answer.content_type == "application/problem+json"
+    assert answer.json.keys() == {"type", "title", "status", "detail", "instance", "code"}
+    assert answer.json["status"] == answer.status_code
+    assert answer.json["title"] and answer.json["detail"]
+    return answer.status_code, answer.json["code"]
 
 
 def recall(client: FlaskClient, query: str, **choices: object) -> Any:
@@ -328,7 +328,7 @@ def test_a_tenant_nobody_made_is_not_found(client: FlaskClient, tenants: OpenTen
     assert not (tenants.settings.home / "tenants" / "nobody").exists()
 
 
-@pytest.mark.parametrize("path", ["/v1/memories/unknown", "/v1/nope", "/", "/v1/memories/a/b"])
+@pytest.mark.parametrize("path", ["/v1/memories/unknown", "/v1/nope", "/v1/memories/a/b"])
 def test_what_is_not_there_is_not_found(client: FlaskClient, path: str):
     assert code(get(client, path)) == (404, "not_found")
 
@@ -451,7 +451,7 @@ def test_each_guard_says_which_it_is(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
-@pytest.mark.parametrize("path", ["/v1/recall", "/v1/memories", "/v1/memories/n1", "/nope"])
+@pytest.mark.parametrize("path", ["/v1/recall", "/v1/memories", "/v1/memories/n1", "/v1/nope"])
 def test_no_method_and_no_path_gets_around_the_guards(client: FlaskClient, method: str, path: str):
     foreign = {"Host": "evil.example", "Origin": "http://evil.example"}
     assert client.open(path, method=method, headers=OURS | foreign).status_code == 421

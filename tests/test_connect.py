@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hosts_home import install, machine, settle, tree
 
-from serve.access import hook_key
+from serve.access.owner import hook_key
 from serve.connect import link
 from serve.connect.edits.jsonc import parse
 from serve.connect.hosts import HOSTS

@@ -16,7 +16,7 @@ from test_pretool import agent, tenants
 from pipelines.distill import project_files
 from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
-from serve.access import hook_key
+from serve.access.owner import hook_key
 from serve.rules import role
 from store import build, commands, lesson_commands, tenant
 from store.commands import Draft

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_app import NOW, OURS, TOKEN, post
 
-from serve.access import hook_key
+from serve.access.owner import hook_key
 from serve.app import create_app
 from serve.hooks import answer
 from serve.hooks.answer import Hooks
@@ -96,7 +96,7 @@ def test_an_unknown_host_is_told_which_there_are(tenants: OpenTenants):
     client = create_app(tenants, TOKEN, lambda: NOW).test_client()
     refused = post(client, "/v1/hooks/emacs", PROMPT)
     assert refused.status_code == 404
-    assert "claude-code" in refused.json["error"]["message"]
+    assert "claude-code" in refused.json["detail"]
 
 
 # In time

@@ -138,4 +138,4 @@ def test_the_same_id_lives_in_two_tenants_apart(client: FlaskClient):
 )
 def test_no_spelling_of_a_tenant_leaves_its_folder(client: FlaskClient, name: str):
     answer = post(client, "/v1/recall", {"query": QUERY, "tenant": name})
-    assert (answer.status_code, answer.json["error"]["code"]) == (400, "invalid_name")
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_name")

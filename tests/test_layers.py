@@ -133,10 +133,12 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
             "flask",
             {
                 "serve/app.py",
-                "serve/api.py",
+                "serve/gate.py",
+                "serve/problem.py",
+                "serve/api/operation.py",
+                "serve/api/routes.py",
                 "serve/hooks/routes.py",
                 "serve/process/control.py",
-                "serve/dashboard.py",
                 "serve/mcp_server/endpoint.py",
             },
         ),
@@ -144,7 +146,13 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
     ],
 )
 def test_an_outside_thing_has_one_owner(module: str, owners: set[str]):
-    assert not breaking(lambda one: one.top == module and one.file not in owners)
+    assert not breaking(
+        lambda one: (
+            one.top == module
+            and one.file not in owners
+            and not (module == "flask" and one.file.startswith("serve/dashboard/"))
+        )
+    )
 
 
 @pytest.mark.parametrize("module", ["dagster", "dagster_shared", "matplotlib"])

@@ -44,7 +44,7 @@ def machine() -> "Machine":
 
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
     """Return how a host reaches this mnemolog; without a token its keys open nothing."""
-    from serve.access import owner_token
+    from serve.access.owner import owner_token
     from serve.connect.machine import Install
 
     has_token = makes_token or settings.token_file.exists()

@@ -21,7 +21,7 @@ from typing import Any
 
 import waitress
 
-from serve.access import owner_token
+from serve.access.owner import owner_token
 from serve.app import MAX_BODY, create_app
 from serve.process import control
 from serve.process.tenants import OpenTenants, spawn_build

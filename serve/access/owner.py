@@ -38,10 +38,13 @@ def hook_key(token: str, host: str, tenant: str | None = None) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def may_enter(path: str, tenant: str | None, sent: str, token: str) -> bool:
-    """Return whether what was sent opens a path; a wrong one tells nothing by time."""
-    if hmac.compare_digest(sent.encode(), token.encode()):
-        return True
+def is_owner(sent: str, token: str) -> bool:
+    """Return whether what was sent is the owner's token; a wrong one tells nothing by time."""
+    return hmac.compare_digest(sent.encode(), token.encode())
+
+
+def opens_hook(path: str, tenant: str | None, sent: str, token: str) -> bool:
+    """Return whether what was sent is the key of the hook route at a path, of that tenant."""
     prefix, _, host = path.rpartition("/")
     is_hook = prefix == "/v1/hooks"
     return is_hook and hmac.compare_digest(sent.encode(), hook_key(token, host, tenant).encode())

@@ -1,0 +1,1 @@
+"""The REST API: every operation it has, and the routes they give."""

@@ -1,0 +1,93 @@
+"""
+Recall: ask a memory, and say whether what came back helped.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from serve.answers import RateRequest, RecallRequest, answer
+from serve.api.operation import Operation
+from serve.api.service import Call, Nothing, Reply
+from serve.api.shapes import ShownMemory
+from store import commands
+
+
+class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that came back. `confidence` is the calibrated chance that it bears on the query."""
+
+    role: str
+    score: float
+    confidence: float
+    copies: tuple[str, ...] = ()
+    conflicts_with: str | None = None
+    insights: tuple[str, ...] = ()
+    history: tuple[dict[str, Any], ...] = ()
+    why: dict[str, Any] | None = None
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer. `recall` is its receipt's id, by which it can be rated; `below_bar` counts what
+    was not sure enough to come back.
+    """
+
+    hits: tuple[ShownHit, ...]
+    below_bar: int
+    min_confidence: float
+    degraded: bool
+    manifest: int | None
+    watermark: int
+    took_ms: float
+    notices: tuple[str, ...] = ()
+    recall: str | None = None
+    why: dict[str, Any] | None = None
+
+
+class Rated(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    seq: int
+
+
+def recall(call: Call[Nothing, RecallRequest]) -> Reply:
+    tenant, service = call.tenant, call.service
+    payload, receipt = answer(
+        tenant.reader, service.tenants.embedder, call.body, service.choices, call.now
+    )
+    if receipt is not None:
+        tenant.receipts.append(receipt)
+    return Reply(payload)
+
+
+def rate(call: Call[Nothing, RateRequest]) -> Reply:
+    tenant, asked = call.tenant, call.body
+    tenant.write_receipts()  # the recall that is rated may be the one just answered
+    rated = commands.rate(tenant.log, asked.id, asked.verdict, call.now, asked.reason)
+    return Reply({"id": asked.id, "seq": rated.seq}, HTTPStatus.CREATED)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/recall",
+        "recall",
+        "Recall what bears on a query; no model is asked.",
+        recall,
+        tag="recall",
+        body=RecallRequest,
+        answers={HTTPStatus.OK: Recalled},
+        problems=("not_found", "invalid_name"),
+    ),
+    Operation(
+        "POST",
+        "/v1/rate",
+        "rate",
+        "Say whether a memory, or all that a recall brought, helped.",
+        rate,
+        "write",
+        tag="recall",
+        body=RateRequest,
+        answers={HTTPStatus.CREATED: Rated},
+        problems=("not_found", "invalid_name"),
+    ),
+)

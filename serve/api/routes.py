@@ -1,0 +1,28 @@
+"""
+The blueprint of the REST API: one route for each operation.
+"""
+
+from collections.abc import Callable
+
+from flask import Blueprint
+
+from serve.api import memories, recall, server, summaries
+from serve.api.operation import Operation, route
+from serve.api.service import Service
+from serve.process.tenants import OpenTenants
+
+_OTHERS: tuple[Operation, ...] = (
+    *recall.OPERATIONS,
+    *memories.OPERATIONS,
+    *summaries.OPERATIONS,
+)
+OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
+
+
+def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:
+    """Return the routes over open tenants. `clock` gives microseconds UTC."""
+    routes = Blueprint("api", __name__)
+    service = Service(tenants, clock)
+    for operation in OPERATIONS:
+        route(routes, operation, service)
+    return routes

@@ -1,0 +1,72 @@
+"""
+Service: what the routes work on; Call: one request, decoded; Reply: what is sent for it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from serve.access.caller import Caller
+from serve.process.tenants import OpenTenant, OpenTenants
+from store.config import Choices
+
+Query = TypeVar("Query", bound=msgspec.Struct)
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Open tenants and a clock; it gives microseconds UTC."""
+
+    tenants: OpenTenants
+    clock: Callable[[], int]
+
+    @property
+    def choices(self) -> Choices:
+        return self.tenants.settings.choices
+
+    def tenant(self, caller: Caller, named: str | None) -> OpenTenant:
+        """Return the tenant that is meant; raise InvalidName or NotFound."""
+        return self.tenants.get(caller.tenant_for(named) or self.choices.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Query, Body]):
+    """One request of an operation: who asks, the parts of the path, query and body, decoded.
+
+    `tenant` is the one that is meant, the token's before the one named.
+    """
+
+    service: Service
+    caller: Caller
+    path: Mapping[str, str]
+    query: Query
+    body: Body
+    header: Callable[[str], str | None] = lambda name: None
+
+    @property
+    def tenant(self) -> OpenTenant:
+        named = getattr(self.body, "tenant", None) or getattr(self.query, "tenant", None)
+        return self.service.tenant(self.caller, named)
+
+    @property
+    def now(self) -> int:
+        return self.service.clock()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A value to be sent as JSON, or chunks as they come; `after` is done once it was encoded."""
+
+    value: Any = None
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: Iterator[bytes] | None = None
+    mimetype: str = "application/json"
