@@ -12,7 +12,9 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    ChangedSince,
     IdConflict,
+    IdempotencyMismatch,
     InvalidInput,
     LogBusy,
     LogFull,
@@ -68,6 +70,8 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
 
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
+    (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
