@@ -13,6 +13,7 @@ from flask import Response, request
 
 from store.errors import (
     ChangedSince,
+    Conflict,
     IdConflict,
     IdempotencyMismatch,
     InvalidInput,
@@ -73,6 +74,7 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
     (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
+    (Conflict, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),

@@ -10,6 +10,7 @@ MnemologError
 │   ├── IdConflict          this id was already used for something else
 │   ├── IdempotencyMismatch this idempotency key came with another request
 │   ├── ChangedSince        what the caller read has changed since
+│   ├── Conflict            it is not in a state that allows this
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
@@ -61,6 +62,10 @@ class IdempotencyMismatch(InvalidInput):
 
 
 class ChangedSince(InvalidInput):
+    pass
+
+
+class Conflict(InvalidInput):
     pass
 
 
