@@ -12,8 +12,10 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    ChangedSince,
     Conflict,
     IdConflict,
+    IdempotencyMismatch,
     InvalidInput,
     LogBusy,
     LogFull,
@@ -70,6 +72,8 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
 
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
+    (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
     (Conflict, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
