@@ -284,6 +284,21 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
         )
 
+    def newest_rows(self, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
+        """Return rows as they lie, the newest first by when they happened."""
+        return self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+
+    def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
+        """Return when some events happened, and their seqs, the newest first."""
+        rows = self._fetch(
+            f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [(at, seq) for at, seq in rows]
+
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
         seqs = [row[0] for row in rows if row[BODY] == PUT_AWAY]
