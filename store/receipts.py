@@ -21,7 +21,7 @@ LOOKED_AT = 8_000  # receipts of a page
 _STEP = 2_000  # of a query: a group of a segment
 _LAST = 2**62
 
-Place = tuple[int, int]  # when a receipt was written, and its seq
+Place = tuple[float, int]  # when a receipt was written, and its seq
 
 
 @dataclass(frozen=True, slots=True)

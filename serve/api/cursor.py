@@ -1,49 +1,40 @@
 """
-Cursors: where a page of a list ended, as the next request names it.
-
-Opaque to who gets one, and of the list it came with: a cursor of another list or other filters is
-refused, since it would leave something out or tell it twice.
+Cursors: where the next page of a list begins, and of which list, in letters that mean nothing.
 """
 
 import base64
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from serve.summaries.listing import Position
 from store.errors import InvalidCursor
 
-Cursor = Annotated[
-    str,
-    Meta(description="`next` of the page before; with the same filters.", max_length=512),
-]
-Place = tuple[int | str, ...]  # the key of the last row: of an order that never changes
+Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
-_Kept = tuple[str, Place]
-_decoder = msgspec.json.Decoder(_Kept)
-_NOT_IN = ("cursor", "limit", "tenant")  # of the filters: they may differ from page to page
+_decoder = msgspec.json.Decoder(tuple[Number | float, Number, str])
 
 
-def written(place: Sequence[int | str], of: str, query: msgspec.Struct) -> str:
-    """Return the cursor of a place in a list, of a name, as it was asked for."""
-    return base64.urlsafe_b64encode(msgspec.json.encode((_mark(of, query), tuple(place)))).decode()
+def digest(query: msgspec.Struct) -> str:
+    """Return what stands for a list: two of other filters or another order have two of them."""
+    return sha256(msgspec.json.encode(query, order="deterministic")).hexdigest()[:12]
 
 
-def read(cursor: str, of: str, query: msgspec.Struct, place: Any) -> Any:
-    """Return the place that a cursor of this list names, of a type; raise InvalidCursor."""
+def cursor(position: Position, of: str) -> str:
+    """Return the cursor of a position in the list that a digest stands for."""
+    said = msgspec.json.encode((*position, of))
+    return base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+
+
+def position(sent: str, of: str) -> Position:
+    """Return the position of a cursor; raise InvalidCursor where it is of no or another list."""
     try:
-        mark, found = _decoder.decode(base64.urlsafe_b64decode(cursor.encode()))
-        if mark == _mark(of, query):
-            return msgspec.convert(found, place)
-    except (ValueError, msgspec.MsgspecError):  # no base64, no UTF-8, no JSON, another place
-        pass
-    raise InvalidCursor("this cursor is of another list, or of other filters: begin without one")
-
-
-def _mark(of: str, query: msgspec.Struct) -> str:
-    filters = {
-        name: getattr(query, name) for name in query.__struct_fields__ if name not in _NOT_IN
-    }
-    return sha256(of.encode() + msgspec.json.encode(filters)).hexdigest()[:16]
+        said = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
+        value, seq, other = _decoder.decode(said)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise InvalidCursor("this is no cursor: leave it out for the first page") from error
+    if other != of:
+        raise InvalidCursor("this cursor is of other filters: send those, or leave it out")
+    return Position(value, seq)

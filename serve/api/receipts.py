@@ -6,24 +6,22 @@ from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
-from serve.api import cursor
-from serve.api.cursor import Cursor
+from serve.api.cursor import cursor, digest, position
 from serve.api.moments import Since, Until, period
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InProject, InTenant, ShownMemory
 from serve.summaries import receipts as told
+from serve.summaries.listing import Position
 from store import receipts
 from store.agent_events import Effort
 from store.body import Id
 from store.events import Route, Trust
 from store.job_events import Judge, Verdict
-from store.receipts import Place, Wanted
+from store.receipts import Wanted
 from store.tenant import checked_project
-
-_LIST = "receipts"
 
 
 class OfReceipts(InProject, frozen=True, kw_only=True):
@@ -38,7 +36,10 @@ class OfReceipts(InProject, frozen=True, kw_only=True):
     silent: (
         Annotated[bool, Meta(description="Those that brought nothing, or those that did.")] | None
     ) = None
-    cursor: Cursor | None = None
+    cursor: (
+        Annotated[str, Meta(description="`next` of the page before, asked with the same filters.")]
+        | None
+    ) = None
     limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 50
 
 
@@ -154,14 +155,13 @@ def listed(call: Call[OfReceipts, Nothing]) -> Reply:
         memory=query.memory,
         silent=query.silent,
     )
-    after: Place | None = None
-    if query.cursor is not None:
-        after = cursor.read(query.cursor, _LIST, query, Place)
+    of = digest(structs.replace(query, tenant=tenant.tenant.name, limit=50, cursor=None))
+    after = None if query.cursor is None else position(query.cursor, f"receipts {of}")
     tenant.write_receipts()  # those of the answers just given, too
     page = receipts.page(tenant.log, wanted, query.limit, after)
     found = [told.in_short(tenant.log, one, query.memory) for one in page.receipts]
-    last = page.last and cursor.written(page.last, _LIST, query)
-    return Reply({"receipts": found, "next": last, "looked_at": page.looked_at})
+    following = page.last and cursor(Position(*page.last), f"receipts {of}")
+    return Reply({"receipts": found, "next": following, "looked_at": page.looked_at})
 
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
