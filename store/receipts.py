@@ -6,6 +6,7 @@ pass costs no more than one that all do. Bodies are read of what is returned, an
 asks for what they say; of those that were put away one part of a segment at a time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -81,7 +82,7 @@ def find(log: EventLog, id_: str) -> Event:
     return told[0]
 
 
-def _keys(log: EventLog, wanted: Wanted, after: Place) -> list[Place]:
+def _keys(log: EventLog, wanted: Wanted, after: Place) -> Sequence[Place]:
     """Return the places of the next receipts, by an index alone unless a session is asked for."""
     where, values = _base(wanted)
     return log.places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), _STEP)
