@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import changes, listing, memories, proposals, recall, server, summaries
+from serve.api import (
+    changes,
+    listing,
+    memories,
+    proposals,
+    recall,
+    receipts,
+    server,
+    summaries,
+)
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -18,6 +27,7 @@ _OTHERS: tuple[Operation, ...] = (
     *changes.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
+    *receipts.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 
