@@ -1,6 +1,6 @@
 """
-Serve the fixture registry at /v1/fixture/mcp and the product's at /mcp, behind the product's own gate,
-in a home of its own; print the port.
+Serve the fixture registry at /v1/fixture/mcp and the product's at /mcp, behind the product's own
+gate, in a home of its own; print the port.
 
 The conformance suite sends no token: it is put into each request here, before the gate.
 """
