@@ -12,6 +12,7 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    BuildBusy,
     ChangedSince,
     Conflict,
     IdConflict,
@@ -55,6 +56,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "id_conflict": (HTTPStatus.CONFLICT, "The id was already used for something else"),
     "plan_stale": (HTTPStatus.CONFLICT, "What the plan rests on has changed"),
     "conflict": (HTTPStatus.CONFLICT, "It is not in a state that allows this"),
+    "build_busy": (HTTPStatus.CONFLICT, "A build or a job of this tenant is at work"),
     "changed_since": (HTTPStatus.PRECONDITION_FAILED, "It has changed since it was read"),
     "too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
     "not_json": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
@@ -76,6 +78,7 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
     (Conflict, HTTPStatus.CONFLICT),
+    (BuildBusy, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),
