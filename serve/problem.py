@@ -12,14 +12,18 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    Conflict,
     IdConflict,
+    IdempotencyMismatch,
     InvalidInput,
     LogBusy,
     LogFull,
     LogReadOnly,
     MnemologError,
     NotFound,
+    NotReady,
     PlanStale,
+    QueueFull,
 )
 
 MIMETYPE = "application/problem+json"
@@ -63,17 +67,23 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "A defect of mnemolog"),
     "log_busy": (HTTPStatus.SERVICE_UNAVAILABLE, "The log is held by another process"),
     "log_read_only": (HTTPStatus.SERVICE_UNAVAILABLE, "The log cannot be written"),
+    "queue_full": (HTTPStatus.SERVICE_UNAVAILABLE, "Too much waits to be ingested"),
+    "not_ready": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot take everything now"),
     "log_full": (HTTPStatus.INSUFFICIENT_STORAGE, "The disk is full"),
 }
 
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
+    (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (Conflict, HTTPStatus.CONFLICT),
     (PlanStale, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (LogBusy, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogReadOnly, HTTPStatus.SERVICE_UNAVAILABLE),
+    (QueueFull, HTTPStatus.SERVICE_UNAVAILABLE),
+    (NotReady, HTTPStatus.SERVICE_UNAVAILABLE),
     (MnemologError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 RETRY_AFTER_S = 1

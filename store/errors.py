@@ -7,6 +7,8 @@ MnemologError
 │   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
 │   ├── IdConflict          this id was already used for something else
+│   ├── IdempotencyMismatch this idempotency key came with another request
+│   ├── Conflict            it is not in a state that allows this
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
@@ -17,6 +19,8 @@ MnemologError
 │   ├── LogForeign          the file is not a mnemolog log
 │   ├── LogVersion          the log was written by a newer mnemolog
 │   └── LogCorrupt          the log's own pages or an event's hash are wrong
+├── QueueFull               too much waits to be ingested; nothing of this was accepted
+├── NotReady                the server cannot take everything now
 ├── SnapshotError           a derived file; always mended by a build
 │   ├── SnapshotDamaged     missing, short, or its bytes do not match the manifest
 │   └── NoManifest          nothing was published yet
@@ -46,6 +50,14 @@ class JunkText(InvalidInput):
 
 
 class IdConflict(InvalidInput):
+    pass
+
+
+class IdempotencyMismatch(InvalidInput):
+    pass
+
+
+class Conflict(InvalidInput):
     pass
 
 
@@ -86,6 +98,14 @@ class LogVersion(LogError):
 
 
 class LogCorrupt(LogError):
+    pass
+
+
+class QueueFull(MnemologError):
+    pass
+
+
+class NotReady(MnemologError):
     pass
 
 
