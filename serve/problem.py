@@ -75,8 +75,8 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
     (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (Conflict, HTTPStatus.CONFLICT),
     (PlanStale, HTTPStatus.CONFLICT),
+    (Conflict, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),
