@@ -131,7 +131,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/log.py",
                 "store/logfile/file.py",
                 "store/logfile/write.py",
-                "store/ingest/queue.py",
+                "store/ingest/job_queue.py",
                 "store/ingest/rows.py",
             },
         ),

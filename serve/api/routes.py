@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import memories, proposals, recall, server, summaries
+from serve.api import ingest, jobs, memories, proposals, recall, server, summaries
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -16,6 +16,8 @@ _OTHERS: tuple[Operation, ...] = (
     *memories.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
+    *ingest.OPERATIONS,
+    *jobs.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

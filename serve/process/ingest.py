@@ -25,7 +25,7 @@ from store import tenant as tenants
 from store.config import Settings
 from store.errors import MnemologError
 from store.ingest.job import Lease
-from store.ingest.queue import Queue
+from store.ingest.job_queue import Queue
 from store.ingest.recording import record
 from store.plans import roster
 from store.registry import lives

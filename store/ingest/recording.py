@@ -8,7 +8,7 @@ from store.errors import InvalidInput
 from store.events import Event
 from store.ingest.batch import Refused
 from store.ingest.job import Lease
-from store.ingest.queue import Queue
+from store.ingest.job_queue import Queue
 from store.log import EventLog
 
 STEP = 100  # events a transaction: what recall has to lay over its snapshots in one go

@@ -47,13 +47,18 @@ class Queue:
                 self._connection.close()
                 self._connection = None
 
-    def accept(self, id_: str, at: int, batch: Batch) -> tuple[Job, bool]:
+    def accept(self, id_: str, at: int, batch: Batch, key: str = "") -> tuple[Job, bool]:
         """Keep a batch as a job; return it, and whether it is new: the same id is the same job.
 
-        Raise IdempotencyMismatch where a job of this id holds something else, QueueFull where too
-        much waits, and LogBusy, LogFull or LogReadOnly as the disk says.
+        `key` is the beginning that the ids of one idempotency key share. Raise IdempotencyMismatch
+        where a job of that key, or this id, holds something else, QueueFull where too much waits,
+        and LogBusy, LogFull or LogReadOnly as the disk says.
         """
         with self._changing() as connection:
+            if key and _rows(connection, _ANOTHER, key, f"{key}~", id_):
+                raise IdempotencyMismatch(
+                    "this Idempotency-Key came with another request before: use a new one for each"
+                )
             known = _rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
             if known:
                 digest, *row = known[0]
@@ -275,6 +280,7 @@ class Queue:
         return self._connection
 
 
+_ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
 _DUE = (
     "SELECT number FROM jobs WHERE (state = 'queued' AND next_at <= ?1) OR "
     "(state = 'running' AND lease_until <= ?1) ORDER BY number LIMIT 1"
