@@ -16,6 +16,7 @@ from functools import cached_property
 
 from serve.answers import RecallRequest, answer
 from serve.journal import Journals
+from serve.metrics import Recalls
 from serve.process import jobs
 from serve.process.ingest import FactReader, Ingest
 from serve.query_embedder import QueryEmbedder
@@ -45,6 +46,7 @@ class OpenTenant:
     log: EventLog
     reader: Reader
     receipts: list[Event] = field(default_factory=list)
+    recalls: Recalls = field(default_factory=Recalls)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
@@ -58,6 +60,7 @@ class OpenTenant:
             waiting = self.receipts[:]
             if waiting:
                 self.log.append(waiting)
+                self.recalls.count(waiting)
                 del self.receipts[: len(waiting)]
 
 
