@@ -23,7 +23,9 @@ from store.errors import (
     LogReadOnly,
     MnemologError,
     NotFound,
+    NotReady,
     PlanStale,
+    QueueFull,
 )
 
 MIMETYPE = "application/problem+json"
@@ -69,6 +71,8 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "A defect of mnemolog"),
     "log_busy": (HTTPStatus.SERVICE_UNAVAILABLE, "The log is held by another process"),
     "log_read_only": (HTTPStatus.SERVICE_UNAVAILABLE, "The log cannot be written"),
+    "queue_full": (HTTPStatus.SERVICE_UNAVAILABLE, "Too much waits to be ingested"),
+    "not_ready": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot take everything now"),
     "log_full": (HTTPStatus.INSUFFICIENT_STORAGE, "The disk is full"),
 }
 
@@ -84,6 +88,8 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (LogBusy, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogReadOnly, HTTPStatus.SERVICE_UNAVAILABLE),
+    (QueueFull, HTTPStatus.SERVICE_UNAVAILABLE),
+    (NotReady, HTTPStatus.SERVICE_UNAVAILABLE),
     (MnemologError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 RETRY_AFTER_S = 1

@@ -8,6 +8,8 @@ from flask import Blueprint
 
 from serve.api import (
     changes,
+    ingest,
+    jobs,
     listing,
     memories,
     proposals,
@@ -28,6 +30,8 @@ _OTHERS: tuple[Operation, ...] = (
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
     *receipts.OPERATIONS,
+    *ingest.OPERATIONS,
+    *jobs.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

@@ -138,7 +138,7 @@ def connect(path: Path) -> apsw.Connection:
 def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
     """Check whose file it is, make the table in an empty one, set what each connection needs."""
     if create and not _tables(connection):
-        _write_ahead(connection)
+        write_ahead(connection)
         with immediate(connection):
             if not _tables(connection):  # another process may have been first
                 from importlib.resources import files
@@ -160,7 +160,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
         _migrate(connection)
 
 
-def _write_ahead(connection: apsw.Connection) -> None:
+def write_ahead(connection: apsw.Connection) -> None:
     """Turn write-ahead logging on; SQLite does not wait for a lock here, however it is told to."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
     while True:
