@@ -12,6 +12,7 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    Conflict,
     IdConflict,
     InvalidInput,
     LogBusy,
@@ -70,6 +71,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
     (PlanStale, HTTPStatus.CONFLICT),
+    (Conflict, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),

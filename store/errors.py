@@ -7,6 +7,7 @@ MnemologError
 │   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
 │   ├── IdConflict          this id was already used for something else
+│   ├── Conflict            it is not in a state that allows this
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
@@ -46,6 +47,10 @@ class JunkText(InvalidInput):
 
 
 class IdConflict(InvalidInput):
+    pass
+
+
+class Conflict(InvalidInput):
     pass
 
 

@@ -137,13 +137,16 @@ class EventLog:
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
-        marks = ", ".join("?" * len(kinds))
-        rows = self._fetch(
-            f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
-            "AND seq > ? AND seq <= ? ORDER BY seq",
-            (*kinds, after, until),
-        )
-        return self._events(rows)
+        return self._indexed(log_file.OF_JOBS, kinds, after, until)
+
+    def of_callers(
+        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
+    ) -> list[Event]:
+        """Return what callers asked and said, of some of their kinds, as `of_jobs` does.
+
+        The kinds are recalled, rated, proposed, accepted and rejected.
+        """
+        return self._indexed(log_file.OF_CALLERS, kinds, after, until)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -320,6 +323,15 @@ class EventLog:
         """
         with self._lock, log_file.translated(self.path):
             return log_file.settle(self._connection, shrink=shrink)
+
+    def _indexed(self, condition: str, kinds: Sequence[str], after: int, until: int) -> list[Event]:
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {condition} AND kind IN ({marks}) "
+            "AND seq > ? AND seq <= ? ORDER BY seq",
+            (*kinds, after, until),
+        )
+        return self._events(rows)
 
     def _damaged_segments(self) -> list[str]:
         folder = segment.folder_of(self.path)
