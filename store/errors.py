@@ -6,7 +6,10 @@ MnemologError
 ├── InvalidInput            what the caller sent cannot be used: mend the call
 │   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
+│   ├── InvalidCursor       a cursor that is not of this list
 │   ├── IdConflict          this id was already used for something else
+│   ├── IdempotencyMismatch this idempotency key came with another request
+│   ├── ChangedSince        what the caller read has changed since
 │   ├── Conflict            it is not in a state that allows this
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
@@ -46,7 +49,19 @@ class JunkText(InvalidInput):
     pass
 
 
+class InvalidCursor(InvalidInput):
+    pass
+
+
 class IdConflict(InvalidInput):
+    pass
+
+
+class IdempotencyMismatch(InvalidInput):
+    pass
+
+
+class ChangedSince(InvalidInput):
     pass
 
 
