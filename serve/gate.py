@@ -53,6 +53,17 @@ def guard(
     app.before_request(gate)
 
 
+def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
+    """Answer 503 to whoever passed the gate and waited too long for an answer."""
+
+    def late() -> Response | None:
+        if not is_late():
+            return None
+        return problem("overloaded", "too much is asked at once: ask again in a second")
+
+    app.before_request(late)
+
+
 def is_for_programs(path: str) -> bool:
     """Return whether an address is the API's, MCP's or a probe's, and no page."""
     return path.startswith("/v1/") or path in ("/mcp", "/health", "/ready", "/metrics")

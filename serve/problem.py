@@ -69,6 +69,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     ),
     "too_many_requests": (HTTPStatus.TOO_MANY_REQUESTS, "The token asks too often"),
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "A defect of mnemolog"),
+    "overloaded": (HTTPStatus.SERVICE_UNAVAILABLE, "The server has too much to do"),
     "log_busy": (HTTPStatus.SERVICE_UNAVAILABLE, "The log is held by another process"),
     "log_read_only": (HTTPStatus.SERVICE_UNAVAILABLE, "The log cannot be written"),
     "queue_full": (HTTPStatus.SERVICE_UNAVAILABLE, "Too much waits to be ingested"),
