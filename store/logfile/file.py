@@ -16,7 +16,7 @@ from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, Log
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
 # what makes a log of an earlier version one of the next
@@ -26,7 +26,20 @@ _MIGRATIONS = {
     3: "CREATE TABLE segments (name TEXT PRIMARY KEY, first INTEGER NOT NULL, "
     "last INTEGER NOT NULL, events INTEGER NOT NULL, bytes INTEGER NOT NULL, "
     "sha256 TEXT NOT NULL) STRICT",
+    4: "CREATE INDEX events_by_kind ON events (kind, at)",
 }
+# how many events of each kind there are in each step of time
+TALLY = """
+WITH RECURSIVE
+    asked (steps, since, step, kinds) AS (SELECT ?, ?, ?, ?),
+    places (place) AS (
+        SELECT 0 UNION ALL SELECT place + 1 FROM places, asked WHERE place + 1 < steps
+    )
+SELECT named.value, place, (
+    SELECT count(*) FROM events WHERE kind = named.value
+    AND at >= since + place * step AND at < since + (place + 1) * step
+) FROM asked, json_each(asked.kinds) AS named, places
+"""
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 
