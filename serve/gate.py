@@ -28,8 +28,11 @@ _FORM = "application/x-www-form-urlencoded"
 class Login(Protocol):
     """Who is logged in at a browser, and what its forms must carry."""
 
-    caller: Caller
-    csrf: str
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def csrf(self) -> str: ...
 
 
 CallerOf = Callable[[Request, str], Caller | None]  # what was sent as a bearer token

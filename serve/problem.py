@@ -12,7 +12,10 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    ChangedSince,
+    Conflict,
     IdConflict,
+    IdempotencyMismatch,
     InvalidInput,
     LogBusy,
     LogFull,
@@ -43,6 +46,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "junk_text": (HTTPStatus.BAD_REQUEST, "There is nothing in the text to remember"),
     "invalid_cursor": (HTTPStatus.BAD_REQUEST, "The cursor is not one of this list"),
     "no_token": (HTTPStatus.UNAUTHORIZED, "A token is needed"),
+    "link_spent": (HTTPStatus.FORBIDDEN, "The link was used or is too old"),
     "no_csrf": (HTTPStatus.FORBIDDEN, "The form did not come from this dashboard"),
     "out_of_scope": (HTTPStatus.FORBIDDEN, "The token may not do this"),
     "foreign_origin": (HTTPStatus.FORBIDDEN, "Requests from other sites are refused"),
@@ -68,7 +72,10 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
 
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
+    (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
+    (Conflict, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),

@@ -99,6 +99,10 @@ class Settings:
     def dagster_home(self) -> Path:
         return self.home / "dagster"
 
+    @property
+    def dagster_file(self) -> Path:
+        return self.dagster_home / "ui.json"
+
 
 def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
     """Return the settings with some changed by hand; raise ConfigError naming what is wrong.

@@ -6,7 +6,11 @@ MnemologError
 ├── InvalidInput            what the caller sent cannot be used: mend the call
 │   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
+│   ├── InvalidCursor       a cursor that is not of this list
 │   ├── IdConflict          this id was already used for something else
+│   ├── IdempotencyMismatch this idempotency key came with another request
+│   ├── ChangedSince        what the caller read has changed since
+│   ├── Conflict            it is not in a state that allows this
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
@@ -45,7 +49,23 @@ class JunkText(InvalidInput):
     pass
 
 
+class InvalidCursor(InvalidInput):
+    pass
+
+
 class IdConflict(InvalidInput):
+    pass
+
+
+class IdempotencyMismatch(InvalidInput):
+    pass
+
+
+class ChangedSince(InvalidInput):
+    pass
+
+
+class Conflict(InvalidInput):
     pass
 
 

@@ -7,20 +7,32 @@ never proposed again. Only a person's yes makes it a memory, and then it is the 
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
 
 from store import commands
 from store.agent_events import Accepted, Proposed, Rejected
 from store.commands import Draft
-from store.errors import InvalidInput, NotFound
+from store.errors import Conflict, NotFound
 from store.events import Event, MemoryKind, derived_id, new_id
 from store.importers.rules import CORRECTION
 from store.log import EventLog
 
+State = Literal["pending", "accepted", "rejected"]
+
 _LEAD = re.compile(r"^(?:(?:actually|please|well|and|but|so|ok|okay)\b[,:]?\s+)+", re.IGNORECASE)
 _HASH = 10  # a ULID's letters from here on are those of its hash
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A draft and what became of it; `memory` was recorded for it."""
+
+    event: Event
+    state: State
+    memory: str | None = None
 
 
 def lasting(sentence: str) -> str:
@@ -62,6 +74,23 @@ def is_draft(event: Event) -> bool:
     return isinstance(event.body, Proposed) and event.body.what == "lesson"
 
 
+def every(log: EventLog) -> list[Proposal]:
+    """Return all drafts, answered or not, in the order of the log."""
+    told: dict[str, list[Event]] = {}
+    for event in log.of_callers(("proposed", "accepted", "rejected")):
+        told.setdefault(event.subject, []).append(event)
+    return [read(events) for events in told.values() if is_draft(events[0])]
+
+
+def read(told: Sequence[Event]) -> Proposal:
+    """Return the draft that some events, in the order of the log, tell of."""
+    for event in told:
+        if isinstance(event.body, Accepted):
+            return Proposal(told[0], "accepted", event.body.memory)
+    is_rejected = any(isinstance(event.body, Rejected) for event in told)
+    return Proposal(told[0], "rejected" if is_rejected else "pending")
+
+
 def accept(log: EventLog, id_: str, now: int) -> Event:
     """Record the memory that a draft asks for, as the person's own word; return its event.
 
@@ -73,7 +102,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
             return log.about(event.body.memory)[0]
     body = proposed.body
     assert isinstance(body, Proposed)
-    memory_id = derived_id(now, "accepted", id_)
+    memory_id = derived_id(proposed.at, "accepted", id_)  # the same for two who accept it at once
     draft = msgspec.convert(
         body.draft
         | {
@@ -92,11 +121,11 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
 
 
 def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
-    """Say no to a draft; raise NotFound for an unknown one, InvalidInput for an accepted one."""
+    """Say no to a draft; raise NotFound for an unknown one, Conflict for an accepted one."""
     proposed, since = _found(log, id_)
     for event in since:
         if isinstance(event.body, Accepted):
-            raise InvalidInput(f"{id_} was accepted: `mnemolog forget {event.body.memory}`")
+            raise Conflict(f"{id_} was accepted: `mnemolog forget {event.body.memory}`")
         if isinstance(event.body, Rejected):
             return event
     rejected = Event(new_id(now), now, Rejected(reason=reason), id_, proposed.project)

@@ -26,6 +26,7 @@ from store.events import RECEIPTS, Event, decode
 from store.job_events import Undone
 from store.logfile import file as log_file
 from store.logfile import write as log_write
+from store.logfile.checks import CHANGES, Check
 from store.logfile.file import Row
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
 from store.logfile.write import Appended
@@ -82,17 +83,19 @@ class EventLog:
             self._reader.close()
             self._connection.close()
 
-    def append(self, events: Sequence[Event]) -> list[Appended]:
+    def append(self, events: Sequence[Event], checks: Sequence[Check] = ()) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
 
         An id that is there already and says the same (kind, subject, project, body) is not written
-        again.
+        again. Each of the `checks` is asked first, with the log held: what one raises is raised.
         Raise InvalidInput for a value no event may hold, IdConflict where an id was used for
         something else, and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
         with the same ids is always safe.
         """
         rows = [kept(event) for event in events]
         with self._transaction() as connection:
+            for check in checks:
+                check(connection)
             appended = [log_write.insert(connection, event, row) for event, row in rows]
         self._appends += 1
         return appended
@@ -137,13 +140,16 @@ class EventLog:
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
-        marks = ", ".join("?" * len(kinds))
-        rows = self._fetch(
-            f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
-            "AND seq > ? AND seq <= ? ORDER BY seq",
-            (*kinds, after, until),
-        )
-        return self._events(rows)
+        return self._indexed(log_file.OF_JOBS, kinds, after, until)
+
+    def of_callers(
+        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
+    ) -> list[Event]:
+        """Return what callers asked and said, of some of their kinds, as `of_jobs` does.
+
+        The kinds are recalled, rated, proposed, accepted and rejected.
+        """
+        return self._indexed(log_file.OF_CALLERS, kinds, after, until)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -171,6 +177,11 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
         )
         return self._events(rows)
+
+    def newest_change(self, subject: str) -> int:
+        """Return the seq of the newest event about a memory that is no receipt; 0: none is."""
+        found = self._fetch(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
+        return int(found[0][0])
 
     def of_session(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
@@ -353,6 +364,15 @@ class EventLog:
         """
         with self._lock, log_file.translated(self.path):
             return log_file.settle(self._connection, shrink=shrink)
+
+    def _indexed(self, condition: str, kinds: Sequence[str], after: int, until: int) -> list[Event]:
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {condition} AND kind IN ({marks}) "
+            "AND seq > ? AND seq <= ? ORDER BY seq",
+            (*kinds, after, until),
+        )
+        return self._events(rows)
 
     def _damaged_segments(self) -> list[str]:
         folder = segment.folder_of(self.path)

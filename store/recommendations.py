@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from store.agent_events import Accepted, Proposed, Rejected, What
-from store.errors import InvalidInput, NotFound
+from store.errors import Conflict, InvalidInput, NotFound
 from store.events import Event, derived_id, new_id
 from store.job_events import Planned, Step
 from store.log import EventLog
@@ -24,7 +24,6 @@ About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
 
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_EVER = 2**62  # microseconds: later than any event
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -84,7 +83,7 @@ def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
 def every(log: EventLog) -> list[Recommendation]:
     """Return all recommendations, the newest first."""
     told: dict[str, list[Event]] = {}
-    for event in log.told(("proposed", "accepted", "rejected"), 0, _EVER):
+    for event in log.of_callers(("proposed", "accepted", "rejected")):
         told.setdefault(event.subject, []).append(event)
     found = (_read(log, events) for events in told.values())
     return sorted((one for one in found if one), key=lambda one: (-one.at, one.id))
@@ -104,14 +103,14 @@ def find(log: EventLog, prefix: str) -> Recommendation:
 def accept(log: EventLog, prefix: str, now: int) -> Plan:
     """Do what is recommended, as a plan; return it. Said twice it is done once.
 
-    Raise NotFound, InvalidInput for one that was rejected or undone, and PlanStale where a memory
-    changed since.
+    Raise NotFound, Conflict for one that was rejected, undone or erased, and PlanStale where a
+    memory changed since.
     """
     found = find(log, prefix)
     if found.state == "rejected":
-        raise InvalidInput(f"{found.id} was rejected: nothing is done")
+        raise Conflict(f"{found.id} was rejected: nothing is done")
     if not found.change.steps:
-        raise InvalidInput(f"the memory that {found.id} is about was erased: nothing is done")
+        raise Conflict(f"the memory that {found.id} is about was erased: nothing is done")
     plan = plans.propose(log, planned(found), now, found.project)
     done = plans.apply(log, plan.id, now)
     if found.plan is None:
@@ -120,10 +119,10 @@ def accept(log: EventLog, prefix: str, now: int) -> Plan:
 
 
 def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> Recommendation:
-    """Say no; raise NotFound, InvalidInput for one that was accepted."""
+    """Say no; raise NotFound, Conflict for one that was accepted."""
     found = find(log, prefix)
     if found.plan is not None:
-        raise InvalidInput(f"{found.id} was accepted: `mnemolog plans undo {found.plan}`")
+        raise Conflict(f"{found.id} was accepted: `mnemolog plans undo {found.plan}`")
     if found.state != "rejected":
         log.append([Event(new_id(now), now, Rejected(reason=reason), found.id, found.project)])
     return find(log, found.id)

@@ -43,8 +43,20 @@ class Server(msgspec.Struct, frozen=True):
     idle_exit_s: int = 0
 
 
+class DagsterUi(msgspec.Struct, frozen=True):
+    """Dagster's pages as `mnemolog ui` serves them."""
+
+    pid: int
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+
 # made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
 _decoder = msgspec.json.Decoder(Server)
+_ui_decoder = msgspec.json.Decoder(DagsterUi)
 
 
 def registered(settings: Settings) -> Server | None:
@@ -59,6 +71,25 @@ def running(settings: Settings) -> Server | None:
     """Return the server of this home, if its process lives and its port is open."""
     found = registered(settings)
     return found if found and lives(found.pid) and listens(found.port) else None
+
+
+def dagster_ui(settings: Settings) -> DagsterUi | None:
+    """Return where Dagster's pages of this home are served, if they are."""
+    try:
+        found = _ui_decoder.decode(settings.dagster_file.read_bytes())
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+    return found if lives(found.pid) and listens(found.port) else None
+
+
+@contextmanager
+def register_ui(settings: Settings, port: int) -> Iterator[None]:
+    """Say where Dagster's pages are served, for as long as the block lasts."""
+    replace_file(settings.dagster_file, msgspec.json.encode(DagsterUi(os.getpid(), port)))
+    try:
+        yield
+    finally:
+        settings.dagster_file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from dagster_page import group_of, start, until
 from pipelines import jobs
 from store import manifest as manifests
 from store import projections
+from store.config import Settings
 from store.embedding import LexicalEmbedder
 from store.errors import NoManifest
+from store.registry import dagster_ui
 
 ASSETS = {
     *((one.name,) for one in projections.all_of(LexicalEmbedder())),
@@ -34,7 +36,11 @@ def test_ui_lists_assets_builds_what_is_new_and_ends_whole(dagster_page):
     until(lambda: assets_of(page.ask("{assetNodes {assetKey {path}}}")) == ASSETS, 60)
     assert until(lambda: published(page.good), 60) == 1
     children = group_of(page.process.pid)
+    settings = Settings(page.good.root.parents[1])
+    known = until(lambda: dagster_ui(settings), 60)
+    assert known is not None and known.url == page.url
     output = page.end()
+    assert dagster_ui(settings) is None
     assert page.url in output
     assert len(children) >= 4
     assert until(lambda: not alive(children), 5)

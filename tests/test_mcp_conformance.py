@@ -24,7 +24,7 @@ REQUIRED = {"2026-07-28": 37, "2025-11-25": 30}
 ERAS = ("legacy", "modern", "auto")
 
 pytestmark = pytest.mark.skipif(
-    not (NODE / ".ready").exists(), reason="no MCP tools in .node: run `make mcp-tools`"
+    not (NODE / ".ready").exists(), reason="no tools in .node: run `make node-tools`"
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from store import commands
 from store.audits.verify import verify
 from store.commands import Draft
-from store.errors import InvalidInput, NotFound, PlanStale
+from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import Revised
 from store.export import export
 from store.job_events import Made, Planned, Step
@@ -154,6 +154,28 @@ def test_what_was_undone_is_not_proposed_again(built, memory, clock: Clock):
     plans.apply(built.log, plan.id, clock())
     plans.undo(built.log, plan.id, clock())
     assert plans.undeclined(built.log, [*found, other]) == [other]
+
+
+def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, clock: Clock):
+    found = (steps.archive(memory("m02"), "nobody asked for it"),)
+    plan = planned(built, found, clock)
+    assert plans.reject(built.log, plan.id, clock(), "I do").state == "rejected"
+    head = built.log.head()
+    assert plans.reject(built.log, plan.id, clock()).state == "rejected"  # said twice
+    assert built.log.head() == head
+    assert [one.state for one in plans.every(built.log)] == ["rejected"]
+    with pytest.raises(Conflict, match="was rejected"):
+        plans.apply(built.log, plan.id, clock())
+    with pytest.raises(Conflict, match="was not applied"):
+        plans.undo(built.log, plan.id, clock())
+    assert plans.undeclined(built.log, found) == []
+
+
+def test_an_applied_plan_is_not_rejected(built, memory, clock: Clock):
+    plan = planned(built, (steps.archive(memory("m02"), "nobody asked for it"),), clock)
+    plans.apply(built.log, plan.id, clock())
+    with pytest.raises(Conflict, match="was applied"):
+        plans.reject(built.log, plan.id, clock())
 
 
 def test_a_plan_nobody_made_is_not_found(built):

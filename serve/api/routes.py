@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import memories, recall, server, summaries
+from serve.api import changes, memories, proposals, recall, server, summaries
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -14,7 +14,9 @@ from serve.process.tenants import OpenTenants
 _OTHERS: tuple[Operation, ...] = (
     *recall.OPERATIONS,
     *memories.OPERATIONS,
+    *changes.OPERATIONS,
     *summaries.OPERATIONS,
+    *proposals.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

@@ -99,6 +99,19 @@ def changing(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Co
     return command
 
 
+@plans.command(epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"'))
+@click.argument("plan")
+@click.option("--reason", help="Why; kept in the log.")
+@output.json_option
+@click.pass_obj
+def reject(session_: Session, /, plan: str, reason: str | None, as_json: bool) -> None:
+    """Say no to a plan: its steps are not proposed again."""
+    from store.plans import plans as kept
+
+    with session.open_log(session_.settings()) as log:
+        tell(kept.reject(log, plan, session.now(), reason), as_json=as_json)
+
+
 plans.add_command(changing("apply"))
 plans.add_command(changing("undo"))
 

@@ -13,7 +13,7 @@ from store.job_events import Step
 from store.plans.plans import Plan
 
 _LONGEST = 160  # characters of a text in one line
-_VERBS = {
+VERBS = {
     "recorded": "new",
     "superseded": "replaced",
     "archived": "archived",
@@ -74,7 +74,7 @@ def _replaced(into: str, some: Sequence[Step]) -> Iterator[str]:
 
 
 def _step(step: Step) -> Iterator[str]:
-    yield f"{_VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
+    yield f"{VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
     if step.event == "revised":
         if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
             yield f"  = {_short(text)}"

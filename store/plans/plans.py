@@ -3,7 +3,7 @@ Plans: proposed, then applied exactly as they are, or refused where what they re
 and undone.
 
 All events of a plan are written at once, or none. Applied or undone a second time, nothing more
-happens.
+happens. One that a person rejected is not applied, and its steps are not proposed again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from store.agent_events import Rejected
 from store.body import Body
-from store.errors import InvalidInput, NotFound, PlanStale
+from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import (
     RECEIPTS,
     Archived,
@@ -32,7 +33,7 @@ from store.job_events import Applied, Planned, Staled, Step, Undone
 from store.log import EventLog
 from store.projections.memories import ARCHIVED, STALE, SUPERSEDED
 
-State = Literal["waiting", "applied", "undone", "stale"]
+State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
 MOST_STEPS = 1_000  # of one plan: a person is to look at it
 _HASH = 10  # a ULID's letters from here on are those of its hash
@@ -95,6 +96,9 @@ def every(log: EventLog) -> list[Plan]:
     told: dict[str, list[Event]] = {}
     for event in log.of_jobs(("planned", "applied", "undone")):
         told.setdefault(event.subject, []).append(event)
+    for event in log.of_callers(("rejected",)):
+        if event.subject in told:  # else of a recommendation, or of a draft
+            told[event.subject].append(event)
     return [_plan(log, events) for events in reversed(told.values())]
 
 
@@ -112,13 +116,14 @@ def find(log: EventLog, prefix: str) -> Plan:
 def apply(log: EventLog, id_: str, now: int) -> Plan:
     """Carry a plan out, all of it; return it.
 
-    Raise NotFound, InvalidInput for one that was undone, and PlanStale, naming what has changed.
+    Raise NotFound, Conflict for one that was undone or rejected, and PlanStale, naming what has
+    changed.
     """
     plan = find(log, id_)
     if plan.state == "applied":
         return plan
-    if plan.state == "undone":
-        raise InvalidInput(f"plan {plan.id} was undone: make another")
+    if plan.state in ("undone", "rejected"):
+        raise Conflict(f"plan {plan.id} was {plan.state}: make another")
     if plan.state == "stale":
         raise PlanStale(f"plan {plan.id} is stale: {'; '.join(plan.because)}: make another")
     events = events_of(plan.body, now)
@@ -137,14 +142,14 @@ def events_of(planned: Planned, now: int) -> list[Event]:
 def undo(log: EventLog, id_: str, now: int) -> Plan:
     """Take an applied plan back, so that the memory is what it would be without; return it.
 
-    Raise NotFound, InvalidInput for one that was not applied, and PlanStale where somebody changed
+    Raise NotFound, Conflict for one that was not applied, and PlanStale where somebody changed
     since what it made or changed: that would be lost.
     """
     plan = find(log, id_)
     if plan.state == "undone":
         return plan
     if plan.state != "applied":
-        raise InvalidInput(f"plan {plan.id} was not applied: there is nothing to undo")
+        raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
     own = set(plan.events)
     if because := tuple(_changes(log, plan.body, ignored=own)):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
@@ -160,14 +165,30 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     return find(log, plan.id)
 
 
+def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Plan:
+    """Say no to a plan: its steps are not proposed again; return it.
+
+    Raise NotFound, and Conflict for one that was applied.
+    """
+    plan = find(log, id_)
+    if plan.state in ("applied", "undone"):
+        raise Conflict(f"plan {plan.id} was {plan.state}: `mnemolog plans undo` takes one back")
+    if plan.state != "rejected":
+        log.append([Event(new_id(now), now, Rejected(reason=reason), plan.id, plan.project)])
+    return find(log, plan.id)
+
+
 def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
-    """Return the steps but those that a person undid before, and those that rest on such a one."""
+    """Return the steps but those that a person undid or rejected before, and those that rest on
+    such a one.
+    """
     told = log.of_jobs(("planned", "undone"))
-    undone = {event.subject for event in told if isinstance(event.body, Undone)}
+    gone_plans = {event.subject for event in told if isinstance(event.body, Undone)}
+    gone_plans |= {event.subject for event in log.of_callers(("rejected",))}
     declined = {
         _mark(step)
         for event in told
-        if isinstance(event.body, Planned) and event.id in undone
+        if isinstance(event.body, Planned) and event.id in gone_plans
         for step in event.body.steps
     }
     kept = [step for step in steps if _mark(step) not in declined]
@@ -205,7 +226,8 @@ def _acts(planned: Planned) -> list[bytes]:
 
 
 def _find(log: EventLog, id_: str) -> Plan | None:
-    told = [event for event in log.about(id_) if isinstance(event.body, Planned | Applied | Undone)]
+    kinds = Planned | Applied | Undone | Rejected
+    told = [event for event in log.about(id_) if isinstance(event.body, kinds)]
     return _plan(log, told) if told else None
 
 
@@ -220,6 +242,8 @@ def _plan(log: EventLog, told: Sequence[Event]) -> Plan:
             plan = Plan(plan.id, plan.at, body, "applied", plan.project, event.body.events)
         elif isinstance(event.body, Undone):
             plan = Plan(plan.id, plan.at, body, "undone", plan.project, plan.events)
+        elif isinstance(event.body, Rejected) and plan.state == "waiting":
+            plan = Plan(plan.id, plan.at, body, "rejected", plan.project)
     if plan.state == "waiting" and (because := changed(log, body)):
         return Plan(plan.id, plan.at, body, "stale", plan.project, because=because)
     return plan

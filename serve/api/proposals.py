@@ -1,0 +1,188 @@
+"""
+Proposals: what waits for a person's yes or no, each with its diff, and the answer to it.
+"""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from serve.api.operation import Operation
+from serve.api.service import Call, Nothing, Reply
+from serve.api.shapes import At, InProject, InTenant, TenantName
+from serve.summaries import proposals
+from serve.summaries.proposals import Sort, State
+from store.body import Id
+from store.job_events import Maker
+from store.tenant import checked_project
+
+
+class OfProposals(InProject, frozen=True, kw_only=True):
+    state: Annotated[State, Meta(description="Only those in this state.")] | None = None
+    sort: Annotated[Sort, Meta(description="Only plans, recommendations or lessons.")] | None = None
+    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=1_000)] = 100
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A yes, or the taking back of one."""
+
+    tenant: TenantName | None = None
+
+
+class Rejection(Answered, frozen=True, kw_only=True):
+    """A no."""
+
+    reason: Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)] | None = (
+        None
+    )
+
+
+class ProposalInShort(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that waits for a word, or was answered. `changes` counts its steps, `left` those
+    that wait for the next plan; `stale_because` says what changed since.
+    """
+
+    id: Id
+    sort: Sort
+    job: Maker | None
+    state: State
+    at: At
+    project: str | None
+    title: str
+    because: tuple[str, ...]
+    stale_because: tuple[str, ...]
+    changes: int
+    left: int
+    plan: Id | None
+    memory: Id | None
+    model: str | None
+    cost_usd: float
+
+
+class Proposals(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first; `more` were left out."""
+
+    proposals: tuple[ProposalInShort, ...]
+    more: int
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A field before and after; null where it had no value, or has none."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a yes does to one memory. `text` are its words where they stay as they are; `other` is
+    the memory that takes its place, or that it is linked to.
+    """
+
+    verb: str
+    event: str
+    subject: Id
+    why: str
+    text: str | None
+    changes: tuple[Change, ...]
+    other: Id | None
+    relation: str | None
+    evidence: dict[str, Any]
+
+
+class Proposal(ProposalInShort, frozen=True, kw_only=True):
+    """A proposal with all it would do, or did."""
+
+    steps: tuple[Changed, ...]
+
+
+def listed(call: Call[OfProposals, Nothing]) -> Reply:
+    query = call.query
+    project = checked_project(query.project) if query.project else None
+    found = [
+        one
+        for one in proposals.every(call.tenant.log, query.state, query.sort)
+        if project is None or one.project in (None, project)
+    ]
+    first = [proposals.in_short(one) for one in found[: query.limit]]
+    return Reply({"proposals": first, "more": len(found) - len(first)})
+
+
+def show(call: Call[InTenant, Nothing]) -> Reply:
+    return Reply(proposals.shown(proposals.find(call.tenant.log, call.path["id"])))
+
+
+def accept(call: Call[Nothing, Answered]) -> Reply:
+    return Reply(proposals.shown(proposals.accept(call.tenant.log, call.path["id"], call.now)))
+
+
+def reject(call: Call[Nothing, Rejection]) -> Reply:
+    log, id_, reason = call.tenant.log, call.path["id"], call.body.reason
+    return Reply(proposals.shown(proposals.reject(log, id_, call.now, reason)))
+
+
+def undo(call: Call[Nothing, Answered]) -> Reply:
+    return Reply(proposals.shown(proposals.undo(call.tenant.log, call.path["id"], call.now)))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/proposals",
+        "listProposals",
+        "List what jobs proposed and what became of it, the newest first.",
+        listed,
+        tag="proposals",
+        query=OfProposals,
+        answers={HTTPStatus.OK: Proposals},
+        problems=("not_found", "invalid_name"),
+    ),
+    Operation(
+        "GET",
+        "/v1/proposals/{id}",
+        "getProposal",
+        "Show what a proposal would change, before and after.",
+        show,
+        tag="proposals",
+        query=InTenant,
+        answers={HTTPStatus.OK: Proposal},
+        problems=("not_found", "invalid_name"),
+    ),
+    Operation(
+        "POST",
+        "/v1/proposals/{id}/accept",
+        "acceptProposal",
+        "Say yes: all of it is done, or nothing; said twice it is done once.",
+        accept,
+        "admin",
+        tag="proposals",
+        body=Answered,
+        answers={HTTPStatus.OK: Proposal},
+        problems=("not_found", "invalid_name", "plan_stale", "conflict"),
+    ),
+    Operation(
+        "POST",
+        "/v1/proposals/{id}/reject",
+        "rejectProposal",
+        "Say no: the same is not proposed again.",
+        reject,
+        "admin",
+        tag="proposals",
+        body=Rejection,
+        answers={HTTPStatus.OK: Proposal},
+        problems=("not_found", "invalid_name", "conflict"),
+    ),
+    Operation(
+        "POST",
+        "/v1/proposals/{id}/undo",
+        "undoProposal",
+        "Take back what was accepted: the memory is what it was before.",
+        undo,
+        "admin",
+        tag="proposals",
+        body=Answered,
+        answers={HTTPStatus.OK: Proposal},
+        problems=("not_found", "invalid_name", "plan_stale", "conflict"),
+    ),
+)

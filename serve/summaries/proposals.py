@@ -1,0 +1,338 @@
+"""
+Proposals: what waits for a person's word, whoever made it, in one form; and the word itself.
+
+A job's plan, a recommendation and a draft of a lesson are three things in the log and one to who
+answers them. A recommendation's own plan is part of it, and no proposal of its own.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from serve.summaries.plan_text import VERBS
+from store import commands, lesson_commands, recommendations
+from store.agent_events import Proposed, What
+from store.errors import Conflict, NotFound
+from store.events import Erased, Event, Forgotten, Restored, isoformat
+from store.importers.excerpt import one_line
+from store.job_events import Maker, Planned, Step
+from store.lesson_commands import Proposal as Draft
+from store.log import EventLog
+from store.plans import plans
+from store.plans.plans import Plan
+from store.recommendations import Recommendation
+
+Sort = Literal["plan", "recommendation", "lesson"]
+State = Literal["waiting", "stale", "accepted", "rejected", "undone"]
+
+_STATES: Mapping[str, State] = {
+    "waiting": "waiting",
+    "pending": "waiting",
+    "stale": "stale",
+    "outdated": "stale",
+    "applied": "accepted",
+    "accepted": "accepted",
+    "rejected": "rejected",
+    "undone": "undone",
+}
+_LONGEST = 200  # characters of a title
+# what a person is shown of a memory that is new
+_TOLD = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
+_TITLES: Mapping[What, str] = {
+    "archive": "put away",
+    "merge": "merge",
+    "promote": "let weigh more",
+    "reword": "say better",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A field of a memory before and after; None where it has no value, or had none."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a yes does to one memory. `text` are its words where they stay as they are."""
+
+    verb: str
+    event: str
+    subject: str
+    why: str
+    text: str | None
+    changes: tuple[Change, ...]
+    other: str | None = None  # the memory that takes its place, or that it is linked to
+    relation: str | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """`at` is when it was proposed, microseconds UTC; `because` why, `stale_because` what changed
+    since. `plan` carried it out, or would; `memory` was recorded for it. `left` steps more wait
+    for the next plan.
+    """
+
+    id: str
+    sort: Sort
+    job: Maker | None
+    state: State
+    at: int
+    project: str | None
+    title: str
+    because: tuple[str, ...]
+    steps: tuple[Changed, ...]
+    stale_because: tuple[str, ...] = ()
+    plan: str | None = None
+    memory: str | None = None
+    left: int = 0
+    model: str | None = None
+    cost_usd: float = 0.0
+
+
+def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -> list[Proposal]:
+    """Return the proposals, of a state and sort or of all, the newest first."""
+    found = [one for kind in _EVERY if sort in (None, kind) for one in _EVERY[kind](log)]
+    found.sort(key=lambda one: (-one.at, one.id))
+    return [one for one in found if state in (None, one.state)]
+
+
+def find(log: EventLog, id_: str) -> Proposal:
+    """Return the proposal of an id; raise NotFound."""
+    told = log.about(id_)
+    body = told[0].body if told else None
+    if isinstance(body, Planned):
+        return _of_plan(plans.find(log, id_))
+    if isinstance(body, Proposed):
+        if body.what == "lesson":
+            return _of_draft(log, lesson_commands.read(told))
+        return _of_recommendation(log, recommendations.find(log, id_))
+    raise NotFound(f"no proposal {id_!r}")
+
+
+def accept(log: EventLog, id_: str, now: int) -> Proposal:
+    """Do what is proposed; return it. Said twice it is done once.
+
+    Raise NotFound, Conflict for one that was answered otherwise, and PlanStale where what it rests
+    on has changed.
+    """
+    found = find(log, id_)
+    match found.sort:
+        case "plan":
+            plans.apply(log, id_, now)
+        case "recommendation":
+            recommendations.accept(log, id_, now)
+        case "lesson":
+            if found.state in ("rejected", "undone"):
+                raise Conflict(f"draft {id_} was {found.state}: record the memory yourself")
+            lesson_commands.accept(log, id_, now)
+    return find(log, id_)
+
+
+def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Proposal:
+    """Say no: the same is not proposed again; return it. Said twice it is said once.
+
+    Raise NotFound, and Conflict for one that was accepted.
+    """
+    match find(log, id_).sort:
+        case "plan":
+            plans.reject(log, id_, now, reason)
+        case "recommendation":
+            recommendations.reject(log, id_, now, reason)
+        case "lesson":
+            lesson_commands.reject(log, id_, now, reason)
+    return find(log, id_)
+
+
+def undo(log: EventLog, id_: str, now: int) -> Proposal:
+    """Take back what was accepted; return it. Said twice it is done once.
+
+    Raise NotFound, Conflict for one that was not accepted, and PlanStale where what it made or
+    changed was changed since.
+    """
+    found = find(log, id_)
+    if found.state not in ("accepted", "undone"):
+        raise Conflict(f"proposal {id_} was not accepted: there is nothing to undo")
+    if found.plan is not None:
+        plans.undo(log, found.plan, now)
+    elif found.memory is not None and found.state == "accepted":
+        commands.forget(log, found.memory, now, "its proposal was taken back")
+    return find(log, id_)
+
+
+def _plans(log: EventLog) -> Iterator[Proposal]:
+    return (_of_plan(one) for one in plans.every(log) if one.body.job != "recommend")
+
+
+def _recommended(log: EventLog) -> Iterator[Proposal]:
+    return (_of_recommendation(log, one) for one in recommendations.every(log))
+
+
+def _drafts(log: EventLog) -> Iterator[Proposal]:
+    return (_of_draft(log, one) for one in lesson_commands.every(log))
+
+
+_EVERY: Mapping[Sort, Callable[[EventLog], Iterator[Proposal]]] = {
+    "plan": _plans,
+    "recommendation": _recommended,
+    "lesson": _drafts,
+}
+
+
+def _of_plan(plan: Plan) -> Proposal:
+    body = plan.body
+    return Proposal(
+        id=plan.id,
+        sort="plan",
+        job=body.job,
+        state=_STATES[plan.state],
+        at=plan.at,
+        project=plan.project,
+        title=f"{body.job}: {_counted(body.steps)}",
+        because=body.notes,
+        steps=tuple(map(_changed, body.steps)),
+        stale_because=plan.because,
+        plan=plan.id,
+        left=body.left,
+        model=body.model,
+        cost_usd=body.cost_usd,
+    )
+
+
+def _of_recommendation(log: EventLog, one: Recommendation) -> Proposal:
+    found = tuple(map(_changed, one.change.steps))
+    is_stale = one.state == "outdated"
+    text = next(filter(None, map(_words, found)), "a memory that was erased")
+    return Proposal(
+        id=one.id,
+        sort="recommendation",
+        job="recommend",
+        state=_STATES[one.state],
+        at=one.at,
+        project=one.project,
+        title=one_line(f"{_TITLES[one.what]}: {text}", _LONGEST),
+        because=(one.because,) if one.because else (),
+        steps=found,
+        stale_because=plans.changed(log, recommendations.planned(one)) if is_stale else (),
+        plan=one.plan,
+    )
+
+
+def _of_draft(log: EventLog, draft: Draft) -> Proposal:
+    body = draft.event.body
+    assert isinstance(body, Proposed)
+    is_gone = draft.memory is not None and _is_forgotten(log.about(draft.memory))
+    because = (body.because,) if body.because else ()
+    said = {name: body.draft.get(name) for name in ("content", "kind")}
+    return Proposal(
+        id=draft.event.id,
+        sort="lesson",
+        job=None,
+        state="undone" if is_gone else _STATES[draft.state],
+        at=draft.event.at,
+        project=draft.event.project,
+        title=one_line(str(said["content"]), _LONGEST),
+        because=because,
+        steps=(
+            Changed(
+                verb=VERBS["recorded"],
+                event="recorded",
+                subject=draft.memory or draft.event.id,
+                why="; ".join(because),
+                text=None,
+                changes=tuple(Change(name, None, value) for name, value in said.items()),
+            ),
+        ),
+        memory=draft.memory,
+    )
+
+
+def _is_forgotten(told: Sequence[Event]) -> bool:
+    bodies = (one.body for one in reversed(told))
+    last = next((one for one in bodies if isinstance(one, Forgotten | Restored | Erased)), None)
+    return last is not None and not isinstance(last, Restored)
+
+
+def _changed(step: Step) -> Changed:
+    """Return a step as what it does to one memory, field by field."""
+    text: str | None = step.before.get("content")
+    match step.event:
+        case "recorded":
+            text, changes = None, _fields(step, _TOLD)
+        case "revised":
+            words = step.evidence.get("text")
+            text = words if isinstance(words, str) else text
+            changes = _fields(step, [name for name in step.body if name != "reason"])
+        case "adopted":
+            changes = _fields(step, ("policy",))
+        case "judged":
+            changes = _fields(step, ("verdicts",))
+        case "superseded" | "archived" | "staled":
+            changes = (Change("content", text, step.evidence.get("by_says")),)
+            text = None
+        case "restored":
+            text, changes = None, (Change("content", None, text),)
+        case _:
+            changes = ()
+    return Changed(
+        verb=VERBS[step.event],
+        event=step.event,
+        subject=step.subject,
+        why=step.why,
+        text=text,
+        changes=changes,
+        other=step.body.get("target") or (None if step.event == "judged" else step.body.get("by")),
+        relation=step.body.get("relation"),
+        evidence=step.evidence,
+    )
+
+
+def _fields(step: Step, names: Iterable[str]) -> tuple[Change, ...]:
+    return tuple(
+        Change(name, step.before.get(name), step.body[name]) for name in names if name in step.body
+    )
+
+
+def _counted(steps: Sequence[Step]) -> str:
+    """Return what steps do, the most frequent first: 3 replaced, 1 new."""
+    counts = Counter(VERBS[step.event] for step in steps)
+    return ", ".join(f"{count} {verb}" for verb, count in counts.most_common()) or "nothing"
+
+
+def _words(found: Changed) -> str | None:
+    """Return the words that a step is about: those that go, else those that come."""
+    told = (found.text, *(value for one in found.changes for value in (one.before, one.after)))
+    return next((one for one in told if isinstance(one, str)), None)
+
+
+def in_short(one: Proposal) -> dict[str, Any]:
+    """Return a proposal as a list sends it: `changes` counts its steps."""
+    return {
+        "id": one.id,
+        "sort": one.sort,
+        "job": one.job,
+        "state": one.state,
+        "at": isoformat(one.at),
+        "project": one.project,
+        "title": one.title,
+        "because": list(one.because),
+        "stale_because": list(one.stale_because),
+        "changes": len(one.steps),
+        "left": one.left,
+        "plan": one.plan,
+        "memory": one.memory,
+        "model": one.model,
+        "cost_usd": one.cost_usd,
+    }
+
+
+def shown(one: Proposal) -> dict[str, Any]:
+    """Return a proposal as it is sent, step by step."""
+    return in_short(one) | {"steps": msgspec.to_builtins(one.steps)}

@@ -1,0 +1,215 @@
+"""Plans, recommendations and drafts of lessons are one list, and one word answers each."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from serve.app import create_app
+from serve.process.tenants import OpenTenants
+from serve.summaries import proposals
+from store import commands, lesson_commands, recommendations
+from store.agent_events import Accepted, Proposed
+from store.commands import Draft
+from store.config import Settings
+from store.errors import Conflict, NotFound, PlanStale
+from store.events import Event, Revised
+from store.job_events import Made, Planned, Step
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.memories import Fold, Memory
+from store.recommendations import Change
+
+NOW = 1_790_000_000_000_000
+OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}
+Clock = Callable[[], int]
+
+
+def memory(log: EventLog, id_: str) -> Memory:
+    fold = Fold()
+    for event in log.standing(0, log.head()):
+        fold.apply(event)
+    return fold.rows[id_]
+
+
+@pytest.fixture
+def notes(log: EventLog) -> EventLog:
+    texts = ("We deploy on Monday", "The deploy is on Monday", "Redis holds the sessions")
+    drafts = [Draft(id=f"n{number}", content=text) for number, text in enumerate(texts)]
+    commands.record_batch(log, drafts, NOW)
+    return log
+
+
+def a_plan(log: EventLog, now: int = NOW, project: str | None = None) -> str:
+    """Propose to merge two notes and to weigh a third; return the plan's id."""
+    made = Draft(id="merged", content="We deploy on Mondays", source_ids=("n0", "n1"))
+    found: tuple[Step, ...] = (
+        steps.record(made, Made(job="consolidate"), now, "they say the same"),
+        steps.supersede(memory(log, "n0"), "merged", "it says so too", by_says=made.content),
+        steps.supersede(memory(log, "n1"), "merged", "it says so too", by_says=made.content),
+        steps.revise(memory(log, "n2"), Revised(importance=0.9), "it is asked for daily"),
+    )
+    body = Planned(
+        job="consolidate", watermark=log.head(), steps=found, looked_at=3, notes=("of one night",)
+    )
+    return plans.propose(log, body, now, project).id
+
+
+def a_recommendation(log: EventLog, now: int = NOW) -> str:
+    one = memory(log, "n2")
+    change = Change(log.head(), (steps.archive(one, "nobody asked for it"),))
+    event = recommendations.proposal("archive", [one], change, "nobody asked for it", now)
+    return log.append([event])[0].event.id
+
+
+def a_draft(log: EventLog, now: int = NOW) -> str:
+    event = lesson_commands.proposal("Use pnpm", "lesson", now, because="no, use pnpm")
+    return log.append([event])[0].event.id
+
+
+MAKERS = {"plan": a_plan, "recommendation": a_recommendation, "lesson": a_draft}
+
+
+@pytest.fixture(params=MAKERS)
+def waiting(request: pytest.FixtureRequest, notes: EventLog) -> str:
+    """Return the id of a proposal of each sort that waits."""
+    return MAKERS[request.param](notes)
+
+
+def test_all_sorts_are_one_list_the_newest_first(notes: EventLog):
+    ids = [make(notes, NOW + number) for number, make in enumerate(MAKERS.values())]
+    found = proposals.every(notes)
+    assert [one.id for one in found] == ids[::-1]
+    assert {one.state for one in found} == {"waiting"}
+    assert [one.id for one in proposals.every(notes, sort="plan")] == ids[:1]
+    assert proposals.every(notes, "accepted") == []
+    assert [one.title for one in found] == [
+        "Use pnpm",
+        "put away: Redis holds the sessions",
+        "consolidate: 2 replaced, 1 new, 1 changed",
+    ]
+
+
+def test_a_proposal_found_alone_is_the_one_in_the_list(notes: EventLog, waiting: str):
+    assert proposals.find(notes, waiting) == proposals.every(notes)[0]
+
+
+def test_a_plan_is_told_field_by_field(notes: EventLog):
+    found = proposals.find(notes, a_plan(notes))
+    new, gone, _, changed = found.steps
+    assert (new.verb, new.changes[0]) == (
+        "new",
+        proposals.Change("content", None, "We deploy on Mondays"),
+    )
+    assert (gone.verb, gone.other, gone.text) == ("replaced", "merged", None)
+    assert gone.changes == (
+        proposals.Change("content", "We deploy on Monday", "We deploy on Mondays"),
+    )
+    assert [(one.field, one.before, one.after) for one in changed.changes] == [
+        ("importance", 0.5, 0.9)
+    ]
+    assert (found.because, found.job, found.plan) == (("of one night",), "consolidate", found.id)
+
+
+def test_a_yes_is_done_once_and_can_be_taken_back_once(notes: EventLog, waiting: str):
+    accepted = proposals.accept(notes, waiting, NOW + 1)
+    assert accepted.state == "accepted" and (accepted.plan or accepted.memory)
+    head = notes.head()
+    assert proposals.accept(notes, waiting, NOW + 2) == accepted
+    assert notes.head() == head
+    assert proposals.undo(notes, waiting, NOW + 3).state == "undone"
+    head = notes.head()
+    assert proposals.undo(notes, waiting, NOW + 4).state == "undone"
+    assert notes.head() == head
+    with pytest.raises(Conflict):
+        proposals.accept(notes, waiting, NOW + 5)
+
+
+def test_a_no_is_said_once_and_is_the_last_word(notes: EventLog, waiting: str):
+    assert proposals.reject(notes, waiting, NOW + 1, "both are needed").state == "rejected"
+    head = notes.head()
+    assert proposals.reject(notes, waiting, NOW + 2).state == "rejected"
+    assert notes.head() == head
+    for answer in (proposals.accept, proposals.undo):
+        with pytest.raises(Conflict):
+            answer(notes, waiting, NOW + 3)
+
+
+def test_what_was_accepted_is_not_rejected_and_what_waits_not_undone(notes: EventLog, waiting: str):
+    with pytest.raises(Conflict, match="nothing to undo"):
+        proposals.undo(notes, waiting, NOW + 1)
+    proposals.accept(notes, waiting, NOW + 2)
+    with pytest.raises(Conflict, match="was a"):
+        proposals.reject(notes, waiting, NOW + 3)
+
+
+@pytest.mark.parametrize("make", [a_plan, a_recommendation])
+def test_what_rests_on_something_that_changed_is_stale_and_refused(notes: EventLog, make):
+    id_ = make(notes)
+    commands.revise(notes, "n2", Revised(content="Redis held the sessions"), NOW + 1)
+    found = proposals.find(notes, id_)
+    assert (found.state, found.stale_because) == ("stale", ("n2 was revised since",))
+    with pytest.raises(PlanStale):
+        proposals.accept(notes, id_, NOW + 2)
+
+
+def test_two_who_accept_a_draft_at_once_record_one_memory(notes: EventLog, clock: Clock):
+    id_ = a_draft(notes)
+    first = lesson_commands.accept(notes, id_, NOW + 1)
+    event = Event("late", NOW + 2, Accepted(memory=first.id), id_)
+    notes.append([event])
+    assert lesson_commands.accept(notes, id_, NOW + 3).id == first.id
+    assert first.id == proposals.find(notes, id_).memory
+
+
+def test_a_recommendation_of_what_was_erased_is_told_all_the_same(notes: EventLog):
+    notes.append([Event("R1", NOW, Proposed(what="archive", draft={}, source_ids=("n2",)), "R1")])
+    found = proposals.find(notes, "R1")
+    assert (found.state, found.title) == ("stale", "put away: a memory that was erased")
+    with pytest.raises(Conflict, match="erased"):
+        proposals.accept(notes, "R1", NOW)
+
+
+def test_an_unknown_id_and_one_of_a_memory_are_not_found(notes: EventLog):
+    for id_ in ("nobody", "n0"):
+        with pytest.raises(NotFound):
+            proposals.find(notes, id_)
+
+
+@pytest.fixture
+def client(notes: EventLog) -> Iterator[FlaskClient]:
+    opened = OpenTenants(Settings(notes.path.parent.parent.parent))
+    yield create_app(opened, "owner", lambda: NOW + 60_000_000).test_client()
+    opened.close()
+
+
+def test_over_http_a_proposal_is_listed_shown_accepted_and_undone(
+    notes: EventLog, client: FlaskClient
+):
+    id_ = a_plan(notes, project="acme/web")
+
+    def asked(method: str, path: str, **body: Any) -> Any:
+        sent = {"json": body} if method == "POST" else {}
+        return client.open(f"/v1/proposals{path}", method=method, headers=OURS, **sent)
+
+    listed = asked("GET", "?state=waiting&project=acme/web").json
+    assert ([one["id"] for one in listed["proposals"]], listed["more"]) == ([id_], 0)
+    assert "steps" not in listed["proposals"][0] and listed["proposals"][0]["changes"] == 4
+    assert asked("GET", "?project=acme/api").json["proposals"] == []
+    assert asked("GET", f"/{id_}").json["steps"][1]["changes"] == [
+        {"field": "content", "before": "We deploy on Monday", "after": "We deploy on Mondays"}
+    ]
+    assert asked("POST", f"/{id_}/accept").json["state"] == "accepted"
+    refused = asked("POST", f"/{id_}/reject", reason="too late")
+    assert (refused.status_code, refused.json["code"]) == (409, "conflict")
+    assert asked("POST", f"/{id_}/undo").json["state"] == "undone"
+    missing = asked("POST", "/nobody/accept")
+    assert (missing.status_code, missing.json["code"]) == (404, "not_found")
+
+
+def test_over_http_a_stale_plan_is_a_conflict_of_its_own_code(notes: EventLog, client: FlaskClient):
+    id_ = a_plan(notes)
+    commands.forget(notes, "n0", NOW + 1)
+    refused = client.post(f"/v1/proposals/{id_}/accept", json={}, headers=OURS)
+    assert (refused.status_code, refused.json["code"]) == (409, "plan_stale")
