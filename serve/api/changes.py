@@ -12,7 +12,8 @@ from serve.api.idempotency import derived, first_use, replayed
 from serve.api.memories import whole
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import Edge, InTenant, Reason, WholeMemory
+from serve.api.shapes import Edge, InTenant, WholeMemory
+from serve.fields import Reason
 from store import commands
 from store.body import Id
 from store.commands import Change

@@ -8,6 +8,9 @@ from flask import Blueprint
 
 from serve.api import (
     changes,
+    facts,
+    goals,
+    graph,
     ingest,
     jobs,
     listing,
@@ -28,6 +31,9 @@ _OTHERS: tuple[Operation, ...] = (
     *listing.OPERATIONS,
     *changes.OPERATIONS,
     *summaries.OPERATIONS,
+    *facts.OPERATIONS,
+    *goals.OPERATIONS,
+    *graph.OPERATIONS,
     *proposals.OPERATIONS,
     *receipts.OPERATIONS,
     *ingest.OPERATIONS,
