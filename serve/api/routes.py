@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import changes, listing, memories, proposals, recall, server, summaries
+from serve.api import changes, export, listing, memories, proposals, recall, server, summaries
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -16,6 +16,7 @@ _OTHERS: tuple[Operation, ...] = (
     *memories.OPERATIONS,
     *listing.OPERATIONS,
     *changes.OPERATIONS,
+    *export.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
 )
