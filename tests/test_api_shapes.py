@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from api_client import TOKEN, Api
 from conftest import NOW, Built
+from lookalikes import CORRECTIONS
 from shapes import undeclared
 from werkzeug.test import TestResponse
 
@@ -19,10 +20,14 @@ from serve.process.tenants import OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Settings
-from store.events import Event, Recorded, Revised
+from store.events import Event, Recorded, Revised, moment
 from store.job_events import Applied, Made, Planned, Staled
 
 LATER = NOW + 100_000_000
+SEARCHES = [
+    {"query": query, "min_confidence": 0, "explain": True, "top_k": 50}
+    for query in ("cluster of billing", "what is the port", "where do we deploy to")
+]
 OPERATIONS = (
     *memories.OPERATIONS,
     *changes.OPERATIONS,
@@ -48,8 +53,8 @@ def rich(built: Built) -> Built:
     drafts = [
         Draft(id="d1", content=region.format("staging"), tags=("infra",)),
         Draft(id="d2", content=region.format("staging")),
-        Draft(id="e1", content="The cache ttl of rates is set to 30 minutes for billing"),
-        Draft(id="e2", content="The cache ttl of rates is set to 60 minutes for billing"),
+        Draft(id="e1", content=CORRECTIONS[0][0], created_at=moment(NOW - 1_000_000)),
+        Draft(id="e2", content=CORRECTIONS[0][1]),
         Draft(id="x1", content="The badge is red until noon", ttl_s=1),
         Draft(
             id="w1",
@@ -127,12 +132,6 @@ def checked(method: str, path: str, answer: TestResponse) -> tuple[str, int]:
 
 def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
     note = {"content": "the deploy runs at noon"}
-    search = {
-        "query": "cluster of billing deploy",
-        "min_confidence": 0,
-        "explain": True,
-        "top_k": 50,
-    }
     recalled = api.ok("POST", "/v1/recall", {"query": "billing"})["recall"]
     ids = [one.subject for one in rich.log.read() if one.kind == "recorded"]
     asked: list[tuple[str, str, object]] = [
@@ -142,10 +141,11 @@ def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
         ("GET", "/v1/memories?state=any&limit=200", None),
         ("GET", "/v1/memories?limit=2", None),
         ("GET", "/v1/memories?state=expired", None),
-        *(("POST", path, search) for path in ("/v1/recall", "/v1/memories/search")),
-        ("POST", "/v1/recall", search | {"active_only": False}),
-        ("POST", "/v1/recall", search | {"cold": True}),
-        ("POST", "/v1/recall", search | {"as_of": 40}),
+        *(("POST", "/v1/recall", body) for body in SEARCHES),
+        *(("POST", "/v1/memories/search", body) for body in SEARCHES),
+        ("POST", "/v1/recall", SEARCHES[0] | {"active_only": False}),
+        ("POST", "/v1/recall", SEARCHES[0] | {"cold": True}),
+        ("POST", "/v1/recall", SEARCHES[0] | {"as_of": 40}),
         ("POST", "/v1/recall", {"query": "hello"}),
         ("POST", "/v1/recall", {"query": "insight of tests and races", "kinds": ["insight"]}),
         ("POST", "/v1/rate", {"id": recalled, "verdict": 1}),
@@ -198,8 +198,8 @@ def test_the_memories_asked_for_are_of_every_sort(api: Api):
         one.get("state") for one in api.ok("GET", "/v1/memories?state=any&limit=200")["memories"]
     }
     assert states >= {None, "expired", "archived", "superseded", "forgotten", "stale"}
-    query = {"query": "cluster of billing", "min_confidence": 0, "top_k": 50}
-    marks = {name for one in api.ok("POST", "/v1/recall", query)["hits"] for name in one}
+    hits = [one for body in SEARCHES for one in api.ok("POST", "/v1/recall", body)["hits"]]
+    marks = {name for one in hits for name in one}
     assert marks >= {"copies", "conflicts_with", "history"}
 
 
