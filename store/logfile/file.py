@@ -17,9 +17,8 @@ from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
 SCHEMA_VERSION = 5
-# the conditions of indexes: a query that repeats one word for word may use its index
+# the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
-OF_CALLERS = "kind IN ('recalled', 'rated', 'proposed', 'accepted', 'rejected')"
 # what makes a log of an earlier version one of the next
 _MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
@@ -27,7 +26,7 @@ _MIGRATIONS = {
     3: "CREATE TABLE segments (name TEXT PRIMARY KEY, first INTEGER NOT NULL, "
     "last INTEGER NOT NULL, events INTEGER NOT NULL, bytes INTEGER NOT NULL, "
     "sha256 TEXT NOT NULL) STRICT",
-    4: f"CREATE INDEX events_of_callers ON events (kind, seq) WHERE {OF_CALLERS}",
+    4: "CREATE INDEX events_by_kind ON events (kind, at)",
 }
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
