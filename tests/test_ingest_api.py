@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 from background import until
+from conftest import NOW
 from flask.testing import FlaskClient
-from test_app import NOW, TOKEN, code, get, post
+from test_app import TOKEN, code, get, post
 
 from serve.app import create_app
 from serve.process import ingest as worker
