@@ -226,6 +226,39 @@ class EventLog:
         )
         return {(kind, day): count for kind, day, count in found}
 
+    def tally(
+        self, kinds: Sequence[str], since: int, step: int, steps: int
+    ) -> dict[str, list[int]]:
+        """Return how many events there are of each kind in each of `steps` equal steps of time from
+        `since` on, both in microseconds; read off an index.
+        """
+        found = self._fetch(
+            log_file.TALLY, (steps, since, step, msgspec.json.encode(list(kinds)).decode())
+        )
+        counts = {kind: [0] * steps for kind in kinds}
+        for kind, place, count in found:
+            counts[kind][place] = count
+        return counts
+
+    def newest(self, kind: str, most: int) -> list[tuple[int, Body]]:
+        """Return when each of the newest events of a kind happened, microseconds UTC, and its body,
+        the newest first; those of the `most` that were put away are left out.
+
+        Their hashes are not looked at.
+        """
+        found = self._fetch(
+            "SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most)
+        )
+        return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
+
+    def subjects(self, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return what the events of each kind are about."""
+        found = self._fetch(
+            "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(list(kinds)).decode(),),
+        )
+        return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
+
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
         return int(self._fetch("SELECT coalesce(max(seq), 0) FROM events")[0][0])

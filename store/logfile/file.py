@@ -28,6 +28,18 @@ _MIGRATIONS = {
     "sha256 TEXT NOT NULL) STRICT",
     4: "CREATE INDEX events_by_kind ON events (kind, at)",
 }
+# how many events of each kind there are in each step of time
+TALLY = """
+WITH RECURSIVE
+    asked (steps, since, step, kinds) AS (SELECT ?, ?, ?, ?),
+    places (place) AS (
+        SELECT 0 UNION ALL SELECT place + 1 FROM places, asked WHERE place + 1 < steps
+    )
+SELECT named.value, place, (
+    SELECT count(*) FROM events WHERE kind = named.value
+    AND at >= since + place * step AND at < since + (place + 1) * step
+) FROM asked, json_each(asked.kinds) AS named, places
+"""
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 
