@@ -12,9 +12,9 @@ from serve.api.cursor import cursor, digest, position
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InTenant, TenantName
+from serve.summaries.ingested import shown
 from serve.summaries.listing import Position
 from store.body import Id
-from store.events import isoformat
 from store.ingest.batch import Refused
 from store.ingest.job import Job, Outcome, State
 from store.ingest.job_queue import Queue
@@ -94,27 +94,11 @@ def queue_of(call: Call[Any, Any]) -> Queue:
 
 def in_short(job: Job) -> JobInShort:
     """Return a job as it is sent."""
-    return JobInShort(**_fields(job))
+    return JobInShort(**shown(job))
 
 
 def whole(job: Job, outcome: Outcome) -> WholeJob:
-    return WholeJob(ids=outcome.ids, because=outcome.refused, **_fields(job))
-
-
-def _fields(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "at": isoformat(job.at),
-        "state": job.state,
-        "attempts": job.attempts,
-        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
-        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
-        "items": job.items,
-        "turns": job.turns,
-        "done": job.done,
-        "refused": job.refused,
-        "error": job.error,
-    }
+    return WholeJob(ids=outcome.ids, because=outcome.refused, **shown(job))
 
 
 OPERATIONS = (
