@@ -21,7 +21,11 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import memories
+from serve.dashboard.pages import lab, memories, overview
 from serve.dashboard.sites import Site
 
-BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (memories.blueprint,)
+BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
+    overview.blueprint,
+    memories.blueprint,
+    lab.blueprint,
+)
