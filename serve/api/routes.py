@@ -8,6 +8,7 @@ from flask import Blueprint
 
 from serve.api import (
     changes,
+    export,
     facts,
     goals,
     graph,
@@ -30,6 +31,7 @@ _OTHERS: tuple[Operation, ...] = (
     *memories.OPERATIONS,
     *listing.OPERATIONS,
     *changes.OPERATIONS,
+    *export.OPERATIONS,
     *summaries.OPERATIONS,
     *facts.OPERATIONS,
     *goals.OPERATIONS,
