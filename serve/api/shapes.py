@@ -14,8 +14,21 @@ from serve.rules import Role
 from store.events import GoalStatus, MemoryKind, Relation, Tier, Trust
 from store.job_events import Maker
 
-TenantName = Annotated[str, Meta(description="Which memory; a tenant's token knows its own.")]
-ProjectName = Annotated[str, Meta(description="A project's name: github.com/pallets/flask.")]
+# what the store checks is told, and not checked twice: its own codes say what is wrong; "" is none
+TenantName = Annotated[
+    str,
+    Meta(
+        description="Which memory; a tenant's token knows its own.",
+        extra_json_schema={"pattern": "^([a-z0-9][a-z0-9_-]{0,62})?$"},
+    ),
+]
+ProjectName = Annotated[
+    str,
+    Meta(
+        description="A project's name: github.com/pallets/flask.",
+        extra_json_schema={"pattern": "^([A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199})?$"},
+    ),
+]
 State = Literal["active", "archived", "superseded", "forgotten", "stale"]
 At = Annotated[str, Meta(description="A moment, UTC: 2026-11-20T13:08:56Z.")]
 
