@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import memories, proposals, recall, server, summaries
+from serve.api import memories, proposals, recall, server, summaries, tenants
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -16,6 +16,7 @@ _OTHERS: tuple[Operation, ...] = (
     *memories.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
+    *tenants.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

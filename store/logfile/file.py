@@ -12,7 +12,16 @@ from typing import Any
 
 import apsw
 
-from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, LogReadOnly, LogVersion
+from store.errors import (
+    LogBusy,
+    LogCorrupt,
+    LogError,
+    LogForeign,
+    LogFull,
+    LogReadOnly,
+    LogVersion,
+    NotFound,
+)
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
@@ -93,6 +102,9 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
         raise LogBusy(f"{path} is locked by another process: try again") from error
+    except apsw.ConnectionClosedError as error:
+        # whoever still held the tenant when it was closed sees what the next to ask will see
+        raise NotFound(f"no tenant {path.parent.name!r}: it was deleted") from error
     except apsw.FullError as error:
         raise LogFull(
             f"no space left for {path}: nothing was written, free some and retry"
