@@ -19,6 +19,7 @@ from serve.access.callers import Callers
 from serve.access.rate import Rates
 from serve.api import routes as api_routes
 from serve.api.server import version
+from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
@@ -45,12 +46,13 @@ def create_app(
     """
     app = Flask("serve", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY  # a memory's 64 KiB, each byte written as %XX
     callers = Callers(tenants.settings, token, clock)
 
     def caller_of(asked: Request, sent: str) -> Caller | None:
         return callers.of(sent, asked.path, asked.args.get("tenant"))
 
-    gate.guard(app, caller_of, lambda asked: None, Rates(seconds).wait_s)
+    gate.guard(app, caller_of, shell.login_of(token, clock), Rates(seconds).wait_s)
     _count(app, tenants.requests)
     app.register_error_handler(MnemologError, _refused)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
@@ -59,6 +61,7 @@ def create_app(
     app.register_blueprint(api_routes.blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(product(tenants, clock, version)))
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
+    shell.register(app, tenants, token, clock)
     return app
 
 

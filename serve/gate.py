@@ -30,8 +30,11 @@ _FORM = "application/x-www-form-urlencoded"
 class Login(Protocol):
     """Who is logged in at a browser, and what its forms must carry."""
 
-    caller: Caller
-    csrf: str
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def csrf(self) -> str: ...
 
 
 CallerOf = Callable[[Request, str], Caller | None]  # what was sent as a bearer token
@@ -48,6 +51,17 @@ def guard(
         return _from_here(request) or _known(request, caller_of, login_of, wait_of)
 
     app.before_request(gate)
+
+
+def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
+    """Answer 503 to whoever passed the gate and waited too long for an answer."""
+
+    def late() -> Response | None:
+        if not is_late():
+            return None
+        return problem("overloaded", "too much is asked at once: ask again in a second")
+
+    app.before_request(late)
 
 
 def is_for_programs(path: str) -> bool:

@@ -13,15 +13,20 @@ from flask import Response, request
 
 from store.errors import (
     BuildBusy,
+    ChangedSince,
     Conflict,
     IdConflict,
+    IdempotencyMismatch,
     InvalidInput,
     LogBusy,
+    LogClosed,
     LogFull,
     LogReadOnly,
     MnemologError,
     NotFound,
+    NotReady,
     PlanStale,
+    QueueFull,
 )
 
 MIMETYPE = "application/problem+json"
@@ -45,6 +50,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "junk_text": (HTTPStatus.BAD_REQUEST, "There is nothing in the text to remember"),
     "invalid_cursor": (HTTPStatus.BAD_REQUEST, "The cursor is not one of this list"),
     "no_token": (HTTPStatus.UNAUTHORIZED, "A token is needed"),
+    "link_spent": (HTTPStatus.FORBIDDEN, "The link was used or is too old"),
     "no_csrf": (HTTPStatus.FORBIDDEN, "The form did not come from this dashboard"),
     "out_of_scope": (HTTPStatus.FORBIDDEN, "The token may not do this"),
     "foreign_origin": (HTTPStatus.FORBIDDEN, "Requests from other sites are refused"),
@@ -64,13 +70,19 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     ),
     "too_many_requests": (HTTPStatus.TOO_MANY_REQUESTS, "The token asks too often"),
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "A defect of mnemolog"),
+    "overloaded": (HTTPStatus.SERVICE_UNAVAILABLE, "The server has too much to do"),
     "log_busy": (HTTPStatus.SERVICE_UNAVAILABLE, "The log is held by another process"),
+    "log_closed": (HTTPStatus.SERVICE_UNAVAILABLE, "The log was closed meanwhile"),
     "log_read_only": (HTTPStatus.SERVICE_UNAVAILABLE, "The log cannot be written"),
+    "queue_full": (HTTPStatus.SERVICE_UNAVAILABLE, "Too much waits to be ingested"),
+    "not_ready": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot take everything now"),
     "log_full": (HTTPStatus.INSUFFICIENT_STORAGE, "The disk is full"),
 }
 
 _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdConflict, HTTPStatus.CONFLICT),
+    (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
     (Conflict, HTTPStatus.CONFLICT),
     (BuildBusy, HTTPStatus.CONFLICT),
@@ -78,7 +90,10 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (LogBusy, HTTPStatus.SERVICE_UNAVAILABLE),
+    (LogClosed, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogReadOnly, HTTPStatus.SERVICE_UNAVAILABLE),
+    (QueueFull, HTTPStatus.SERVICE_UNAVAILABLE),
+    (NotReady, HTTPStatus.SERVICE_UNAVAILABLE),
     (MnemologError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 RETRY_AFTER_S = 1

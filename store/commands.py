@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from store import frame
-from store.body import Body, Id, Name
+from store.body import Id, Name
 from store.errors import InvalidInput, JunkText, NotFound
 from store.events import (
     Archived,
@@ -160,13 +160,18 @@ def record(log: EventLog, draft: Draft, now: int) -> Appended:
 
 def record_batch(log: EventLog, drafts: Sequence[Draft], now: int) -> list[Appended]:
     """Record all or none, in order; an error names the draft it is about."""
+    return log.append(recorded_all(drafts, now))
+
+
+def recorded_all(drafts: Sequence[Draft], now: int) -> list[Event]:
+    """Return the events that record drafts, without writing them; raise as `recorded` does."""
     events = []
     for number, draft in enumerate(drafts):
         try:
             events.append(recorded(draft, now))
         except InvalidInput as error:
             raise type(error)(f"memories[{number}]: {error}") from error
-    return log.append(events)
+    return events
 
 
 def import_drafts(
@@ -203,26 +208,64 @@ def import_drafts(
     return Counts(added, known, refused)
 
 
+Change = Revised | Superseded | Archived | Forgotten | Restored | Pinned | Linked
+
+
 def forget(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
     """Hide a memory for good; `restore` undoes it. Raise NotFound for an unknown id."""
-    return _about(log, id_, Forgotten(reason=reason), now)
+    return _tell(log, id_, Forgotten(reason=reason), now)
 
 
 def archive(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
-    return _about(log, id_, Archived(reason=reason), now)
+    return _tell(log, id_, Archived(reason=reason), now)
 
 
 def restore(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
     """Make a forgotten, archived, superseded or expired memory current again."""
-    return _about(log, id_, Restored(reason=reason), now)
+    return _tell(log, id_, Restored(reason=reason), now)
 
 
 def pin(log: EventLog, id_: str, now: int, *, pinned: bool = True) -> Event:
-    return _about(log, id_, Pinned(pinned=pinned), now)
+    return _tell(log, id_, Pinned(pinned=pinned), now)
 
 
 def revise(log: EventLog, id_: str, changes: Revised, now: int) -> Event:
     """Replace the fields that `changes` sets; the log keeps what they were."""
+    return _tell(log, id_, changes, now)
+
+
+def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = None) -> Event:
+    """Let `by` take the place of `id_`; raise NotFound where either is unknown."""
+    return _tell(log, id_, Superseded(by=by, reason=reason), now)
+
+
+def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> Event:
+    return _tell(log, id_, Linked(target=target, relation=relation), now)
+
+
+def told(log: EventLog, id_: str, change: Change, now: int, event_id: str | None = None) -> Event:
+    """Return the event that changes a memory, without writing it.
+
+    Raise NotFound where the memory, or another that the change names, is unknown or was erased,
+    and JunkText or InvalidInput for a revision that `recorded` would not take either.
+    """
+    first = _must_know(log, id_)
+    if isinstance(change, Revised):
+        change = _checked_revision(change)
+    elif isinstance(change, Superseded):
+        if change.by == id_:
+            raise InvalidInput(f"memory {id_!r} cannot take its own place: name another")
+        _must_know(log, change.by)
+    elif isinstance(change, Linked):
+        _must_know(log, change.target)
+    return Event(event_id or new_id(now), now, change, id_, first.project)
+
+
+def _tell(log: EventLog, id_: str, change: Change, now: int) -> Event:
+    return log.append([told(log, id_, change, now)])[0].event
+
+
+def _checked_revision(changes: Revised) -> Revised:
     if changes.content is not None:
         changes = msgspec.structs.replace(changes, content=checked_text(changes.content))
     side = {name: _side_text(name, getattr(changes, name)) for name in _SIDE_TEXTS}
@@ -231,18 +274,7 @@ def revise(log: EventLog, id_: str, changes: Revised, now: int) -> Event:
         _check_tags(changes.tags)
     if changes.metadata is not None:
         _check_metadata(changes.metadata)
-    return _about(log, id_, changes, now)
-
-
-def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = None) -> Event:
-    """Let `by` take the place of `id_`; raise NotFound where either is unknown."""
-    _must_know(log, by)
-    return _about(log, id_, Superseded(by=by, reason=reason), now)
-
-
-def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> Event:
-    _must_know(log, target)
-    return _about(log, id_, Linked(target=target, relation=relation), now)
+    return changes
 
 
 def rate(
@@ -258,14 +290,26 @@ def rate(
     The verdict goes from -1 (harmful) to 1 (decisive). Only a person or an agent says so: what a
     tool or the web said rates nothing. Raise NotFound for an id that is neither.
     """
+    return log.append([rated(log, id_, verdict, now, reason, trust)])[0].event
+
+
+def rated(
+    log: EventLog,
+    id_: str,
+    verdict: float,
+    now: int,
+    reason: str | None = None,
+    trust: Literal["user", "agent"] = "user",
+    event_id: str | None = None,
+) -> Event:
+    """Return the event that rates, without writing it; raise as `rate` does."""
     if not -1.0 <= verdict <= 1.0:
         raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
-    told = log.about(id_)
-    if not told or not isinstance(told[0].body, Recorded | Recalled):
+    known = log.about(id_)
+    if not known or not isinstance(known[0].body, Recorded | Recalled):
         raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")
     body = Rated(verdict=verdict, reason=reason)
-    event = Event(new_id(now), now, body, id_, told[0].project, trust=trust)
-    return log.append([event])[0].event
+    return Event(event_id or new_id(now), now, body, id_, known[0].project, trust=trust)
 
 
 def resolve(log: EventLog, prefix: str) -> str:
@@ -291,12 +335,6 @@ def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str
     if not found:
         raise NotFound(f"no {what} {prefix!r}: `mnemolog {command}` shows what there is")
     raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
-
-
-def _about(log: EventLog, id_: str, body: Body, now: int) -> Event:
-    first = _must_know(log, id_)
-    event = Event(new_id(now), now, body, id_, first.project)
-    return log.append([event])[0].event
 
 
 def _must_know(log: EventLog, id_: str) -> Event:

@@ -6,18 +6,24 @@ MnemologError
 ├── InvalidInput            what the caller sent cannot be used: mend the call
 │   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
+│   ├── InvalidCursor       a cursor that is not of this list
 │   ├── IdConflict          this id was already used for something else
+│   ├── IdempotencyMismatch this idempotency key came with another request
+│   ├── ChangedSince        what the caller read has changed since
 │   ├── Conflict            it is not in a state that allows this
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
 ├── LogError                the event log could not do it; nothing was written
 │   ├── LogBusy             another process holds the log
+│   ├── LogClosed           it was closed meanwhile: its tenant was deleted, or the server ends
 │   ├── LogFull             the disk is full
 │   ├── LogReadOnly         the file, folder or disk does not let us write
 │   ├── LogForeign          the file is not a mnemolog log
 │   ├── LogVersion          the log was written by a newer mnemolog
 │   └── LogCorrupt          the log's own pages or an event's hash are wrong
+├── QueueFull               too much waits to be ingested; nothing of this was accepted
+├── NotReady                the server cannot take everything now
 ├── SnapshotError           a derived file; always mended by a build
 │   ├── SnapshotDamaged     missing, short, or its bytes do not match the manifest
 │   └── NoManifest          nothing was published yet
@@ -46,7 +52,19 @@ class JunkText(InvalidInput):
     pass
 
 
+class InvalidCursor(InvalidInput):
+    pass
+
+
 class IdConflict(InvalidInput):
+    pass
+
+
+class IdempotencyMismatch(InvalidInput):
+    pass
+
+
+class ChangedSince(InvalidInput):
     pass
 
 
@@ -74,6 +92,10 @@ class LogBusy(LogError):
     pass
 
 
+class LogClosed(LogError):
+    pass
+
+
 class LogFull(LogError):
     pass
 
@@ -91,6 +113,14 @@ class LogVersion(LogError):
 
 
 class LogCorrupt(LogError):
+    pass
+
+
+class QueueFull(MnemologError):
+    pass
+
+
+class NotReady(MnemologError):
     pass
 
 

@@ -26,6 +26,7 @@ from store.events import RECEIPTS, Event, decode
 from store.job_events import Undone
 from store.logfile import file as log_file
 from store.logfile import write as log_write
+from store.logfile.checks import CHANGES, Check
 from store.logfile.file import Row
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
 from store.logfile.write import Appended
@@ -82,17 +83,19 @@ class EventLog:
             self._reader.close()
             self._connection.close()
 
-    def append(self, events: Sequence[Event]) -> list[Appended]:
+    def append(self, events: Sequence[Event], checks: Sequence[Check] = ()) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
 
         An id that is there already and says the same (kind, subject, project, body) is not written
-        again.
+        again. Each of the `checks` is asked first, with the log held: what one raises is raised.
         Raise InvalidInput for a value no event may hold, IdConflict where an id was used for
         something else, and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
         with the same ids is always safe.
         """
         rows = [kept(event) for event in events]
         with self._transaction() as connection:
+            for check in checks:
+                check(connection)
             appended = [log_write.insert(connection, event, row) for event, row in rows]
         self._appends += 1
         return appended
@@ -137,16 +140,13 @@ class EventLog:
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
-        return self._indexed(log_file.OF_JOBS, kinds, after, until)
-
-    def of_callers(
-        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
-    ) -> list[Event]:
-        """Return what callers asked and said, of some of their kinds, as `of_jobs` does.
-
-        The kinds are recalled, rated, proposed, accepted and rejected.
-        """
-        return self._indexed(log_file.OF_CALLERS, kinds, after, until)
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
+            "AND seq > ? AND seq <= ? ORDER BY seq",
+            (*kinds, after, until),
+        )
+        return self._events(rows)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -174,6 +174,11 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
         )
         return self._events(rows)
+
+    def newest_change(self, subject: str) -> int:
+        """Return the seq of the newest event about a memory that is no receipt; 0: none is."""
+        found = self._fetch(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
+        return int(found[0][0])
 
     def of_session(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
@@ -220,6 +225,39 @@ class EventLog:
             (until,),
         )
         return {(kind, day): count for kind, day, count in found}
+
+    def tally(
+        self, kinds: Sequence[str], since: int, step: int, steps: int
+    ) -> dict[str, list[int]]:
+        """Return how many events there are of each kind in each of `steps` equal steps of time from
+        `since` on, both in microseconds; read off an index.
+        """
+        found = self._fetch(
+            log_file.TALLY, (steps, since, step, msgspec.json.encode(list(kinds)).decode())
+        )
+        counts = {kind: [0] * steps for kind in kinds}
+        for kind, place, count in found:
+            counts[kind][place] = count
+        return counts
+
+    def newest(self, kind: str, most: int) -> list[tuple[int, Body]]:
+        """Return when each of the newest events of a kind happened, microseconds UTC, and its body,
+        the newest first; those of the `most` that were put away are left out.
+
+        Their hashes are not looked at.
+        """
+        found = self._fetch(
+            "SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most)
+        )
+        return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
+
+    def subjects(self, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return what the events of each kind are about."""
+        found = self._fetch(
+            "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(list(kinds)).decode(),),
+        )
+        return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
 
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
@@ -287,6 +325,21 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
         )
 
+    def newest_rows(self, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
+        """Return rows as they lie, the newest first by when they happened."""
+        return self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+
+    def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
+        """Return when some events happened, and their seqs, the newest first."""
+        rows = self._fetch(
+            f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [(at, seq) for at, seq in rows]
+
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
         seqs = [row[0] for row in rows if row[BODY] == PUT_AWAY]
@@ -323,15 +376,6 @@ class EventLog:
         """
         with self._lock, log_file.translated(self.path):
             return log_file.settle(self._connection, shrink=shrink)
-
-    def _indexed(self, condition: str, kinds: Sequence[str], after: int, until: int) -> list[Event]:
-        marks = ", ".join("?" * len(kinds))
-        rows = self._fetch(
-            f"SELECT {COLUMNS} FROM events WHERE {condition} AND kind IN ({marks}) "
-            "AND seq > ? AND seq <= ? ORDER BY seq",
-            (*kinds, after, until),
-        )
-        return self._events(rows)
 
     def _damaged_segments(self) -> list[str]:
         folder = segment.folder_of(self.path)

@@ -117,20 +117,18 @@ def test_stats_count_what_there_is_built_and_fresh(client: FlaskClient, opened: 
         ask(client, "POST", "/v1/recall", {"query": query, "tenant": "team"})
     found = ask(client, "GET", "/v1/tenants/team/stats").json
     assert found["memories"] == {
-        "active": {"fact": 3, "decision": 2},
-        "forgotten": {"fact": 1},
-        "archived": {"fact": 1},
+        "fact": {"active": 3, "archived": 1, "forgotten": 1},
+        "decision": {"active": 2},
     }
-    assert (found["total"], found["events"], found["tail"]) == (7, 11, 4)
+    assert (found["active"], found["events"], found["tail"]) == (5, 11, 4)
     assert found["manifest"]["number"] == 1 and found["manifest"]["age_s"] == 30
     assert found["snapshot_bytes"] > 0 and found["log_bytes"] > 0
-    assert (found["recalls_of_day"], found["silent_of_day"]) == (2, 1)
-    assert found["silence_rate"] == 0.5
+    assert (found["recalls_of_day"], found["silence_rate"]) == (2, 0.5)
 
 
 def test_stats_of_an_empty_tenant_are_zeros(client: FlaskClient):
     found = ask(client, "GET", "/v1/tenants/team/stats").json
-    assert (found["memories"], found["total"], found["tail"]) == ({}, 0, 0)
+    assert (found["memories"], found["active"], found["tail"]) == ({}, 0, 0)
     assert (found["manifest"], found["silence_rate"]) == (None, None)
 
 

@@ -3,14 +3,18 @@ Memories: record them, read one and its history.
 """
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
+from msgspec import structs
 
 from serve.answers import all_of
+from serve.api import etag, idempotency
+from serve.api.idempotency import derived, first_use, key_of, replayed
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import Acknowledged, InProject, InTenant, WholeMemory
+from serve.api.shapes import Acknowledged, InProject, InTenant, ShownValue, WholeMemory
+from serve.process.tenants import OpenTenant
 from serve.summaries import history
 from store import commands
 from store.commands import Draft
@@ -37,33 +41,60 @@ class AllAcknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryOfMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory, what it replaced and what replaced it."""
+    """A memory, what it replaced and what replaced it, the newest first."""
 
     id: str
-    memories: tuple[dict[str, Any], ...]
+    memories: tuple[ShownValue, ...]
 
 
 class HistoryOfKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The memories that gave a key its values."""
+    """The memories that gave a key its values, the newest first."""
 
     key: str
-    memories: tuple[dict[str, Any], ...]
+    memories: tuple[ShownValue, ...]
 
 
 def record(call: Call[Nothing, NewMemory]) -> Reply:
-    appended = commands.record(call.tenant.log, call.body, call.now)
-    status = HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK
-    return Reply(acknowledged(appended), status)
+    draft, own = call.body, derived(call, "memory")
+    if draft.id is None:
+        draft = structs.replace(draft, id=own)
+    log = call.tenant.log
+    [appended] = log.append([commands.recorded(draft, call.now)], first_use(own))
+    seq = appended.event.seq if appended.is_new else log.newest_change(appended.event.id)
+    return Reply(
+        acknowledged(appended),
+        HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK,
+        {"ETag": etag.tag(seq)} | replayed(own, [appended]),
+    )
 
 
 def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
-    done = commands.record_batch(call.tenant.log, call.body.memories, call.now)
-    return Reply({"memories": [acknowledged(one) for one in done]}, HTTPStatus.CREATED)
+    key, drafts = key_of(call), list(call.body.memories)
+    unnamed = [number for number, draft in enumerate(drafts) if draft.id is None] if key else []
+    for number in unnamed:
+        drafts[number] = structs.replace(drafts[number], id=key and key.id(f"memories/{number}"))
+    own = drafts[unnamed[0]].id if unnamed else None
+    done = call.tenant.log.append(commands.recorded_all(drafts, call.now), first_use(own))
+    said = AllAcknowledged(memories=tuple(map(acknowledged, done)))
+    return Reply(said, HTTPStatus.CREATED, replayed(own, done))
 
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
-    tenant, id_ = call.tenant, call.path["id"]
-    return Reply(tenant.reader.answered(lambda view: all_of(view, tenant.log, id_)))
+    id_ = call.path["id"]
+    found = whole(call.tenant, id_, call.tenant.log.newest_change(id_))
+    if etag.is_known(call, found.headers["ETag"]):
+        return Reply(None, HTTPStatus.NOT_MODIFIED, found.headers)
+    return found
+
+
+def whole(tenant: OpenTenant, id_: str, seq: int) -> Reply:
+    """Return all there is of a memory and its tag; raise NotFound.
+
+    `seq` is that of its newest change as known before, so the tag is never newer than what is sent.
+    """
+    found = tenant.reader.answered(lambda view: all_of(view, tenant.log, id_))
+    sent = msgspec.json.encode(found)
+    return Reply(msgspec.Raw(sent), headers={"ETag": etag.tag(seq, sent)})
 
 
 def history_of(call: Call[InTenant, Nothing]) -> Reply:
@@ -97,7 +128,8 @@ OPERATIONS = (
         "write",
         body=NewMemory,
         answers={HTTPStatus.CREATED: Acknowledged, HTTPStatus.OK: Acknowledged},
-        problems=("junk_text", "invalid_name", "id_conflict", "not_found"),
+        problems=("junk_text", "invalid_name", "id_conflict", "not_found", "idempotency_mismatch"),
+        headers=(idempotency.HEADER,),
     ),
     Operation(
         "POST",
@@ -108,7 +140,8 @@ OPERATIONS = (
         "write",
         body=NewMemories,
         answers={HTTPStatus.CREATED: AllAcknowledged},
-        problems=("junk_text", "invalid_name", "id_conflict", "not_found"),
+        problems=("junk_text", "invalid_name", "id_conflict", "not_found", "idempotency_mismatch"),
+        headers=(idempotency.HEADER,),
     ),
     Operation(
         "GET",
@@ -117,8 +150,9 @@ OPERATIONS = (
         "Show all there is of a memory; of a forgotten one its tombstone.",
         show,
         query=InTenant,
-        answers={HTTPStatus.OK: WholeMemory},
+        answers={HTTPStatus.OK: WholeMemory, HTTPStatus.NOT_MODIFIED: None},
         problems=("not_found", "invalid_name"),
+        headers=("If-None-Match",),
     ),
     Operation(
         "GET",

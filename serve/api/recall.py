@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from serve.answers import RateRequest, RecallRequest, answer
+from serve.api import idempotency
+from serve.api.idempotency import derived, first_use, replayed
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import ShownMemory
@@ -61,9 +63,14 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
 
 def rate(call: Call[Nothing, RateRequest]) -> Reply:
     tenant, asked = call.tenant, call.body
+    own = derived(call, "rated")
     tenant.write_receipts()  # the recall that is rated may be the one just answered
-    rated = commands.rate(tenant.log, asked.id, asked.verdict, call.now, asked.reason)
-    return Reply({"id": asked.id, "seq": rated.seq}, HTTPStatus.CREATED)
+    event = commands.rated(
+        tenant.log, asked.id, asked.verdict, call.now, asked.reason, event_id=own
+    )
+    done = tenant.log.append([event], first_use(own))
+    said = Rated(id=asked.id, seq=done[0].event.seq)
+    return Reply(said, HTTPStatus.CREATED, replayed(own, done))
 
 
 OPERATIONS = (
@@ -88,6 +95,7 @@ OPERATIONS = (
         tag="recall",
         body=RateRequest,
         answers={HTTPStatus.CREATED: Rated},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "idempotency_mismatch"),
+        headers=(idempotency.HEADER,),
     ),
 )

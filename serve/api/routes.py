@@ -6,7 +6,19 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import memories, proposals, recall, server, summaries, tenants
+from serve.api import (
+    changes,
+    ingest,
+    jobs,
+    listing,
+    memories,
+    proposals,
+    recall,
+    receipts,
+    server,
+    summaries,
+    tenants,
+)
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -14,8 +26,13 @@ from serve.process.tenants import OpenTenants
 _OTHERS: tuple[Operation, ...] = (
     *recall.OPERATIONS,
     *memories.OPERATIONS,
+    *listing.OPERATIONS,
+    *changes.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
+    *receipts.OPERATIONS,
+    *ingest.OPERATIONS,
+    *jobs.OPERATIONS,
     *tenants.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))

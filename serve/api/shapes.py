@@ -5,15 +5,18 @@ An answer is sent as the functions behind it made it; its shape here is what the
 says of it, and a test holds every answer to its shape.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from store.events import GoalStatus, MemoryKind, Relation, Tier, Trust
+from store.job_events import Maker
 
 TenantName = Annotated[str, Meta(description="Which memory; a tenant's token knows its own.")]
 ProjectName = Annotated[str, Meta(description="A project's name: github.com/pallets/flask.")]
+Reason = Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)]
+State = Literal["active", "archived", "superseded", "forgotten", "stale"]
 At = Annotated[str, Meta(description="A moment, UTC: 2026-11-20T13:08:56Z.")]
 
 
@@ -53,26 +56,76 @@ class ShownMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     session: str | None = None
     trust: Trust = "user"
     pinned: bool = False
-    state: str = "active"
+    state: State | Literal["expired"] = "active"
     superseded_by: str | None = None
     ended_at: At | None = None
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """A reasoning edge, drawn from `source`."""
+
     source: str
     relation: Relation
     target: str
 
 
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Another memory that says the same, or, an update, the same with another value."""
+
+    id: str
+    state: State
+    kind: Literal["exact", "near", "update"]
+    likeness: float
+    was: str | None = None
+    becomes: str | None = None
+    is_newer: bool | None = None
+
+
+class Relative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a memory was made of, or what was made of it: a memory, or an event of a session."""
+
+    id: str
+    kind: MemoryKind | None = None
+    state: State | Literal["unknown"] | None = None
+    job: Maker | None = None
+    text: str | None = None
+    event: str | None = None
+    at: At | None = None
+
+
+class MadeBy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job came to a memory; what a model was paid for it."""
+
+    job: Maker
+    model: str | None = None
+    prompt_sha256: str | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    plan: str | None = None
+
+
+class ShownValue(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory and when it held; `until` is null for what still holds."""
+
+    from_: At = msgspec.field(name="from")
+    until: At | None
+    key: str | None = None
+    value: str | None = None
+
+
 class WholeMemory(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
-    """All there is of a memory: its edges both ways, its lineage, what happened to it."""
+    """All there is of a memory: its edges both ways, its lineage, what happened to it.
+
+    `history` are the events about it, oldest first: each with `seq`, `at`, `event` (its kind), and
+    what that said. Of a forgotten memory only its tombstone is shown.
+    """
 
     tier: Tier | None = None
     importance: float | None = None
     score: float | None = None
     parent_id: str | None = None
     source_ids: tuple[str, ...] = ()
-    duplicates: tuple[Any, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
     insight_type: str | None = None
     key: str | None = None
     value: str | None = None
@@ -84,7 +137,7 @@ class WholeMemory(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
     edges: tuple[Edge, ...] = ()
     history: tuple[dict[str, Any], ...] = ()
-    made: dict[str, Any] | None = None
-    sources: tuple[dict[str, Any], ...] = ()
-    made_of_it: tuple[dict[str, Any], ...] = ()
-    stale_because: Any = None
+    made: MadeBy | None = None
+    sources: tuple[Relative, ...] = ()
+    made_of_it: tuple[Relative, ...] = ()
+    stale_because: tuple[str, ...] = ()

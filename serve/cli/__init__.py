@@ -56,6 +56,7 @@ _COMMANDS = {
     "serve": "processes.serve",
     "start": "daemon.start",
     "stop": "daemon.stop",
+    "dashboard": "dashboard.dashboard",
     "hook": "hook.hook",
     "mcp": "mcp.mcp",
     "ui": "processes.ui",

@@ -110,9 +110,10 @@ def stats(session_: Session, /, name: str | None, as_json: bool) -> None:
 
 def _show(found: "TenantStats") -> None:
     output.say(f"tenant    {found.tenant}")
-    for state, kinds in found.memories.items():
-        counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-        output.say(f"{state:<9} {sum(kinds.values()):,} ({counted})")
+    output.say(f"memories  {found.active:,} active")
+    for kind, states in found.memories.items():
+        counted = ", ".join(f"{count:,} {state}" for state, count in states.items())
+        output.say(f"          {kind}: {counted}")
     output.say(f"log       {found.events:,} events, {output.size(found.log_bytes)}")
     if found.manifest is None:
         output.say("manifest  none: `mnemolog build` makes the first")
@@ -122,11 +123,11 @@ def _show(found: "TenantStats") -> None:
             f"manifest  {found.manifest.number}, built {ago}, {output.size(found.snapshot_bytes)}"
         )
     output.say(f"tail      {found.tail:,} events since")
-    if found.silence_rate is None:
-        output.say("recalls   none in a day")
-    else:
-        silent = f"{found.silence_rate:.0%} brought nothing"
-        output.say(f"recalls   {found.recalls_of_day:,} in a day, {silent}")
+    output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
+
+
+def _silence(rate: float | None) -> str:
+    return "" if rate is None else f"; {rate:.0%} of the newest brought nothing"
 
 
 @tenants.command(

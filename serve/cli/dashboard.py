@@ -1,0 +1,71 @@
+"""`mnemolog dashboard`: the memory's pages, in the browser."""
+
+import http.client
+import sys
+
+import click
+import msgspec
+
+from serve.cli import output
+from serve.cli.session import Session
+from store.config import Settings
+from store.errors import ConfigError
+from store.registry import HOST, Server
+
+_ANSWER_S = 10.0
+
+
+class _Link(msgspec.Struct, frozen=True):
+    path: str
+    expires_at: str
+
+
+@click.command(epilog=output.example("mnemolog dashboard"))
+@click.option("--no-open", is_flag=True, help="Print the link and open no browser.")
+@output.json_option
+@click.pass_obj
+def dashboard(session_: Session, /, no_open: bool, as_json: bool) -> None:
+    """Open the dashboard in the browser; the server is started where none runs.
+
+    The link lets you in once, within two minutes; the browser stays logged in for 12 hours. Who has
+    the link before you open it is let in instead of you: do not pass it on.
+    """
+    from serve.process import daemon
+
+    settings = session_.settings()
+    server, _ = daemon.start(settings)
+    link = _link(settings, server)
+    url = f"http://{HOST}:{server.port}{link.path}"
+    if as_json:
+        output.emit({"url": url, "expires_at": link.expires_at})
+        return
+    output.say(url)
+    if not no_open and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(url)
+
+
+def _link(settings: Settings, server: Server) -> _Link:
+    """Ask the server for a link; raise ConfigError where it gives none."""
+    from serve.access.owner import owner_token
+
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
+    headers = {
+        "Authorization": f"Bearer {owner_token(settings)}",
+        "Content-Type": "application/json",
+    }
+    try:
+        connection.request("POST", "/v1/logins", "{}", headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != http.client.CREATED:
+            raise ConfigError(
+                f"the server at port {server.port} gives no link ({answer.status}): "
+                "`mnemolog stop`, then try again"
+            )
+        return msgspec.json.decode(body, type=_Link)
+    except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
+        raise ConfigError(f"the server at port {server.port} does not answer: {error}") from error
+    finally:
+        connection.close()

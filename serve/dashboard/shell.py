@@ -1,0 +1,191 @@
+"""
+The shell around the pages: what they are dressed in, what protects them, and what an error looks
+like there.
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from flask import (
+    Blueprint,
+    Flask,
+    Request,
+    Response,
+    g,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
+from jinja2 import StrictUndefined
+from markupsafe import Markup
+
+from serve import gate
+from serve.api.server import version
+from serve.dashboard import login
+from serve.dashboard.assets import Asset, assets
+from serve.dashboard.navigation import PLACES
+from serve.dashboard.pages import BLUEPRINTS
+from serve.dashboard.sessions import Keys, Session, signer
+from serve.dashboard.sites import Site, tenant_url
+from serve.dashboard.wording import (
+    ago,
+    clean,
+    differences,
+    iso,
+    line,
+    number,
+    pretty,
+    size,
+    stamp,
+)
+from serve.problem import MIMETYPE, Problem
+from serve.process.tenants import OpenTenants
+
+# only our own files, no inline style or script, no frame, no form that leaves
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # `no-referrer` would hide the Origin that the gate asks for
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_FOR_EVER = "public, max-age=31536000, immutable"
+MOST_TENANTS = 50  # that the switcher lists
+
+_decoder = msgspec.json.Decoder(Problem)
+
+
+def login_of(token: str, clock: Callable[[], int]) -> Callable[[Request], Session | None]:
+    """Return what says who is logged in at the browser that asks."""
+    owners = signer(token)
+    return lambda asked: owners.session(asked.cookies.get(owners.cookie), clock())
+
+
+def register(app: Flask, tenants: OpenTenants, token: str, clock: Callable[[], int]) -> None:
+    """Add the pages, their shell and the way in to an application."""
+    site, files = Site(tenants, clock), assets()
+    app.jinja_options = {
+        "undefined": StrictUndefined,  # a misspelt name is an error, not an empty place
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+    }
+    _teach(app, site, files)
+    app.register_blueprint(login.blueprint(Keys(), signer(token), clock))
+    app.register_blueprint(_doors(site, files))
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint(site))
+    app.after_request(_finish)
+
+
+def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
+    """Return the routes of no page: the way in, and the static files."""
+    doors = Blueprint("doors", __name__, template_folder="templates")
+
+    @doors.get("/")
+    def home() -> Any:
+        return redirect(f"/t/{site.settings.choices.tenant}/", HTTPStatus.SEE_OTHER)
+
+    @doors.get("/t/<tenant>/")
+    def first(tenant: str) -> Any:
+        site.tenant(tenant)
+        return redirect(tenant_url(_known_places()[0].endpoint), HTTPStatus.SEE_OTHER)
+
+    @doors.get("/static/<digest>/<name>")
+    def static(digest: str, name: str) -> Response:
+        found = files.get(name)
+        if found is None or found.digest != digest:
+            from werkzeug.exceptions import NotFound
+
+            raise NotFound()
+        answer = Response(found.data, mimetype=found.mimetype)
+        answer.headers["Cache-Control"] = _FOR_EVER
+        return answer
+
+    @doors.get("/favicon.ico")
+    def icon() -> Any:
+        return redirect(_static(files, "icon.svg"), HTTPStatus.SEE_OTHER)
+
+    return doors
+
+
+def _teach(app: Flask, site: Site, files: Mapping[str, Asset]) -> None:
+    """Give the templates the filters and names that the recipe in `pages` speaks of."""
+    for of in (clean, line, iso, stamp, number, size, pretty):
+        app.add_template_filter(of)
+    app.add_template_filter(lambda at: ago(at, site.clock()), "ago")
+    app.add_template_global(lambda name: _static(files, name), "static")
+    app.add_template_global(tenant_url, "tenant_url")
+    app.add_template_global(differences, "differences")
+    app.add_template_global(_csrf, "csrf")
+    app.add_template_global(_here, "here")
+    app.context_processor(lambda: _around(site))
+
+
+def _around(site: Site) -> dict[str, Any]:
+    """Return what the frame of every page says; of none but its title where nobody is logged in."""
+    opened = g.get("opened")
+    return {
+        "version": version(),
+        "is_in": "login" in g,
+        "tenant": opened.tenant.name if opened else None,
+        "places": _known_places() if opened else (),
+        "place": request.blueprint,
+        "tenants": lambda: site.names(),
+        "most_tenants": MOST_TENANTS,
+        "manifest": lambda: _manifest(opened),
+        "flash": site.flash() if "login" in g else None,
+    }
+
+
+def _known_places() -> Any:
+    from flask import current_app
+
+    return [one for one in PLACES if one.endpoint in current_app.view_functions]
+
+
+def _manifest(opened: Any) -> int | None:
+    """Return the number of the manifest that is served, None before the first build."""
+    with opened.reader.view() as view:
+        manifest = view.snapshots.manifest
+    return manifest.number if manifest else None
+
+
+def _csrf() -> Markup:
+    """Return the field that every form of a page carries."""
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(g.login.csrf)
+
+
+def _here() -> str:
+    """Return the address of the present page, to come back to."""
+    return request.full_path.rstrip("?")
+
+
+def _static(files: Mapping[str, Asset], name: str) -> str:
+    return url_for("doors.static", digest=files[name].digest, name=name)
+
+
+def _finish(answer: Response) -> Response:
+    """Dress an error of a page as a page, and add the headers that protect it."""
+    if gate.is_for_programs(request.path):
+        return answer
+    if answer.mimetype == MIMETYPE:
+        _dress(answer)
+    for name, value in HEADERS.items():
+        answer.headers[name] = value
+    answer.headers.setdefault("Cache-Control", "no-store")
+    return answer
+
+
+def _dress(answer: Response) -> None:
+    said = _decoder.decode(answer.get_data())
+    answer.set_data(render_template("error.html", problem=said))
+    answer.mimetype = "text/html"

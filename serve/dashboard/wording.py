@@ -1,0 +1,108 @@
+"""
+What values look like on a page: texts made harmless and cut, times, numbers, differences.
+
+Jinja escapes what it prints; here goes what escaping leaves: control characters, and those that
+turn a line around or cannot be seen.
+"""
+
+import difflib
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from serve import moments
+
+_BAD = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+MOST_LINES = 400  # of a difference: comparing more takes longer than a page may
+_LATEST = datetime.max.replace(tzinfo=UTC).timestamp() * 1e6
+_EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp() * 1e6
+
+Sign = Literal["same", "gone", "new", "left"]
+
+
+def clean(text: object) -> str:
+    """Return text without control, turning and invisible characters; line ends and tabs stay."""
+    said = str(text)
+    if said.isascii() and said.isprintable():
+        return said
+    said = said.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    return "".join(one for one in said if one in "\n\t" or unicodedata.category(one) not in _BAD)
+
+
+def line(text: object, longest: int = 200) -> str:
+    """Return the beginning of a text as one line."""
+    said = str(text)
+    cut = " ".join(clean(said[: 4 * longest]).split())  # not all of 64 KiB for a line
+    is_whole = len(said) <= 4 * longest and len(cut) <= longest
+    return cut if is_whole else cut[: longest - 1].rstrip() + "…"
+
+
+def iso(at: int) -> str:
+    """Return microseconds UTC as <time datetime> takes it."""
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stamp(at: int) -> str:
+    """Return microseconds UTC for people, to the second."""
+    return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def ago(at: int, now: int) -> str:
+    """Return how long ago a moment was, or how far ahead it lies."""
+    passed = (now - at) // 1_000_000
+    if passed < 0:
+        return "in " + moments.ago(-passed).removesuffix(" ago")
+    return "now" if passed < 5 else moments.ago(passed)
+
+
+def number(value: float) -> str:
+    """Return a number with its thousands apart; a whole one without a fraction."""
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
+
+
+def size(count: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def pretty(value: object) -> str:
+    """Return a value as JSON that people read."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, str]]:
+    """Return the lines of two texts, what is the same far from a change left out.
+
+    Texts of very many lines are shown whole, one after the other.
+    """
+    old, new = clean(before).splitlines(), clean(after).splitlines()
+    if len(old) + len(new) > MOST_LINES:
+        return [*_all("gone", old), *_all("new", new)]
+    found: list[tuple[Sign, str]] = []
+    groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context)
+    for number_, group in enumerate(groups):
+        if number_:
+            found.append(("left", "…"))
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                found += _all("same", old[i1:i2])
+            else:
+                found += [*_all("gone", old[i1:i2]), *_all("new", new[j1:j2])]
+    return found
+
+
+def _all(sign: Sign, lines: Sequence[str]) -> list[tuple[Sign, str]]:
+    return [(sign, one) for one in lines[:MOST_LINES]]
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(min(max(at, _EARLIEST), _LATEST - 1e6) / 1e6, UTC)

@@ -1,0 +1,139 @@
+"""
+The dashboard as the tests open it: logged in through Flask's client, or in the system's Chromium on
+a server of its own.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import waitress
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from serve.app import create_app
+from serve.process.tenants import OpenTenants
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page as Tab
+
+NOW = 1_800_000_000_000_000
+TOKEN = "the-owner's-token"
+HOST = {"Host": "127.0.0.1:7437"}
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+PHONE = {"width": 380, "height": 800}
+DESK = {"width": 1280, "height": 900}
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A browser that is logged in, without scripts: Flask's client with the session's cookie."""
+
+    client: FlaskClient
+    csrf: str
+
+    def get(self, path: str, **headers: str) -> TestResponse:
+        return self.client.get(path, headers=HOST | headers)
+
+    def post(self, path: str, csrf: str | None = None, **fields: object) -> TestResponse:
+        """Send a form as a page of the dashboard would."""
+        sent = {"csrf": self.csrf if csrf is None else csrf} | fields
+        return self.client.post(path, data=sent, headers=HOST)
+
+    def follow(self, answer: TestResponse) -> TestResponse:
+        """Return the page that a form's answer leads to."""
+        assert answer.status_code == 303, answer.text
+        return self.get(answer.headers["Location"])
+
+
+def application(tenants: OpenTenants, clock: Callable[[], int] = lambda: NOW) -> Flask:
+    return create_app(tenants, TOKEN, clock)
+
+
+def browser(app: Flask) -> Browser:
+    """Log in, as `mnemolog dashboard` and a browser do together."""
+    client = app.test_client()
+    entered = client.post("/login", data={"key": key(client)}, headers=HOST)
+    assert entered.status_code == 303
+    page = client.get("/t/none/", headers=HOST)  # the page of an error has a form too
+    return Browser(client, fields(page.text)["csrf"])
+
+
+def key(client: FlaskClient) -> str:
+    """Return a fresh one-time key."""
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    made = client.post("/v1/logins", json={}, headers=HOST | bearer)
+    assert made.status_code == 201
+    return str(made.json["path"].partition("=")[2])
+
+
+def fields(html: str) -> dict[str, str]:
+    """Return the inputs of a page by name; of one that is there twice the last."""
+    found = _Fields()
+    found.feed(html)
+    return found.found
+
+
+class _Fields(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "input" and named.get("name"):
+            self.found[str(named["name"])] = named.get("value") or ""
+
+
+@contextmanager
+def served(app: Flask) -> Iterator[str]:
+    """Serve an application on a free port of this machine; give its address."""
+    server = waitress.create_server(app, host="127.0.0.1", port=0, threads=4)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.close()
+        thread.join(timeout=5)
+
+
+@contextmanager
+def tab(app: Flask, *, theme: str = "light", scripts: bool = True) -> Iterator["Tab"]:
+    """Give a tab of Chromium that is logged in and shows the first page; `theme` light or dark.
+
+    A script's error, and what the page's policy refuses, fails the test that closes it.
+    """
+    from playwright.sync_api import sync_playwright
+
+    with served(app) as address, sync_playwright() as playwright:
+        # no sandbox of its own: a container's root has none to give
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = chromium.new_context(
+            base_url=address,
+            viewport=DESK,  # type: ignore[arg-type]
+            color_scheme=theme,  # type: ignore[arg-type]
+            java_script_enabled=scripts,
+        )
+        opened = context.new_page()
+        opened.set_default_timeout(10_000)
+        wrong: list[str] = []
+        opened.on("pageerror", lambda error: wrong.append(str(error)))
+        opened.on(
+            "console",
+            lambda said: wrong.append(said.text) if "Content Security" in said.text else None,
+        )
+        opened.goto(f"/login?key={key(app.test_client())}")
+        if not scripts:
+            opened.get_by_role("button", name="Log in").click()
+        opened.wait_for_url("**/t/**")
+        yield opened
+        chromium.close()
+        assert wrong == []

@@ -1,0 +1,281 @@
+"""A memory over HTTP: made once, changed by who read it last, forgotten and brought back."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from api_client import NOW, TOKEN, Api, code, held
+
+from serve.app import MAX_BODY, create_app
+from serve.process.tenants import OpenTenants
+from store import tenant
+from store.config import Settings
+from store.log import EventLog
+from store.logfile import file as log_file
+
+NOTE = {"id": "n1", "content": "loginHandler rejects expired sessions", "kind": "lesson"}
+OTHER = {"id": "n2", "content": "loginHandler renews expired sessions"}
+ONE = "/v1/memories/n1"
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
+    EventLog(tenant.tenant(tmp_path).log, create=True).close()
+    opened = OpenTenants(Settings(tmp_path))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def api(tenants: OpenTenants) -> Api:
+    return Api(create_app(tenants, TOKEN, lambda: NOW).test_client())
+
+
+@pytest.fixture
+def log(tenants: OpenTenants) -> EventLog:
+    return tenants.get("default").log
+
+
+@pytest.fixture
+def note(api: Api) -> str:
+    """The tag of a memory that is there: n1."""
+    tag = api.post("/v1/memories", NOTE).headers["ETag"]
+    api.ok("POST", "/v1/memories", OTHER)
+    return tag
+
+
+# Changing one
+
+
+def test_a_patch_is_a_revision_and_answers_with_the_memory(api: Api, note: str, log: EventLog):
+    asked = {"content": "loginHandler answers 401", "tags": ["auth"], "reason": "measured"}
+    shown = api.ok("PATCH", ONE, asked)
+    assert (shown["text"], shown["tags"]) == ("loginHandler answers 401", ["auth"])
+    assert [one["event"] for one in shown["history"]] == ["recorded", "revised"]
+    assert log.about("n1")[1].body.reason == "measured"
+    assert api.ok("GET", ONE) == shown
+
+
+def test_a_patch_pins_too_in_one_transaction(api: Api, note: str):
+    shown = api.ok("PATCH", ONE, {"importance": 0.9, "pinned": True})
+    assert (shown["importance"], shown["pinned"]) == (0.9, True)
+    assert [one["event"] for one in shown["history"]] == ["recorded", "revised", "pinned"]
+    assert api.ok("PATCH", ONE, {"pinned": False})["pinned"] is False
+
+
+@pytest.mark.parametrize("empty", [{}, {"reason": "none"}, {"tags": None, "pinned": None}])
+def test_an_empty_patch_is_refused(api: Api, note: str, empty: dict[str, object]):
+    assert api.problem("PATCH", ONE, empty) == (400, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"content": "todo"}, (400, "junk_text")),
+        ({"content": "a b " * 20_000}, (400, "invalid_input")),
+        ({"importance": 2}, (400, "invalid_input")),
+        ({"kind": "fact"}, (400, "invalid_input")),
+        ({"state": "archived"}, (400, "invalid_input")),
+        ({"reason": "x" * 2_001, "pinned": True}, (400, "invalid_input")),
+        ({"metadata": {"x": "y" * 40_000}}, (400, "invalid_input")),
+        ({"pinned": True, "tenant": "../x"}, (400, "invalid_name")),
+        ({"pinned": True, "tenant": "nobody"}, (404, "not_found")),
+        (b"{", (400, "invalid_input")),
+        (b'{"metadata": {"x": ' + b"[" * 900 + b"]" * 900 + b"}}", (400, "invalid_input")),
+        (b'{"metadata": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", (400, "invalid_input")),
+        (b'{"content": "\\ud800 alone"}', (400, "invalid_input")),
+        (b" " * (MAX_BODY + 1), (413, "too_large")),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_a_patch_that_cannot_be_used_changes_nothing(
+    api: Api, note: str, log: EventLog, body: object, expected: tuple[int, str]
+):
+    assert api.problem("PATCH", ONE, body) == expected
+    assert log.head() == 2
+
+
+def test_a_patch_that_is_no_json_is_said_so(api: Api, note: str):
+    sent = api.send("PATCH", ONE, b"pinned=true", Content_Type="application/x-www-form-urlencoded")
+    assert code(sent) == (415, "not_json")
+
+
+CHANGES = [
+    ("PATCH", "", {"pinned": True}),
+    ("DELETE", "", None),
+    ("POST", "/restore", {}),
+    ("POST", "/archive", {}),
+    ("POST", "/supersede", {"by": "n2"}),
+    ("POST", "/links", {"target": "n2", "relation": "support"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+def test_what_nobody_recorded_cannot_be_changed(
+    api: Api, note: str, method: str, path: str, body: object
+):
+    assert api.problem(method, f"/v1/memories/unknown{path}", body) == (404, "not_found")
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+def test_a_change_rests_on_what_was_read_where_that_is_said(
+    api: Api, note: str, log: EventLog, method: str, path: str, body: object
+):
+    seen = api.get(ONE).headers["ETag"]
+    api.ok("PATCH", ONE, {"importance": 0.2})
+    refused = api.problem(method, f"{ONE}{path}", body, If_Match=seen)
+    assert refused == (412, "changed_since")
+    assert log.newest_change("n1") == 3
+    current = api.get(ONE).headers["ETag"]
+    api.ok(method, f"{ONE}{path}", body, If_Match=f'"999", {current}')
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+def test_a_held_log_is_said_so_with_when_to_try_again(
+    api: Api,
+    note: str,
+    log: EventLog,
+    monkeypatch: pytest.MonkeyPatch,
+    tenants: OpenTenants,
+    method: str,
+    path: str,
+    body: object,
+):
+    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)
+    impatient = OpenTenants(tenants.settings)
+    asked = Api(create_app(impatient, TOKEN, lambda: NOW).test_client())
+    with held(log.path):
+        answer = asked.send(method, f"{ONE}{path}", body)
+    assert code(answer) == (503, "log_busy")
+    assert answer.headers["Retry-After"] == "1"
+    impatient.close()
+
+
+@pytest.mark.parametrize("sent", ["12", '"12', 'W/"1", x', "", '"a" "b"'])
+def test_a_condition_that_is_none_is_refused(api: Api, note: str, sent: str):
+    assert api.problem("PATCH", ONE, {"pinned": True}, If_Match=sent) == (400, "invalid_input")
+
+
+@pytest.mark.parametrize("sent", ['"2"', 'W/"1"', '"x"', '"01"', '"1-zzzzzzzz"', '""'])
+def test_a_tag_of_something_else_matches_nothing(api: Api, note: str, sent: str):
+    assert api.problem("PATCH", ONE, {"pinned": True}, If_Match=sent) == (412, "changed_since")
+
+
+def test_any_state_may_be_changed_where_a_star_is_sent(api: Api, note: str):
+    assert api.ok("PATCH", ONE, {"pinned": True}, If_Match="*")["pinned"]
+    assert api.problem("PATCH", "/v1/memories/x", {"pinned": True}, If_Match="*")[0] == 404
+
+
+def test_the_tag_of_what_was_created_is_good_for_its_first_change(api: Api, note: str):
+    assert note == '"1"'
+    again = api.post("/v1/memories", NOTE)
+    assert again.headers["ETag"] == note
+    patched = api.send("PATCH", ONE, {"pinned": True}, If_Match=note)
+    assert patched.headers["ETag"] == api.get(ONE).headers["ETag"]
+    assert api.post("/v1/memories", NOTE).headers["ETag"] == '"3"'
+
+
+def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventLog):
+    """Both wait for the log before either has written: a check made earlier would let both in."""
+    seen, answers = api.get(ONE).headers["ETag"], []
+
+    def patch(importance: float) -> None:
+        client = Api(api.client.application.test_client())
+        answers.append(client.send("PATCH", ONE, {"importance": importance}, If_Match=seen))
+
+    writers = [threading.Thread(target=patch, args=(n / 10,)) for n in range(8)]
+    with held(log.path):
+        for writer in writers:
+            writer.start()
+        writers[0].join(0.3)
+    for writer in writers:
+        writer.join()
+    assert sorted(one.status_code for one in answers) == [200] + [412] * 7
+    assert [one.kind for one in log.about("n1")] == ["recorded", "revised"]
+
+
+def test_a_receipt_about_a_lesson_is_no_change_of_it(api: Api, note: str):
+    seen = api.get(ONE).headers["ETag"]
+    recall = api.ok("POST", "/v1/recall", {"query": "loginHandler"})["recall"]
+    api.ok("POST", "/v1/rate", {"id": recall, "verdict": 1})
+    api.ok("PATCH", ONE, {"pinned": True}, If_Match=seen)
+
+
+# Reading one
+
+
+def test_what_is_known_already_is_not_sent_again(api: Api, note: str):
+    first = api.get(ONE)
+    again = api.get(ONE, If_None_Match=first.headers["ETag"])
+    assert (again.status_code, again.data) == (304, b"")
+    assert again.headers["ETag"] == first.headers["ETag"]
+    assert api.get(ONE, If_None_Match=f'"x", W/{first.headers["ETag"]}').status_code == 304
+    assert api.get(ONE, If_None_Match='"1"').status_code == 200
+
+
+def test_a_newer_value_of_its_key_is_news_of_a_memory(api: Api):
+    keyed = {"id": "k1", "content": "We deploy to us-east-1", "key": "deploy.region"}
+    api.ok("POST", "/v1/memories", keyed)
+    seen = api.get("/v1/memories/k1").headers["ETag"]
+    newer = {"id": "k2", "content": "We deploy to eu-west-1", "key": "deploy.region"}
+    api.ok("POST", "/v1/memories", newer)
+    again = api.get("/v1/memories/k1", If_None_Match=seen)
+    assert (again.status_code, again.json["state"]) == (200, "superseded")
+
+
+# Forgetting and the like
+
+
+def test_forgetting_twice_is_the_same(api: Api, note: str, log: EventLog):
+    for _ in range(2):
+        answer = api.send("DELETE", f"{ONE}?reason=wrong")
+        assert (answer.status_code, answer.data, answer.content_type) == (204, b"", None)
+    assert [one.kind for one in log.about("n1")] == ["recorded", "forgotten"]
+    assert log.about("n1")[1].body.reason == "wrong"
+    assert api.ok("GET", ONE)["state"] == "forgotten"
+    assert api.problem("DELETE", ONE, If_Match=note) == (412, "changed_since")
+    assert api.send("DELETE", ONE, If_Match=api.get(ONE).headers["ETag"]).status_code == 204
+
+
+def test_what_was_forgotten_can_be_restored(api: Api, note: str):
+    api.send("DELETE", ONE)
+    shown = api.ok("POST", f"{ONE}/restore", {"reason": "was right"})
+    assert (shown["state"], shown["text"]) == ("active", NOTE["content"])
+
+
+def test_a_memory_is_archived_and_superseded(api: Api, note: str):
+    assert api.ok("POST", f"{ONE}/archive", {})["state"] == "archived"
+    shown = api.ok("POST", f"{ONE}/supersede", {"by": "n2", "reason": "newer"})
+    assert (shown["state"], shown["superseded_by"]) == ("superseded", "n2")
+    history = api.ok("GET", "/v1/memories/n2/history")
+    assert {one["id"] for one in history["memories"]} == {"n1", "n2"}
+
+
+def test_a_link_is_drawn_and_shown_at_both_ends(api: Api, note: str):
+    answer = api.post(f"{ONE}/links", {"target": "n2", "relation": "cause"})
+    edge = {"source": "n1", "relation": "cause", "target": "n2"}
+    assert (answer.status_code, answer.json) == (201, edge | {"seq": 3, "new": True})
+    for id_ in ("n1", "n2"):
+        assert api.ok("GET", f"/v1/memories/{id_}")["edges"] == [edge]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("supersede", {"by": "unknown"}, (404, "not_found")),
+        ("supersede", {"by": "n1"}, (400, "invalid_input")),
+        ("supersede", {"by": "../x"}, (400, "invalid_input")),
+        ("supersede", {}, (400, "invalid_input")),
+        ("links", {"target": "unknown", "relation": "cause"}, (404, "not_found")),
+        ("links", {"target": "n2", "relation": "rhymes"}, (400, "invalid_input")),
+        ("links", {"target": "n2"}, (400, "invalid_input")),
+        ("archive", {"by": "n2"}, (400, "invalid_input")),
+        ("restore", {"reason": 5}, (400, "invalid_input")),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_a_change_that_cannot_be_made_is_refused(
+    api: Api, note: str, path: str, body: object, expected: tuple[int, str]
+):
+    assert api.problem("POST", f"{ONE}/{path}", body) == expected

@@ -1,0 +1,297 @@
+"""The dashboard's shell: who is let in, what protects a page, and what an error looks like."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dashboard_page import CHROMIUM, HOST, NOW, TOKEN, Browser, application, browser, key, tab
+from flask import Flask
+
+from serve.dashboard.assets import FOLDER, assets
+from serve.dashboard.navigation import PLACES
+from serve.dashboard.sessions import KEY_LIVES_US, SESSION_LIVES_S
+from serve.process.tenants import OpenTenants
+from store import tenant
+from store.config import Settings
+from store.log import EventLog
+
+TEMPLATES = FOLDER.parent / "templates"
+PAGE = "/t/default/memories"
+
+
+class Clock:
+    """A clock that stands still until it is moved on."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
+    for name in ("default", "other"):
+        EventLog(tenant.tenant(tmp_path, name).log, create=True).close()
+    opened = OpenTenants(Settings(tmp_path))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def app(tenants: OpenTenants, clock: Clock) -> Flask:
+    return application(tenants, clock)
+
+
+@pytest.fixture
+def owner(app: Flask) -> Browser:
+    return browser(app)
+
+
+# The way in
+
+
+def test_a_link_leads_to_a_form_and_the_form_lets_in(app: Flask):
+    client = app.test_client()
+    sent = key(client)
+    shown = client.get(f"/login?key={sent}", headers=HOST)
+    assert shown.status_code == 200 and sent in shown.text
+    assert "Set-Cookie" not in shown.headers
+    entered = client.post("/login", data={"key": sent}, headers=HOST)
+    assert entered.status_code == 303 and entered.headers["Location"] == "/"
+    assert client.get(PAGE, headers=HOST).status_code == 200
+
+
+def test_looking_at_a_link_does_not_use_it_up(app: Flask):
+    client = app.test_client()
+    sent = key(client)
+    for _ in range(3):
+        client.get(f"/login?key={sent}", headers=HOST)
+    assert client.post("/login", data={"key": sent}, headers=HOST).status_code == 303
+
+
+def test_the_cookie_is_for_this_site_and_no_script(app: Flask):
+    client = app.test_client()
+    entered = client.post("/login", data={"key": key(client)}, headers=HOST)
+    parts = entered.headers["Set-Cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/", f"Max-Age={SESSION_LIVES_S}"} <= {*parts}
+    assert not [one for one in parts if one.startswith("Domain")]
+
+
+@pytest.mark.parametrize("how", ["wrong", "used", "late", "none"])
+def test_a_link_that_does_not_work_says_how_to_make_another(app: Flask, clock: Clock, how: str):
+    client = app.test_client()
+    sent = {"wrong": "x" * 43, "none": ""}.get(how) or key(client)
+    if how == "none":
+        sent = ""
+    if how == "used":
+        app.test_client().post("/login", data={"key": sent}, headers=HOST)
+    if how == "late":
+        clock.now += KEY_LIVES_US
+    refused = client.post("/login", data={"key": sent}, headers=HOST)
+    assert refused.status_code == 403
+    assert refused.mimetype == "text/html" and "mnemolog dashboard" in refused.text
+    assert "Set-Cookie" not in refused.headers
+
+
+def test_only_the_owners_token_makes_a_link(app: Flask):
+    client = app.test_client()
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        assert client.post("/v1/logins", json={}, headers=HOST | headers).status_code == 401
+    asked = client.get("/v1/logins", headers=HOST | {"Authorization": f"Bearer {TOKEN}"})
+    assert asked.status_code == 405
+
+
+def test_who_is_not_logged_in_is_sent_to_the_login(app: Flask):
+    answer = app.test_client().get(PAGE, headers=HOST)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+    page = app.test_client().get("/login", headers=HOST)
+    assert "mnemolog dashboard" in page.text and "<nav" not in page.text
+
+
+def test_a_session_outlives_the_server_and_ends_after_its_hours(
+    app: Flask, tenants: OpenTenants, clock: Clock
+):
+    client = app.test_client()
+    cookie = client.post("/login", data={"key": key(client)}, headers=HOST).headers["Set-Cookie"]
+    shown = HOST | {"Cookie": cookie.partition(";")[0]}
+    again = application(tenants, clock).test_client(use_cookies=False)
+    assert again.get(PAGE, headers=shown).status_code == 200
+    clock.now += SESSION_LIVES_S * 1_000_000
+    assert again.get(PAGE, headers=shown).status_code == 303
+
+
+def test_the_cookie_opens_no_address_of_programs(owner: Browser):
+    assert owner.get("/v1/memories/x").status_code == 401
+    assert owner.client.post("/v1/logins", json={}, headers=HOST).status_code == 401
+
+
+def test_logging_out_forgets_the_cookie(owner: Browser):
+    assert owner.post("/logout").headers["Location"] == "/login"
+    assert owner.get(PAGE).status_code == 303
+
+
+def test_a_form_without_the_sessions_token_is_refused(owner: Browser, app: Flask):
+    for csrf in ("", "wrong", browser(app).csrf):
+        refused = owner.post("/logout", csrf=csrf)
+        assert (refused.status_code, refused.mimetype) == (403, "text/html")
+    assert owner.get(PAGE).status_code == 200
+
+
+def test_another_site_cannot_use_the_login_or_a_form(app: Flask, owner: Browser):
+    for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        sent = {"key": key(app.test_client()), "csrf": owner.csrf}
+        for path in ("/login", "/logout"):
+            refused = owner.client.post(path, data=sent, headers=HOST | headers)
+            assert (refused.status_code, refused.mimetype) == (403, "text/html")
+
+
+# What protects a page
+
+ADDRESSES = ("/login", "/", PAGE, "/t/none/", "/nothing", "/static/0/none.js")
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+def test_every_answer_carries_the_headers_that_protect_it(app: Flask, owner: Browser, path: str):
+    for client in (app.test_client(), owner.client):
+        answer = client.get(path, headers=HOST)
+        policy = dict(
+            part.strip().split(" ", 1)
+            for part in answer.headers["Content-Security-Policy"].split(";")
+        )
+        assert policy == {
+            "default-src": "'none'",
+            "script-src": "'self'",
+            "style-src": "'self'",
+            "img-src": "'self' data:",
+            "connect-src": "'self'",
+            "form-action": "'self'",
+            "frame-ancestors": "'none'",
+            "base-uri": "'none'",
+        }
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "same-origin"
+        assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert answer.headers["Permissions-Policy"]
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert not [name for name, _ in answer.headers if name.startswith("Access-Control")]
+
+
+def test_a_refusal_of_the_gate_is_a_page_too(owner: Browser):
+    refused = owner.client.get(PAGE, headers={"Host": "evil.example"})
+    assert (refused.status_code, refused.mimetype) == (421, "text/html")
+    assert refused.headers["X-Frame-Options"] == "DENY"
+
+
+def test_static_files_are_kept_for_ever_under_their_hash(owner: Browser):
+    page = owner.get(PAGE).text
+    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
+    assert len(named) >= 4
+    for path in named:
+        answer = owner.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert owner.get("/static/000000000000/keys.js").status_code == 404
+    assert owner.get("/static/../shell.py").status_code == 404
+
+
+def test_every_static_file_has_a_type_that_browsers_run():
+    kinds = {Path(name).suffix: one.mimetype for name, one in assets().items()}
+    assert kinds.items() >= {".js": "text/javascript", ".css": "text/css"}.items()
+
+
+def test_no_template_holds_what_the_policy_forbids():
+    inline = re.compile(
+        r"\sstyle\s*=|<style|\son[a-z]+\s*=|javascript:|<script(?![^>]*\ssrc=)", re.I
+    )
+    for path in TEMPLATES.glob("*.html"):
+        assert not inline.findall(path.read_text(encoding="utf-8")), path.name
+        assert "|safe" not in path.read_text(encoding="utf-8").replace(" ", ""), path.name
+
+
+def test_nothing_is_fetched_from_another_host():
+    for path in (*TEMPLATES.glob("*"), *FOLDER.glob("*")):
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text), path.name
+
+
+# The frame
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/nothing", 404), ("/t/none/memories", 404), ("/t/NO%20NAME/memories", 404)],
+)
+def test_an_error_is_a_page(owner: Browser, path: str, status: int):
+    answer = owner.get(path)
+    assert (answer.status_code, answer.mimetype) == (status, "text/html")
+    assert "<h1>" in answer.text
+
+
+def test_a_defect_is_a_page_that_tells_no_inside(app: Flask, monkeypatch, caplog):
+    app.view_functions["memories.index"] = lambda tenant: 1 / 0
+    answer = browser(app).get(PAGE)
+    assert (answer.status_code, answer.mimetype) == (500, "text/html")
+    assert "ZeroDivisionError" not in answer.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_error_of_a_program_stays_for_programs(owner: Browser):
+    assert owner.get("/v1/nothing").mimetype == "application/problem+json"
+
+
+def test_the_first_page_is_the_default_tenants(owner: Browser):
+    first = owner.follow(owner.get("/"))
+    assert owner.follow(first).status_code == 200
+
+
+def test_the_bar_names_every_tenant_and_marks_the_present_one(owner: Browser):
+    page = owner.get("/t/other/memories").text
+    assert re.search(r'href="/t/default/"\s*>default<', page)
+    assert re.search(r'href="/t/other/" aria-current="true">other<', page)
+
+
+def test_a_page_has_its_landmarks_and_a_way_past_them(owner: Browser):
+    page = owner.get(PAGE).text
+    assert page.startswith('<!doctype html>\n<html lang="en">')
+    assert 'href="#main"' in page and '<main id="main"' in page
+    assert page.count("<main") == page.count("<h1") == 1
+    assert re.search(r'<nav[^>]*aria-label="Pages"', page) and 'role="search"' in page
+    assert "manifest" in page or "nothing built yet" in page
+
+
+def test_no_two_pages_share_a_key():
+    assert len({one.key for one in PLACES}) == len(PLACES)
+
+
+def test_no_page_shows_the_token_or_the_cookie(owner: Browser):
+    cookie = owner.client.get_cookie(app_cookie(owner), domain="127.0.0.1")
+    for path in ADDRESSES:
+        text = owner.get(path).text
+        assert TOKEN not in text
+        assert cookie is None or cookie.value not in text
+
+
+def app_cookie(owner: Browser) -> str:
+    return next(iter(owner.client._cookies.values())).key  # type: ignore[union-attr]
+
+
+# In a browser
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_browser_gets_in_and_out(app: Flask, scripts: bool):
+    with tab(app, scripts=scripts) as shown:
+        shown.goto(PAGE)
+        assert shown.get_by_role("heading", level=1).text_content() == "Memories"
+        shown.get_by_role("button", name="Log out").click()
+        shown.wait_for_url("**/login")
