@@ -60,6 +60,7 @@ _COMMANDS = {
     "mcp": "mcp.mcp",
     "ui": "processes.ui",
     "status": "status.status",
+    "stats": "stats.stats",
     "verify": "upkeep.verify",
     "doctor": "upkeep.doctor",
     "eval": "evaluate.evaluate",
