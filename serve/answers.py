@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from serve.duplicates import duplicates_of
+from serve.fields import Kinds, Query, Reason
 from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.reader import Reader, View
@@ -23,7 +24,6 @@ from store.embedding import Embedder
 from store.errors import InvalidInput, NotFound
 from store.events import (
     Event,
-    MemoryKind,
     Recalled,
     Tier,
     isoformat,
@@ -48,13 +48,13 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     expired too.
     """
 
-    query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+    query: Query
     tenant: str | None = None
     project: str | None = None
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
     mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
     profile: Profile | None = None
-    kinds: tuple[MemoryKind, ...] = ()
+    kinds: Kinds = ()
     tiers: tuple[Tier, ...] = ()
     tags: tuple[str, ...] = ()
     since: datetime | None = None
@@ -72,7 +72,7 @@ class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     id: Id
     verdict: Verdict
-    reason: str | None = None
+    reason: Reason | None = None
     tenant: str | None = None
 
 

@@ -140,16 +140,13 @@ class EventLog:
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
-        return self._indexed(log_file.OF_JOBS, kinds, after, until)
-
-    def of_callers(
-        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
-    ) -> list[Event]:
-        """Return what callers asked and said, of some of their kinds, as `of_jobs` does.
-
-        The kinds are recalled, rated, proposed, accepted and rejected.
-        """
-        return self._indexed(log_file.OF_CALLERS, kinds, after, until)
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
+            "AND seq > ? AND seq <= ? ORDER BY seq",
+            (*kinds, after, until),
+        )
+        return self._events(rows)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -229,6 +226,39 @@ class EventLog:
         )
         return {(kind, day): count for kind, day, count in found}
 
+    def tally(
+        self, kinds: Sequence[str], since: int, step: int, steps: int
+    ) -> dict[str, list[int]]:
+        """Return how many events there are of each kind in each of `steps` equal steps of time from
+        `since` on, both in microseconds; read off an index.
+        """
+        found = self._fetch(
+            log_file.TALLY, (steps, since, step, msgspec.json.encode(list(kinds)).decode())
+        )
+        counts = {kind: [0] * steps for kind in kinds}
+        for kind, place, count in found:
+            counts[kind][place] = count
+        return counts
+
+    def newest(self, kind: str, most: int) -> list[tuple[int, Body]]:
+        """Return when each of the newest events of a kind happened, microseconds UTC, and its body,
+        the newest first; those of the `most` that were put away are left out.
+
+        Their hashes are not looked at.
+        """
+        found = self._fetch(
+            "SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most)
+        )
+        return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
+
+    def subjects(self, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return what the events of each kind are about."""
+        found = self._fetch(
+            "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(list(kinds)).decode(),),
+        )
+        return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
+
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
         return int(self._fetch("SELECT coalesce(max(seq), 0) FROM events")[0][0])
@@ -295,6 +325,21 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
         )
 
+    def newest_rows(self, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
+        """Return rows as they lie, the newest first by when they happened."""
+        return self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+
+    def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
+        """Return when some events happened, and their seqs, the newest first."""
+        rows = self._fetch(
+            f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [(at, seq) for at, seq in rows]
+
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
         seqs = [row[0] for row in rows if row[BODY] == PUT_AWAY]
@@ -331,15 +376,6 @@ class EventLog:
         """
         with self._lock, log_file.translated(self.path):
             return log_file.settle(self._connection, shrink=shrink)
-
-    def _indexed(self, condition: str, kinds: Sequence[str], after: int, until: int) -> list[Event]:
-        marks = ", ".join("?" * len(kinds))
-        rows = self._fetch(
-            f"SELECT {COLUMNS} FROM events WHERE {condition} AND kind IN ({marks}) "
-            "AND seq > ? AND seq <= ? ORDER BY seq",
-            (*kinds, after, until),
-        )
-        return self._events(rows)
 
     def _damaged_segments(self) -> list[str]:
         folder = segment.folder_of(self.path)

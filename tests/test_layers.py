@@ -133,6 +133,8 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/logfile/checks.py",
                 "store/logfile/file.py",
                 "store/logfile/write.py",
+                "store/ingest/job_queue.py",
+                "store/ingest/rows.py",
             },
         ),
         ("sqlite3", set()),

@@ -27,6 +27,7 @@ from serve import gate
 from serve.access.owner import owner_token
 from serve.app import MAX_BODY, create_app
 from serve.process import control
+from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
 from serve.process.turns import Turns, is_late
 from store import tenant as tenants
@@ -68,7 +69,9 @@ def run(
         token = owner_token(settings)
         _make_default(settings)
         listening = _listen(settings.choices.port if port is None else port, elsewhere)
-        open_tenants = OpenTenants(settings, spawn_build(settings))
+        open_tenants = OpenTenants(
+            settings, spawn_build(settings), read_facts=spawn_facts(settings)
+        )
         open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
         ours = _server(listening, idle_exit_s)
         ending = threading.Event()

@@ -26,7 +26,7 @@ class Spent:
 
 def by(log: EventLog, since: int) -> Spent:
     """Return what a tenant's jobs spent since a moment, in microseconds UTC."""
-    return _sum(_called(log, since))
+    return summed(_called(log, since))
 
 
 def today(home: Path, now: int) -> Spent:
@@ -35,7 +35,7 @@ def today(home: Path, now: int) -> Spent:
     for one in tenants(home):
         with EventLog(one.log) as log:
             calls += _called(log, now - now % DAY)
-    return _sum(calls)
+    return summed(calls)
 
 
 def _called(log: EventLog, since: int) -> list[Called]:
@@ -43,7 +43,8 @@ def _called(log: EventLog, since: int) -> list[Called]:
     return [one.body for one in events if one.at >= since and isinstance(one.body, Called)]
 
 
-def _sum(calls: Iterable[Called]) -> Spent:
+def summed(calls: Iterable[Called]) -> Spent:
+    """Return what some calls cost together."""
     calls = list(calls)
     return Spent(
         calls=len(calls),

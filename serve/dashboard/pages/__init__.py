@@ -21,7 +21,12 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import memories
+from serve.dashboard.pages import errors, jobs, memories, proposals
 from serve.dashboard.sites import Site
 
-BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (memories.blueprint,)
+BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
+    memories.blueprint,
+    proposals.blueprint,
+    jobs.blueprint,
+    errors.blueprint,
+)

@@ -1,0 +1,72 @@
+"""
+Builds: what was published last and what was refused; what waits; what went wrong unseen.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from serve.reader import View
+from store import failures
+from store import manifest as manifests
+from store.failures import Failure
+from store.log import EventLog
+from store.manifest import CheckResult, Manifest, Refusal
+from store.tenant import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One manifest that is kept. `took_s` is what its projections took, those taken over too."""
+
+    number: int
+    at: int  # microseconds UTC
+    watermark: int
+    memories: int
+    bytes: int
+    took_s: float
+    passed: int  # checks
+    failed: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Builds:
+    """`kept` are the manifests, the newest first. `tail` are the events after the one served,
+    `changes` those of them that change a memory. `notices` say what of it could not be used.
+    """
+
+    kept: tuple[Published, ...]
+    refusal: Refusal | None
+    tail: int
+    changes: int
+    notices: tuple[str, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def served(self) -> Published | None:
+        return self.kept[0] if self.kept else None
+
+
+def builds(home: Path, tenant: Tenant, log: EventLog, view: View) -> Builds:
+    """Return how builds stand, and what failed below the home and the tenant."""
+    return Builds(
+        kept=tuple(map(_published, manifests.kept(tenant))),
+        refusal=manifests.last_refusal(tenant),
+        tail=max(0, log.head() - view.snapshots.watermark),
+        changes=view.tail.changes,
+        notices=view.snapshots.notices,
+        failures=(*failures.every(tenant.root), *failures.every(home)),
+    )
+
+
+def _published(one: Manifest) -> Published:
+    memories = one.projections.get("memories")
+    return Published(
+        one.number,
+        one.at,
+        one.watermark,
+        memories.rows["memories"] if memories else 0,
+        one.bytes,
+        sum(ref.seconds for ref in one.projections.values()),
+        sum(check.passed for check in one.checks),
+        tuple(check for check in one.checks if not check.passed),
+    )

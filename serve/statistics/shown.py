@@ -1,0 +1,124 @@
+"""
+How statistics are sent: plain values, times in ISO 8601, distributions as counts between edges.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from serve.statistics.builds import Published
+from serve.statistics.figures import Statistics
+from serve.statistics.growth import Growth
+from serve.statistics.recalls import Answered, Values
+from serve.statistics.spending import DAYS
+from store.events import isoformat
+from store.plans.spent import Spent
+
+TOOK_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)  # the last has no end
+CONFIDENCE = tuple(place / 20 for place in range(21))
+SCORES = 20  # steps up to the greatest
+
+
+def shown(found: Statistics) -> dict[str, Any]:
+    """Return the figures as they are sent."""
+    rate, builds = found.rate, found.builds
+    return {
+        "tenant": found.tenant,
+        "at": isoformat(found.at),
+        "events": found.events,
+        "memories": {
+            "total": found.memories.total,
+            "active": found.memories.active,
+            "by_kind": found.memories.by_kind,
+        },
+        "disk": msgspec.to_builtins(found.disk) | {"total": found.disk.total},
+        "growth": _growth(found.growth),
+        "recalls": {
+            "a_minute": rate.a_minute,
+            "last_hour": rate.last_hour,
+            "last_day": rate.last_day,
+            "minutes": {"since": isoformat(rate.first_minute), "counts": rate.minutes},
+            "days": {"since": isoformat(rate.first_day)[:10], "counts": rate.days},
+        }
+        | _answered(found.answered),
+        "ratings": msgspec.to_builtins(found.ratings),
+        "builds": {
+            "tail": builds.tail,
+            "changes": builds.changes,
+            "kept": [_published(one) for one in builds.kept],
+            "refused": builds.refusal.reasons if builds.refusal else [],
+            "notices": builds.notices,
+            "failed": [f"{one.what}: {one.said}" for one in builds.failures],
+        },
+        "spending": {
+            "today": _spent(found.spending.today),
+            f"last_{DAYS}_days": _spent(found.spending.month),
+            "by_purpose": {
+                purpose: _spent(spent) for purpose, spent in found.spending.by_purpose.items()
+            },
+        },
+        "waiting": found.waiting,
+    }
+
+
+def score_edges(scores: Values) -> tuple[float, ...]:
+    """Return even edges from 0 to the greatest score, rounded up to a tenth."""
+    greatest = max(float(np.ceil(10 * scores.max(initial=0.0)) / 10), 0.1)
+    return tuple(np.linspace(0.0, greatest, SCORES + 1).round(6).tolist())
+
+
+def counts(values: Values, edges: Sequence[float]) -> list[int]:
+    """Return how many values lie between each edge and the next.
+
+    Values beyond the last edge count in the last step, those below the first in the first.
+    """
+    places = np.searchsorted(np.array(edges[1:-1]), values, side="right")
+    found: list[int] = np.bincount(places, minlength=len(edges) - 1).tolist()
+    return found
+
+
+def _answered(said: Answered) -> dict[str, Any]:
+    scores = score_edges(said.score)
+    return {
+        "looked_at": said.looked_at,
+        "since": isoformat(said.since) if said.since is not None else None,
+        "silent": said.silent,
+        "silence": said.silence,
+        "took_ms": {
+            **{f"p{round(100 * share)}": said.took(share) for share in (0.5, 0.95, 0.99)},
+            "edges": TOOK_MS,
+            "counts": counts(said.took_ms, (*TOOK_MS, float("inf"))),
+        },
+        "confidence": {"edges": CONFIDENCE, "counts": counts(said.confidence, CONFIDENCE)},
+        "score": {"edges": scores, "counts": counts(said.score, scores)},
+    }
+
+
+def _growth(found: Growth) -> dict[str, Any]:
+    return {
+        "since": isoformat(found.since)[:10],
+        "step_days": found.step // 86_400_000_000,
+        "memories": found.memories,
+        "recalls": found.recalls,
+        "others": found.others,
+    }
+
+
+def _published(one: Published) -> dict[str, Any]:
+    return {
+        "number": one.number,
+        "at": isoformat(one.at),
+        "watermark": one.watermark,
+        "memories": one.memories,
+        "bytes": one.bytes,
+        "took_s": round(one.took_s, 3),
+        "checks_passed": one.passed,
+        "checks_failed": [f"{check.name}: {check.detail}" for check in one.failed],
+    }
+
+
+def _spent(spent: Spent) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(spent)
+    return found | {"cost_usd": round(spent.cost_usd, 6)}

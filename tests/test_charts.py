@@ -1,0 +1,147 @@
+"""Charts: well-formed SVG of any data, escaped, without a style, and its figures as a table."""
+
+import math
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from serve.charts import document, numerals, plots
+from serve.charts.chart import Chart, empty, figure, svg
+from serve.charts.scale import Scale, ticks
+
+DAY = 86_400_000_000
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = '</svg><script>alert(1)</script> & "quoted" \u202e'
+
+
+def drawn(chart: Chart) -> ElementTree.Element:
+    return ElementTree.fromstring(svg(chart))
+
+
+def days(count: int) -> list[int]:
+    return [1_790_000_000_000_000 + place * DAY for place in range(count)]
+
+
+def every_chart() -> list[Chart]:
+    series = ([], [0], [5], [0, 0, 0], [1, 2, 3], [1e15, 0, 2], [math.nan, math.inf, 1], [-3, 4])
+    made = [empty("Nothing")]
+    for values in series:
+        at = days(len(values))
+        made.append(plots.area("Area", at, values))
+        made.append(plots.bars("Bars", at, {"a": values, "b": values}))
+        made.append(plots.rows("Rows", {f"name {place}": one for place, one in enumerate(values)}))
+        made.append(plots.spark("Spark", values))
+    for counts in ([], [0, 0], [1], [3, 0, 10**9]):
+        edges = [float(place) for place in range(len(counts) + 1)]
+        made.append(plots.histogram("Histogram", edges, counts, marks={"p50": 0.5}))
+    return made
+
+
+@pytest.mark.parametrize("chart", every_chart(), ids=lambda chart: chart.title)
+def test_a_chart_of_any_data_is_well_formed_and_has_a_title_and_a_description(chart: Chart):
+    root = drawn(chart)
+    assert root.get("role") == "img"
+    ids = {one.get("id") for one in root if one.tag in (f"{SVG}title", f"{SVG}desc")}
+    assert set(root.get("aria-labelledby", "").split()) == ids and len(ids) == 2
+    for one in root.iter():
+        assert "style" not in one.attrib
+        for name in ("x", "y", "x1", "x2", "y1", "y2", "width", "height"):
+            assert math.isfinite(float(one.get(name, "0")))
+        assert "nan" not in one.get("d", "") and "inf" not in one.get("d", "")
+
+
+def test_no_data_says_so_and_draws_nothing():
+    root = drawn(plots.bars("Bars", [], {}))
+    assert [one.text for one in root.iter(f"{SVG}text")] == ["nothing yet"]
+    assert not list(root.iter(f"{SVG}rect"))
+
+
+def test_one_point_is_a_mark_and_no_line():
+    root = drawn(plots.area("Area", days(1), [7]))
+    assert len(list(root.iter(f"{SVG}rect"))) == 1
+    assert not list(root.iter(f"{SVG}path"))
+
+
+def test_names_are_escaped_in_the_picture_and_in_the_table():
+    chart = plots.rows(HOSTILE, {HOSTILE: 3.0}, said=HOSTILE)
+    html = figure(chart)
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    ElementTree.fromstring(html)
+
+
+def test_a_bar_is_as_tall_as_its_value():
+    root = drawn(plots.bars("Bars", days(2), {"a": [50, 100]}))
+    low, high = (float(one.get("height", "0")) for one in root.iter(f"{SVG}rect"))
+    assert high == pytest.approx(2 * low, abs=0.2)
+
+
+def test_series_stand_upon_one_another():
+    root = drawn(plots.bars("Bars", days(1), {"a": [30], "b": [70]}))
+    first, second = root.iter(f"{SVG}rect")
+    foot = float(second.get("y", "0")) + float(second.get("height", "0"))
+    assert foot == pytest.approx(float(first.get("y", "0")), abs=0.2)
+
+
+def test_a_value_below_zero_goes_the_other_way():
+    chart = plots.rows("Rows", {"up": 2.0, "down": -1.0})
+    up, down = drawn(chart).iter(f"{SVG}rect")
+    assert float(down.get("x", "0")) < float(up.get("x", "0"))
+    assert [one.get("class") for one in (up, down)] == ["column f1", "column f2"]
+
+
+def test_the_table_has_every_figure():
+    html = ElementTree.fromstring(figure(plots.area("Area", days(3), [1, 20_000, 3])))
+    cells = [one.text for one in html.iter("td")]
+    assert cells == ["1", "20,000", "3"]
+
+
+def test_a_histogram_names_its_last_step_without_an_end():
+    chart = plots.histogram("H", (0.0, 10.0, math.inf), (1, 3), numerals.milliseconds)
+    assert [row[0] for row in chart.rows] == ["0.0 ms to 10 ms", "10 ms or more"]
+
+
+@pytest.mark.parametrize("high", [0.003, 0.7, 1, 3, 9.9, 10, 12, 99, 12_345, 1e12])
+def test_ticks_are_round_and_reach_the_greatest(high: float):
+    found = ticks(high)
+    assert found[0] == 0 and found[-1] >= high * (1 - 1e-9)
+    assert 2 <= len(found) <= 6
+    assert [b - a for a, b in pairwise(found)] == pytest.approx([found[1]] * (len(found) - 1))
+
+
+def test_counts_have_whole_ticks():
+    assert ticks(2, whole=True) == [0, 1, 2]
+    assert ticks(1, whole=True) == [0, 1]
+
+
+def test_a_scale_of_one_value_has_it_in_the_middle():
+    assert Scale(3, 3, 0, 10)(3) == 5
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "said"),
+    [
+        (numerals.count, 12_345, "12,345"),
+        (numerals.short, 12_345, "12.3k"),
+        (numerals.short, 0.5, "0.5"),
+        (numerals.percent, 0.215, "22 %"),
+        (numerals.milliseconds, 8.84, "8.8 ms"),
+        (numerals.milliseconds, 1_240, "1.24 s"),
+        (numerals.dollars, 0.0021, "$0.0021"),
+        (numerals.dollars, 12.3, "$12.30"),
+        (numerals.size, 5 << 20, "5.0 MiB"),
+        (numerals.day, 1_790_000_000_000_000, "2026-09-21"),
+    ],
+)
+def test_numbers_read_well(written, value, said):
+    assert written(value) == said
+
+
+def test_a_file_of_pictures_is_one_svg_and_a_page_loads_nothing():
+    charts = every_chart()
+    root = ElementTree.fromstring(document.picture("All <of> it", charts))
+    assert len(list(root.iter(f"{SVG}svg"))) == 1 + len(charts)
+    html = document.page("All <of> it", charts)
+    assert "<h1>All &lt;of&gt; it</h1>" in html
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")

@@ -1,0 +1,243 @@
+"""Statistics: every figure against what was written, and what is read for it is bounded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import NOW, Built
+
+from serve.reader import Reader, View
+from serve.statistics import recalls
+from serve.statistics.figures import Statistics, live, statistics, waiting
+from serve.statistics.growth import growth
+from serve.statistics.holdings import memories
+from serve.statistics.pictures import of_file
+from serve.statistics.recalls import answered, rate, ratings
+from serve.statistics.shown import counts, shown
+from serve.statistics.spending import spending
+from store import commands, failures
+from store import manifest as manifests
+from store.agent_events import Rejected
+from store.body import Body
+from store.commands import Draft
+from store.events import Event, Hit, Rated, Recalled
+from store.job_events import Called, Planned
+from store.log import EventLog
+from store.manifest import CheckResult, Refusal
+from store.tenant import Tenant
+
+DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
+
+
+def told(log: EventLog, at: int, body: Body, subject: str = "") -> None:
+    id_ = f"e{log.head() + 1}"
+    log.append([Event(id_, at, body, subject or id_)])
+
+
+def recalled(took_ms: float, *confidences: float) -> Recalled:
+    hits = tuple(Hit(f"m{place}", 1.0, sure) for place, sure in enumerate(confidences))
+    return Recalled(
+        query="q",
+        mode="auto",
+        manifest=1,
+        watermark=1,
+        hits=hits,
+        dropped={},
+        took_us=round(took_ms * 1_000),
+    )
+
+
+def called(cost: float, purpose: str = "judge", error: str | None = None) -> Called:
+    return Called(
+        purpose=purpose,
+        model="m",
+        tier="cheap",
+        prompt_sha256="0" * 64,
+        prompt_tokens=90,
+        answer_tokens=10,
+        cost_usd=cost,
+        error=error,
+    )
+
+
+@pytest.fixture
+def view(built: Built) -> Iterator[View]:
+    with Reader(built.tenant, built.log, built.embedder).view() as found:
+        yield found
+
+
+def of(built: Built, now: int = NOW) -> Statistics:
+    with Reader(built.tenant, built.log, built.embedder).view() as found:
+        return statistics(built.tenant.root.parents[1], built.tenant, built.log, found, now)
+
+
+def test_memories_are_counted_by_kind_and_state(view: View):
+    found = memories(view, NOW)
+    assert found.of_state("forgotten") == 1
+    assert found.of_state("archived") == 1
+    assert found.of_state("superseded") == 2
+    assert found.by_kind["goal"] == {"active": 2}
+    assert found.active == 36
+    assert found.total == 39
+
+
+def test_what_was_written_since_the_build_counts_once(built: Built):
+    commands.record(built.log, Draft(id="new", content="Caches are warmed at start"), NOW)
+    commands.forget(built.log, "m00", NOW)
+    commands.record(built.log, Draft(id="brief", content="Gone in a minute", ttl_s=60), NOW)
+    with Reader(built.tenant, built.log, built.embedder).view() as view:
+        assert memories(view, NOW).active == 37
+        later = memories(view, NOW + HOUR)
+        assert (later.active, later.of_state("expired")) == (36, 1)
+        assert later.of_state("forgotten") == 2
+
+
+def test_counts_are_the_same_before_and_after_a_build(built: Built):
+    commands.record(built.log, Draft(content="Caches are warmed at start"), NOW)
+    before = of(built).memories
+    built.rebuild()
+    assert of(built).memories == before
+
+
+def test_growth_takes_the_shortest_step_that_fits(log: EventLog):
+    for days, step in ((0, 1), (119, 1), (120, 7), (1_000, 28), (4_000, 364)):
+        told(log, NOW - 4_000 * DAY if not log.head() else NOW, called(0))
+        found = growth(log, NOW - 4_000 * DAY + days * DAY)
+        assert found.step == step * DAY
+        assert len(found.starts) <= 120
+
+
+def test_growth_counts_every_event_once(log: EventLog):
+    commands.record(log, Draft(content="The first thing we knew"), NOW - 3 * DAY)
+    told(log, NOW - DAY, recalled(1))
+    told(log, NOW - DAY, called(0))
+    commands.record(log, Draft(content="The last thing we learned"), NOW)
+    found = growth(log, NOW)
+    assert found.memories == (1, 0, 0, 1)
+    assert found.held == (1, 1, 1, 2)
+    assert found.recalls == (0, 0, 1, 0)
+    assert found.others == (0, 0, 1, 0)
+
+
+def test_an_empty_log_has_figures_too(log: EventLog):
+    assert growth(log, NOW).memories == (0,)
+    assert answered(log).silence is None
+    assert answered(log).took(0.5) is None
+    assert rate(log, NOW).a_minute == 0
+    assert ratings(log).mean is None
+
+
+def test_recalls_are_counted_by_minute_and_day(log: EventLog):
+    start = NOW - NOW % MINUTE
+    for at in (start, start - 1, start - 5 * MINUTE, start - 2 * HOUR, start - 40 * DAY):
+        told(log, at, recalled(1))
+    found = rate(log, NOW)
+    assert (found.minutes[-1], found.minutes[-2], found.minutes[-6]) == (1, 1, 1)
+    assert found.last_hour == 3
+    assert found.last_day == 4
+    assert sum(found.days) == 4
+    assert found.a_minute == pytest.approx(0.2)  # the running minute is left out
+
+
+def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
+    for number in range(10):
+        told(log, NOW - (20 - number) * MINUTE, recalled(1_000))
+    for number in range(4):
+        told(log, NOW - (4 - number) * MINUTE, recalled(number + 1, *[0.5] * (number % 2)))
+    found = answered(log, 4)
+    assert found.looked_at == 4
+    assert found.silence == 0.5
+    assert found.took(1.0) == 4
+    assert found.took(0.5) == pytest.approx(2.5)
+    assert found.confidence.tolist() == [0.5, 0.5]
+    assert found.since == NOW - 4 * MINUTE
+
+
+def test_ratings_are_told_apart(log: EventLog):
+    for verdict in (1.0, 0.5, -1.0, 0.0):
+        told(log, NOW, Rated(verdict=verdict), "m1")
+    found = ratings(log)
+    assert (found.looked_at, found.helped, found.harmed) == (4, 2, 1)
+    assert found.mean == pytest.approx(0.125)
+
+
+def test_spending_is_by_day_and_purpose(log: EventLog):
+    told(log, NOW - 31 * DAY, called(9.0))
+    told(log, NOW - DAY, called(0.5, "distill"))
+    told(log, NOW, called(0.25, error="timeout"))
+    found = spending(log, NOW)
+    assert found.today.cost_usd == 0.25
+    assert (found.month.calls, found.month.failed, found.month.tokens) == (2, 1, 200)
+    assert list(found.by_purpose) == ["distill", "judge"]
+    assert found.days[-2:] == (0.5, 0.25)
+    assert sum(found.days) == 0.75
+
+
+def test_what_waits_is_what_nobody_answered(log: EventLog):
+    planned = Planned(job="archive", watermark=0, steps=())
+    told(log, NOW, planned)
+    assert waiting(log) == 1
+    rejected = Event("x", NOW, planned, "x")
+    log.append([rejected, Event("y", NOW, Rejected(), "x")])
+    assert waiting(log) == 1
+
+
+def test_builds_tell_of_checks_refusals_and_failures(built: Built):
+    refused = Refusal(NOW, 9, (CheckResult("secrets", False, "a key in m3"),))
+    manifests.refuse(built.tenant, refused)
+    failures.keep(built.tenant.root, "judge", NOW, "no answer")
+    found = of(built).builds
+    assert found.served is not None
+    assert found.served.memories == 40
+    assert found.served.passed > 0 and not found.served.failed
+    assert found.refusal == refused
+    assert [one.what for one in found.failures] == ["judge"]
+    assert found.tail == 0
+
+
+def test_live_figures_are_those_of_the_statistics(built: Built):
+    told(built.log, NOW - 5 * MINUTE, recalled(3, 0.5))
+    found = of(built)
+    with Reader(built.tenant, built.log, built.embedder).view() as view:
+        moving = live(built.log, view, NOW)
+    assert moving.memories == found.memories.active
+    assert (moving.events, moving.tail) == (found.events, found.builds.tail)
+    assert moving.minutes == found.rate.minutes
+    assert moving.p50_ms == found.answered.took(0.5) == 3
+    assert moving.silence == 0
+
+
+def test_what_is_shown_adds_up(built: Built):
+    for number in range(20):
+        told(built.log, NOW - number * HOUR, recalled(number, *[number / 20] * (number % 3)))
+    found = shown(of(built))
+    assert sum(found["recalls"]["took_ms"]["counts"]) == found["recalls"]["looked_at"] == 20
+    assert sum(found["recalls"]["confidence"]["counts"]) == 19
+    assert sum(found["growth"]["memories"]) == 40
+    assert found["disk"]["total"] == sum(
+        found["disk"][name] for name in ("log", "snapshots", "cold")
+    )
+
+
+def test_counts_lie_between_edges():
+    assert counts(recalls.np.array([0.0, 0.9, 1.0, 5.0, 99.0]), (0, 1, 5, 10)) == [2, 1, 2]
+
+
+def test_every_picture_has_a_description(built: Built):
+    for chart in of_file(of(built), ()):
+        assert chart.description.endswith(".")
+
+
+def test_the_disk_is_what_the_files_take(built: Built):
+    found = of(built).disk
+    root: Path = built.tenant.root
+    assert found.log == sum(one.stat().st_size for one in root.glob("log.sqlite*"))
+    assert found.snapshots > 0
+    assert found.cold == 0
+
+
+def test_a_tenant_that_was_never_built_has_statistics(tenant: Tenant, log: EventLog, embedder):
+    commands.record(log, Draft(content="Nothing was built yet"), NOW)
+    with Reader(tenant, log, embedder).view() as view:
+        found = statistics(tenant.root.parents[1], tenant, log, view, NOW)
+    assert (found.memories.active, found.builds.tail, found.builds.served) == (1, 1, None)
