@@ -87,6 +87,34 @@ def test_a_key_has_a_history(client: Client):
     assert oldest.until is not None and oldest.from_ <= oldest.until
 
 
+def test_a_list_goes_on_from_page_to_page(client: Client):
+    client.record_batch([{"content": f"Note {number} is about tides"} for number in range(120)])
+    client.record("We deploy to eu-west-1", kind="decision")
+    assert len({one.id for one in client.memories.list(kind=["fact"], sort="created_at")}) == 120
+    [decision] = client.memories.list(text="deploy")
+    assert (decision.kind, decision.text) == ("decision", "We deploy to eu-west-1")
+
+
+def test_what_is_handed_over_is_recorded_soon(client: Client):
+    accepted = client.ingest(
+        [{"content": "The deploy runs at noon"}, {"content": "..."}], project="acme/web"
+    )
+    job = client.jobs.wait(accepted.id)
+    assert (job.items, job.refused, len(job.because)) == (2, 1, 1)
+    recorded, refused = job.ids
+    assert refused is None
+    assert client.memories.get(recorded).project == "acme/web"
+    assert [one.id for one in client.jobs.list(state="done")] == [job.id]
+
+
+def test_a_recall_leaves_a_receipt(client: Client):
+    id_ = client.record("The deploy runs at noon").id
+    answer = client.recall("when does the deploy run")
+    [receipt] = client.receipts.list(memory=id_)
+    assert (receipt.id, receipt.as_hit.rank) == (answer.recall, 1)
+    assert client.receipts.get(receipt.id).hits[0].memory.text == "The deploy runs at noon"
+
+
 def test_what_is_not_there_is_not_found(client: Client):
     with pytest.raises(mnemolog.NotFound) as refused:
         client.memories.get("a/b c")

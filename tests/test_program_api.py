@@ -4,15 +4,16 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import mnemolog
 import msgspec
 import pytest
-from mnemolog import errors, inputs, shapes
+from mnemolog import errors, inputs, jobs, proposals, receipts, shapes
 from mnemolog.asking import Asking
-from mnemolog.connection import Answer
+from mnemolog.connection import Answer, _said
 
 from serve.answers import RecallRequest
 from serve.api.operation import Operation
@@ -28,6 +29,8 @@ LEFT_OUT = {
     "getOpenApi": "for tools that read the document",
     "listLessons": "the dashboard's and the command line's",
     "getDigest": "the dashboard's and the command line's",
+    "getReadiness": "for what watches over servers",
+    "getMetrics": "for what watches over servers",
 }
 ANY = "a/b c"  # of what stands in a path
 
@@ -97,6 +100,19 @@ QUESTION = {
     "explain": True,
     "touch": False,
 }
+FILTERS = {
+    "project": "acme/web",
+    "kind": ["fact", "lesson"],
+    "tier": ["auto"],
+    "tag": ["deploy"],
+    "state": "any",
+    "pinned": True,
+    "key": "deploy.region",
+    "text": "words",
+    "since": datetime(2026, 11, 20, tzinfo=UTC),
+    "until": datetime(2026, 11, 21, tzinfo=UTC),
+    "sort": "-importance",
+}
 WHY = {"reason": "because"}
 
 # every call there is, by the operation it asks for
@@ -126,12 +142,38 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
     "getOverview": (lambda one: one.overview("deploys", project="acme/web"), dict[str, Any]),
     "listProposals": (
         lambda one: one.proposals.list(state="stale", sort="plan", project="a/b", limit=3),
-        shapes.Proposals,
+        proposals.Listed,
     ),
-    "getProposal": (lambda one: one.proposals.get(ANY), shapes.Proposal),
-    "acceptProposal": (lambda one: one.proposals.accept(ANY), shapes.Proposal),
-    "rejectProposal": (lambda one: one.proposals.reject(ANY, **WHY), shapes.Proposal),
-    "undoProposal": (lambda one: one.proposals.undo(ANY), shapes.Proposal),
+    "getProposal": (lambda one: one.proposals.get(ANY), proposals.Proposal),
+    "acceptProposal": (lambda one: one.proposals.accept(ANY), proposals.Proposal),
+    "rejectProposal": (lambda one: one.proposals.reject(ANY, **WHY), proposals.Proposal),
+    "undoProposal": (lambda one: one.proposals.undo(ANY), proposals.Proposal),
+    "listMemories": (lambda one: one.memories.list(**FILTERS), shapes.MemoryPage),
+    "ingest": (
+        lambda one: one.ingest(
+            [{"content": "Words"}],
+            turns=[{"role": "user", "content": "Words", "at": QUESTION["since"], "speaker": "A"}],
+            project="acme/web",
+            session="s",
+            agent="a",
+        ),
+        jobs.JobInShort,
+    ),
+    "listJobs": (lambda one: one.jobs.list(state="dead", limit=3), jobs.Listed),
+    "getJob": (lambda one: one.jobs.get(ANY), jobs.Job),
+    "requeueJob": (lambda one: one.jobs.requeue(ANY), jobs.JobInShort),
+    "listReceipts": (
+        lambda one: one.receipts.list(
+            project="acme/web",
+            since=datetime(2026, 11, 20, tzinfo=UTC),
+            until=datetime(2026, 11, 21, tzinfo=UTC),
+            session="s",
+            memory="m",
+            silent=True,
+        ),
+        receipts.ReceiptPage,
+    ),
+    "getReceipt": (lambda one: one.receipts.get(ANY), receipts.Receipt),
     "getHealth": (lambda one: one.health(), shapes.Health),
 }
 DECLARED = {one.id: one for one in OPERATIONS}
@@ -157,8 +199,7 @@ def test_a_call_asks_what_its_operation_declares(name: str):
     method, path, query, body, headers, is_safe = asked_by(call)
     assert method == declared.method
     assert re.fullmatch(re.sub(r"{\w+}", "[^/ ]+", declared.path), path)
-    sent = {key: one for key, one in (query or {}).items() if one is not None}
-    assert msgspec.convert(sent, declared.query, strict=False) is not None
+    assert decoded_query(declared, query or {}) is not None
     assert body is None or msgspec.convert(
         msgspec.json.decode(msgspec.json.encode(body)), declared.body
     )
@@ -167,24 +208,67 @@ def test_a_call_asks_what_its_operation_declares(name: str):
     assert is_safe or method in ("GET", "PATCH") or "Idempotency-Key" not in declared.headers
 
 
+def decoded_query(declared: Operation, query: dict[str, Any]) -> Any:
+    """Return the parameters as the server reads them: what may come often as a list."""
+    schema = msgspec.json.schema_components([declared.query])[1][declared.query.__name__]
+    sent: dict[str, Any] = {}
+    for name, value in [pair for key, one in query.items() for pair in _said(key, one)]:
+        is_list = schema["properties"][name].get("type") == "array"
+        sent[name] = [*sent.get(name, ()), value] if is_list else value
+    return msgspec.convert(sent, declared.query, strict=False)
+
+
 @pytest.mark.parametrize("name", [name for name, (_, shape) in CALLS.items() if shape])
 def test_a_call_reads_what_its_operation_answers(name: str):
     declared: Operation = DECLARED[name]
     for sent in filter(None, declared.answers.values()):
-        assert fields(CALLS[name][1]) == fields(sent)
+        assert missing(CALLS[name][1], sent) == []
 
 
-def fields(shape: Any) -> Any:
-    """Return the names of a shape's fields, and of the shapes in it; `etag` is a header's."""
-    if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
-        hints = get_type_hints(shape)
-        return {
-            one.encode_name: fields(hints[one.name])
-            for one in msgspec.structs.fields(shape)
-            if one.name != "etag"
-        }
-    inner = [fields(one) for one in get_args(shape)]
-    return [one for one in inner if one] or None
+def missing(read: Any, sent: Any, where: str = "") -> list[str]:
+    """Return the fields that only one of two shapes has, here and in what lies in them.
+
+    What is read as a dict holds whatever is sent; `etag` is a header's.
+    """
+    if any(get_origin(one) is dict for one in parts_of(read)):
+        return []
+    reads, sends = structs_of(read), structs_of(sent)
+    if len(reads) != 1 or len(sends) != 1:
+        return [] if len(reads) == len(sends) else [where]
+    ours, theirs = names_of(reads[0]), names_of(sends[0])
+    ours.pop("etag", None)
+    found = [f"{where}.{name}" for name in ours.keys() ^ theirs.keys()]
+    for name in ours.keys() & theirs.keys():
+        found += missing(ours[name], theirs[name], f"{where}.{name}")
+    return found
+
+
+def parts_of(shape: Any) -> Iterator[Any]:
+    yield shape
+    for one in get_args(shape):
+        yield from parts_of(one)
+
+
+def structs_of(shape: Any) -> list[Any]:
+    return [
+        one for one in parts_of(shape) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+    ]
+
+
+def names_of(struct: Any) -> dict[str, Any]:
+    hints = get_type_hints(struct)
+    return {one.encode_name: hints[one.name] for one in msgspec.structs.fields(struct)}
+
+
+def test_a_field_that_only_one_side_has_is_found():
+    class Sent(msgspec.Struct):
+        edges: tuple[shapes.DrawnEdge, ...]
+        more: int
+
+    class Read(msgspec.Struct):
+        edges: tuple[shapes.Edge, ...]
+
+    assert sorted(missing(Read, Sent)) == [".edges.new", ".edges.seq", ".more"]
 
 
 def test_what_a_memory_may_have_is_what_a_draft_may_have():
@@ -203,6 +287,12 @@ def test_what_a_question_may_have_is_what_a_recall_takes():
 def test_what_may_be_changed_is_what_a_patch_takes():
     body = DECLARED["reviseMemory"].body
     assert set(inputs.Changes.__annotations__) == set(body.__struct_fields__) - {"tenant"}
+
+
+def test_what_may_be_filtered_is_what_the_lists_take():
+    paged = {"tenant", "limit", "cursor"}
+    for name, filters in (("listMemories", inputs.Filters), ("listReceipts", receipts.Filters)):
+        assert set(filters.__annotations__) | paged == set(DECLARED[name].query.__struct_fields__)
 
 
 def test_the_words_a_field_may_hold_are_the_logs():

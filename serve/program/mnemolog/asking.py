@@ -1,16 +1,32 @@
 """
 Asking: a server, and the tenant every request is about.
+
+Decoders are made at import, one a shape: msgspec 0.22 crashes where two threads meet a type for the
+first time.
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from msgspec.json import Decoder
 
 from mnemolog.connection import Answer, Connection
-from mnemolog.shapes import decoded
+from mnemolog.errors import Unreadable
 
 Shape = TypeVar("Shape")
+
+
+class Paged(Protocol):
+    """A page of a list, and the cursor of the one after it."""
+
+    @property
+    def next(self) -> str | None: ...
+
+
+Page = TypeVar("Page", bound=Paged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +36,22 @@ class Asking:
     connection: Connection
     tenant: str | None = None
 
-    def get(self, shape: type[Shape], path: str, **query: Any) -> Shape:
+    def get(self, shape: Decoder[Shape], path: str, **query: Any) -> Shape:
         """Return what a GET is answered with."""
         return decoded(shape, self.connection.ask("GET", path, query=self._of(query)).body)
 
+    def pages(self, shape: Decoder[Page], path: str, query: Mapping[str, Any]) -> Iterator[Page]:
+        """Yield the pages of a list, each asked for when it is come to."""
+        cursor: str | None = None
+        while True:
+            page = self.get(shape, path, **query, cursor=cursor)
+            yield page
+            if (cursor := page.next) is None:
+                return
+
     def post(
         self,
-        shape: type[Shape],
+        shape: Decoder[Shape],
         path: str,
         body: Mapping[str, Any],
         *,
@@ -68,3 +93,11 @@ class Asking:
     def _of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         said = {name: one for name, one in fields.items() if one is not None}
         return said | ({"tenant": self.tenant} if self.tenant else {})
+
+
+def decoded(shape: Decoder[Shape], data: bytes) -> Shape:
+    """Return what was sent, as a shape; raise Unreadable."""
+    try:
+        return shape.decode(data)
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise Unreadable(f"this is no answer of a memory's server: {error}") from error

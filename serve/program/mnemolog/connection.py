@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -183,6 +184,8 @@ def _said(name: str, value: Json) -> list[tuple[str, str]]:
         return []
     if isinstance(value, bool):
         return [(name, "true" if value else "false")]
+    if isinstance(value, datetime):
+        return [(name, value.isoformat())]
     if isinstance(value, (list, tuple)):
         return [(name, str(one)) for one in value]
     return [(name, str(value))]

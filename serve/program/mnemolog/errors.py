@@ -5,6 +5,7 @@ What can go wrong between a program and its memory.
     ├── NoServer              no server of this home runs
     ├── Unreachable           the server does not answer, or hung up
     ├── Unreadable            what answers is no memory's server, or of another version
+    ├── StillRunning          a job is not done in the time that was given it
     ├── JobFailed             an accepted batch could not be recorded
     └── Refused               the server said no; by its `code`, in problem details (RFC 9457)
         ├── Invalid           what was sent cannot be used
@@ -35,6 +36,10 @@ class Unreachable(Error):
 
 class Unreadable(Error):
     """What answers is no memory's server, or one of another version."""
+
+
+class StillRunning(Error):
+    """A job is not done in the time that was given it; it goes on."""
 
 
 class JobFailed(Error):

@@ -86,6 +86,33 @@ class Changes(TypedDict, total=False):
     reason: str
 
 
+class Filters(TypedDict, total=False):
+    """Which memories are listed. `kind` and `tier` are any of those, `tag` all of them; `text` are
+    words they hold. The project "" asks for memories that belong to none.
+    """
+
+    project: str
+    kind: list[Kind]
+    tier: list[Tier]
+    tag: list[str]
+    state: Literal["active", "expired", "archived", "superseded", "forgotten", "stale", "any"]
+    pinned: bool
+    key: str
+    text: str
+    since: datetime
+    until: datetime
+    sort: Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
+
+
+class Turn(TypedDict, total=False):
+    """What somebody said in a conversation; `speaker` by name, where that is known."""
+
+    role: Required[Literal["user", "assistant", "tool", "system"]]
+    content: Required[str]
+    at: datetime
+    speaker: str
+
+
 class Question(TypedDict, total=False):
     """How a recall may be asked; what is left out comes from the server's settings.
 

@@ -2,24 +2,31 @@
 Memories: record, read and change them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 from msgspec import structs
+from msgspec.json import Decoder
 
-from mnemolog.asking import Asking
+from mnemolog.asking import Asking, decoded
 from mnemolog.connection import Answer, part
-from mnemolog.inputs import Changes, Draft, Fields, Relation
+from mnemolog.inputs import Changes, Draft, Fields, Filters, Relation
 from mnemolog.shapes import (
     Acknowledged,
     AllAcknowledged,
     DrawnEdge,
     History,
     KeyHistory,
+    ListedMemory,
+    MemoryPage,
     WholeMemory,
-    decoded,
 )
+
+_ACKNOWLEDGED, _ALL_ACKNOWLEDGED = Decoder(Acknowledged), Decoder(AllAcknowledged)
+_WHOLE_MEMORY, _DRAWN_EDGE = Decoder(WholeMemory), Decoder(DrawnEdge)
+_HISTORY, _KEY_HISTORY = Decoder(History), Decoder(KeyHistory)
+_PAGE = Decoder(MemoryPage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +44,29 @@ class Memories:
         """
         draft = {"content": content, **fields}
         return self._asking.post(
-            Acknowledged, "/v1/memories", draft, key=idempotency_key, is_keyed=True
+            _ACKNOWLEDGED, "/v1/memories", draft, key=idempotency_key, is_keyed=True
         )
 
     def record_batch(
         self, drafts: Iterable[Draft], *, idempotency_key: str | None = None
     ) -> tuple[Acknowledged, ...]:
         """Record up to 1,000 memories, all or none."""
-        body = {"memories": list(drafts)}
+        body = {"memories": [*drafts]}
         path = "/v1/memories/batch"
-        done = self._asking.post(AllAcknowledged, path, body, key=idempotency_key, is_keyed=True)
+        done = self._asking.post(_ALL_ACKNOWLEDGED, path, body, key=idempotency_key, is_keyed=True)
         return done.memories
 
     def get(self, id_: str) -> WholeMemory:
         """Return all there is of a memory."""
         return _whole(self._asking.send("GET", _path(id_), query={}))
+
+    def list(self, **filters: Unpack[Filters]) -> Iterator[ListedMemory]:
+        """Yield all memories that pass the filters, the newest first where `sort` says nothing.
+
+        Pages are asked for as they are come to; what is written meanwhile is in none twice.
+        """
+        for page in self._asking.pages(_PAGE, "/v1/memories", filters):
+            yield from page.memories
 
     def patch(
         self, id_: str, *, etag: str | None = None, **changes: Unpack[Changes]
@@ -91,19 +106,19 @@ class Memories:
     ) -> DrawnEdge:
         """Draw a reasoning edge to another memory."""
         path, body = f"{_path(id_)}/links", {"target": target, "relation": relation}
-        return self._asking.post(DrawnEdge, path, body, key=idempotency_key, is_keyed=True)
+        return self._asking.post(_DRAWN_EDGE, path, body, key=idempotency_key, is_keyed=True)
 
     def history(self, id_: str) -> History:
         """Return what a memory replaced and what replaced it, the newest first."""
-        return self._asking.get(History, f"{_path(id_)}/history")
+        return self._asking.get(_HISTORY, f"{_path(id_)}/history")
 
     def history_of_key(self, key: str, *, project: str | None = None) -> KeyHistory:
         """Return the values a key had, the newest first."""
-        return self._asking.get(KeyHistory, f"/v1/keys/{part(key)}/history", project=project)
+        return self._asking.get(_KEY_HISTORY, f"/v1/keys/{part(key)}/history", project=project)
 
     def _changed(self, id_: str, verb: str, body: dict[str, Any], key: str | None) -> WholeMemory:
         path = f"{_path(id_)}/{verb}"
-        return self._asking.post(WholeMemory, path, body, key=key, is_keyed=True)
+        return self._asking.post(_WHOLE_MEMORY, path, body, key=key, is_keyed=True)
 
 
 def _path(id_: str) -> str:
@@ -111,5 +126,5 @@ def _path(id_: str) -> str:
 
 
 def _whole(answer: Answer) -> WholeMemory:
-    found = decoded(WholeMemory, answer.body)
+    found = decoded(_WHOLE_MEMORY, answer.body)
     return structs.replace(found, etag=answer.headers.get("etag", ""))

@@ -3,12 +3,72 @@ Proposals: what waits for a person's yes or no.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.json import Decoder
 
 from mnemolog.asking import Asking
 from mnemolog.connection import part
-from mnemolog.shapes import Proposal, ProposalInShort
-from mnemolog.shapes import Proposals as Listed
+
+
+class ProposalInShort(Struct, frozen=True, kw_only=True):
+    """Something that waits for a person's word, or was answered."""
+
+    id: str
+    sort: str
+    job: str | None
+    state: str
+    at: datetime
+    project: str | None
+    title: str
+    because: tuple[str, ...]
+    stale_because: tuple[str, ...]
+    changes: int
+    left: int
+    plan: str | None
+    memory: str | None
+    model: str | None
+    cost_usd: float
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """The newest first; `more` were left out."""
+
+    proposals: tuple[ProposalInShort, ...]
+    more: int
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A field before and after; None where it had no value, or has none."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What a yes does to one memory."""
+
+    verb: str
+    event: str
+    subject: str
+    why: str
+    text: str | None
+    changes: tuple[Change, ...]
+    other: str | None
+    relation: str | None
+    evidence: dict[str, Any]
+
+
+class Proposal(ProposalInShort, frozen=True, kw_only=True):
+    """A proposal with all it would do, or did."""
+
+    steps: tuple[Step, ...]
+
+
+_PROPOSAL, _LISTED = Decoder(Proposal), Decoder(Listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +87,23 @@ class Proposals:
     ) -> tuple[ProposalInShort, ...]:
         """Return what jobs proposed, the newest first; up to 100 where `limit` says nothing."""
         asked = {"state": state, "sort": sort, "project": project, "limit": limit}
-        return self._asking.get(Listed, "/v1/proposals", **asked).proposals
+        return self._asking.get(_LISTED, "/v1/proposals", **asked).proposals
 
     def get(self, id_: str) -> Proposal:
         """Return what a proposal would change, before and after."""
-        return self._asking.get(Proposal, _path(id_))
+        return self._asking.get(_PROPOSAL, _path(id_))
 
     def accept(self, id_: str) -> Proposal:
         """Say yes: all of it is done, or nothing; said twice it is done once."""
-        return self._asking.post(Proposal, f"{_path(id_)}/accept", {}, is_safe=True)
+        return self._asking.post(_PROPOSAL, f"{_path(id_)}/accept", {}, is_safe=True)
 
     def reject(self, id_: str, *, reason: str | None = None) -> Proposal:
         """Say no: the same is not proposed again."""
-        return self._asking.post(Proposal, f"{_path(id_)}/reject", {"reason": reason})
+        return self._asking.post(_PROPOSAL, f"{_path(id_)}/reject", {"reason": reason})
 
     def undo(self, id_: str) -> Proposal:
         """Take back what was accepted."""
-        return self._asking.post(Proposal, f"{_path(id_)}/undo", {})
+        return self._asking.post(_PROPOSAL, f"{_path(id_)}/undo", {})
 
 
 def _path(id_: str) -> str:

@@ -1,18 +1,15 @@
 """
-What a server answers with. All values are frozen; a field a later server adds is passed over.
+What a server says of memories and recalls. All values are frozen; a field that a later server adds
+is passed over.
 
 A test holds each to the API's own declarations, so none says less or more than is sent.
 """
 
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
-
-from mnemolog.errors import Unreadable
-
-Shape = TypeVar("Shape")
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -196,85 +193,22 @@ class KeyHistory(Struct, frozen=True, kw_only=True):
     memories: tuple[Value, ...]
 
 
-class ProposalInShort(Struct, frozen=True, kw_only=True):
-    """Something that waits for a person's word, or was answered."""
+class ListedMemory(Memory, frozen=True, kw_only=True):
+    """A memory in a list; of a forgotten one its tombstone."""
 
-    id: str
-    sort: str
-    job: str | None
-    state: str
-    at: datetime
-    project: str | None
-    title: str
-    because: tuple[str, ...]
-    stale_because: tuple[str, ...]
-    changes: int
-    left: int
-    plan: str | None
-    memory: str | None
-    model: str | None
-    cost_usd: float
+    tier: str | None = None
+    importance: float | None = None
+    key: str | None = None
+    value: str | None = None
+    status: str | None = None
+    progress: float | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
-class Proposals(Struct, frozen=True, kw_only=True):
-    """The newest first; `more` were left out."""
+class MemoryPage(Struct, frozen=True, kw_only=True):
+    """A page of a list; `total` counts all that pass the filters."""
 
-    proposals: tuple[ProposalInShort, ...]
-    more: int
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """A field before and after; None where it had no value, or has none."""
-
-    field: str
-    before: Any
-    after: Any
-
-
-class Step(Struct, frozen=True, kw_only=True):
-    """What a yes does to one memory."""
-
-    verb: str
-    event: str
-    subject: str
-    why: str
-    text: str | None
-    changes: tuple[Change, ...]
-    other: str | None
-    relation: str | None
-    evidence: dict[str, Any]
-
-
-class Proposal(ProposalInShort, frozen=True, kw_only=True):
-    """A proposal with all it would do, or did."""
-
-    steps: tuple[Step, ...]
-
-
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
-    shape: msgspec.json.Decoder(shape)
-    for shape in (
-        Health,
-        Acknowledged,
-        AllAcknowledged,
-        Recalled,
-        Rated,
-        WholeMemory,
-        DrawnEdge,
-        History,
-        KeyHistory,
-        Proposal,
-        Proposals,
-        dict[str, Any],
-    )
-}
-
-
-def decoded(shape: type[Shape], data: bytes) -> Shape:
-    """Return what was sent, as a shape; raise Unreadable."""
-    try:
-        found: Shape = _DECODERS[shape].decode(data)
-    except (UnicodeDecodeError, msgspec.MsgspecError) as error:
-        raise Unreadable(f"this is no answer of a memory's server: {error}") from error
-    return found
+    memories: tuple[ListedMemory, ...]
+    next: str | None
+    total: int
