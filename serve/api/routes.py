@@ -8,6 +8,7 @@ from flask import Blueprint
 
 from serve.api import (
     changes,
+    export,
     ingest,
     jobs,
     listing,
@@ -27,6 +28,7 @@ _OTHERS: tuple[Operation, ...] = (
     *memories.OPERATIONS,
     *listing.OPERATIONS,
     *changes.OPERATIONS,
+    *export.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
     *receipts.OPERATIONS,

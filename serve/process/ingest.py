@@ -8,9 +8,7 @@ tenant's failures, and the worker goes on. Facts are read out of turns that were
 """
 
 import logging
-import os
 import random
-import secrets
 import subprocess
 import threading
 import time
@@ -26,9 +24,8 @@ from store.config import Settings
 from store.errors import MnemologError
 from store.ingest.job import Lease
 from store.ingest.job_queue import Queue
-from store.ingest.recording import record
+from store.ingest.recording import is_gone, new_owner, record
 from store.plans import roster
-from store.registry import lives
 from store.tenant import Tenant
 
 if TYPE_CHECKING:
@@ -60,7 +57,7 @@ class Ingest:
         """`clock` gives microseconds UTC, `chance` numbers in [0, 1)."""
         self._home, self._opened, self._is_idle = home, opened, is_idle
         self._read_facts, self._clock, self._chance = read_facts, clock, chance
-        self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._owner = new_owner()
         self._queues: dict[str, Queue] = {}
         self._lock = threading.Lock()
         self._reading: tuple[Tenant, int, subprocess.Popen[bytes]] | None = None
@@ -126,7 +123,7 @@ class Ingest:
         """Do one job of a tenant; return whether it was done."""
         queue, lease = self.queue(tenant), None
         try:
-            queue.release_of(_is_gone)
+            queue.release_of(is_gone)
             lease = queue.lease(self._owner, self._clock())
             if lease is None:
                 return False
@@ -189,11 +186,6 @@ class Ingest:
         wait_s = BUSY_S if process.returncode == _BUSY else FAILED_S
         self._wait_until[tenant.name] = self._clock() + wait_s * 1_000_000
         log.warning("facts of tenant %s: exit code %d", tenant.name, process.returncode)
-
-
-def _is_gone(owner: str) -> bool:
-    """Return whether the process that holds a lease is no more."""
-    return not lives(int(owner.partition("-")[0]))
 
 
 def spawn_facts(settings: Settings) -> FactReader:

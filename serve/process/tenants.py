@@ -106,7 +106,7 @@ class OpenTenants:
     @property
     def opened(self) -> list[OpenTenant]:
         """The tenants that are open, by name."""
-        return [one for _, one in sorted(self._open.items())]
+        return sorted(self._open.values(), key=lambda one: one.tenant.name)
 
     def get(self, name: str) -> OpenTenant:
         """Return a tenant, opened if need be; raise InvalidName or NotFound."""
