@@ -10,6 +10,7 @@ import msgspec
 from serve.answers import RecallRequest, answer, moment_of
 from serve.cli import output
 from serve.reader import Reader
+from serve.stages.spoken import SPOKEN, WANTS
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros
@@ -18,29 +19,6 @@ from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`
 _NAMED = 3  # copies
-_SPOKEN = {
-    "lexical": "words",
-    "question": "question before",
-    "before": "turn before",
-    "after": "turn after",
-    "session_vector": "session's vectors",
-    "dated": "names a time",
-    "personal": "first person",
-    "parts": "parts of the question",
-}
-_WANTS = {
-    "when": "a time",
-    "how_long": "how long",
-    "who": "a person",
-    "where": "a place",
-    "how_many": "a number",
-    "why": "a reason",
-    "how": "a way",
-    "what": "a thing",
-    "yes_no": "a yes or no",
-    "list": "all there is",
-    "code": "code",
-}
 
 
 def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
@@ -109,7 +87,7 @@ def _read(analysis: Mapping[str, Any]) -> Iterator[str]:
     if language := analysis.get("language"):
         yield f"language {language}"
     if wanted := analysis.get("answer_type"):
-        yield f"wants {_WANTS[wanted]}"
+        yield f"wants {WANTS[wanted]}"
     if mode := analysis.get("task_mode"):
         yield f"mode {mode}"
     if identifiers := analysis.get("identifiers"):
@@ -124,7 +102,7 @@ def hit(why: Mapping[str, Any]) -> str:
     """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
     parts = [", ".join(f"{name} #{found['rank']}" for name, found in why["channels"].items())]
     adds = sorted(why["adds"].items(), key=lambda one: -one[1])
-    parts.append(" + ".join(f"{_SPOKEN.get(name, name)} {value:.2f}" for name, value in adds))
+    parts.append(" + ".join(f"{SPOKEN.get(name, name)} {value:.2f}" for name, value in adds))
     parts.append(
         ", ".join(
             f"{name} {value:.2f}{_faded(why, name)}"
