@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from serve.duplicates import duplicates_of
+from serve.fields import Kinds, Query, Reason
 from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.reader import Reader, View
@@ -23,7 +24,6 @@ from store.embedding import Embedder
 from store.errors import InvalidInput, NotFound
 from store.events import (
     Event,
-    MemoryKind,
     Recalled,
     Tier,
     isoformat,
@@ -45,16 +45,17 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `as_of` is a moment, or the position of an event in the log and stands for when that happened.
     The project "" asks for memories that belong to none. `cold` asks for what was archived or has
-    expired too.
+    expired too. `min_score` is a floor under a hit's `score`, which orders the hits of one answer;
+    how sure a hit is says its `confidence`.
     """
 
-    query: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+    query: Query
     tenant: str | None = None
     project: str | None = None
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
     mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
     profile: Profile | None = None
-    kinds: tuple[MemoryKind, ...] = ()
+    kinds: Kinds = ()
     tiers: tuple[Tier, ...] = ()
     tags: tuple[str, ...] = ()
     since: datetime | None = None
@@ -63,6 +64,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cold: bool = False
     as_of: datetime | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
+    min_score: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     explain: bool = False
     touch: bool = True
 
@@ -72,7 +74,7 @@ class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     id: Id
     verdict: Verdict
-    reason: str | None = None
+    reason: Reason | None = None
     tenant: str | None = None
 
 
@@ -124,6 +126,7 @@ def answer(
         min_confidence=(
             wanted.min_confidence if asked.min_confidence is None else asked.min_confidence
         ),
+        min_score=asked.min_score,
         explain=asked.explain,
     )
     receipt_id = new_id(now) if asked.touch else None

@@ -12,8 +12,9 @@ from flask import Flask, Request, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from serve import gate
-from serve.access.caller import OWNER, Caller
-from serve.access.owner import is_owner, opens_hook
+from serve.access.caller import Caller
+from serve.access.callers import Callers
+from serve.access.rate import Rates
 from serve.api import routes as api_routes
 from serve.api.server import version
 from serve.dashboard import shell
@@ -32,23 +33,23 @@ _CODES = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large"}
 
 
 def create_app(
-    tenants: OpenTenants, token: str, clock: Callable[[], int] = lambda: time.time_ns() // 1000
+    tenants: OpenTenants,
+    token: str,
+    clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+    seconds: Callable[[], float] = time.monotonic,
 ) -> Flask:
-    """Return the application over open tenants. `clock` gives microseconds UTC."""
+    """Return the application over open tenants. `clock` gives microseconds UTC, `seconds` those of
+    a clock that never goes back.
+    """
     app = Flask("serve", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY  # a memory's 64 KiB, each byte written as %XX
-    default = tenants.settings.choices.tenant
+    callers = Callers(tenants.settings, token, clock)
 
     def caller_of(asked: Request, sent: str) -> Caller | None:
-        if is_owner(sent, token):
-            return OWNER
-        tenant = asked.args.get("tenant")
-        if opens_hook(asked.path, tenant, sent, token):
-            return Caller("hook", tenant or default, frozenset({"read", "write"}))
-        return None
+        return callers.of(sent, asked.path, asked.args.get("tenant"))
 
-    gate.guard(app, caller_of, shell.login_of(token, clock))
+    gate.guard(app, caller_of, shell.login_of(token, clock), Rates(seconds).wait_s)
     app.register_error_handler(MnemologError, _refused)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
     app.register_error_handler(HTTPException, _http_error)

@@ -44,6 +44,10 @@ class Filter:
         mask = self._in_state(rows)
         if self.as_of is not None:
             mask &= rows.created_at <= np.int64(self.as_of)
+        return self.narrow(mask, rows)
+
+    def narrow(self, mask: Mask, rows: MemoryRows | Columns) -> Mask:
+        """Return a mask, changed, without what is not asked for whatever its state, [rows]."""
         if self.project is not None:
             mask &= rows.equal("project", (self.project,)) | rows.missing("project")
         if self.kinds:

@@ -8,6 +8,8 @@ ever sent and a GET changes nothing. Programs show a token, on `PROGRAMS`; pages
 other addresses, are asked with the cookie of a login, and their forms carry a CSRF token.
 """
 
+import hmac
+import math
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
@@ -20,8 +22,8 @@ from serve.problem import problem
 
 _NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _OPEN = frozenset({"/health", "/ready", "/v1/openapi.json"})
-_OPEN_PAGES = ("/login", "/static/", "/favicon.ico")
-_WRITING = ("POST", "PUT", "PATCH", "DELETE")
+_OPEN_PAGES = frozenset({"/login", "/favicon.ico"})
+_READING = ("GET", "HEAD", "OPTIONS")
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -37,11 +39,29 @@ class Login(Protocol):
 
 CallerOf = Callable[[Request, str], Caller | None]  # what was sent as a bearer token
 LoginOf = Callable[[Request], Login | None]
+WaitOf = Callable[[Caller], float]  # seconds until they may ask again, 0: now
 
 
-def guard(app: Flask, caller_of: CallerOf, login_of: LoginOf) -> None:
+def guard(
+    app: Flask, caller_of: CallerOf, login_of: LoginOf, wait_of: WaitOf = lambda caller: 0.0
+) -> None:
     """Put the gate before every route; `g.caller` and, on pages, `g.login` say who asks."""
-    app.before_request(lambda: _from_here(request) or _known(request, caller_of, login_of))
+
+    def gate() -> Response | None:
+        return _from_here(request) or _known(request, caller_of, login_of, wait_of)
+
+    app.before_request(gate)
+
+
+def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
+    """Answer 503 to whoever passed the gate and waited too long for an answer."""
+
+    def late() -> Response | None:
+        if not is_late():
+            return None
+        return problem("overloaded", "too much is asked at once: ask again in a second")
+
+    app.before_request(late)
 
 
 def is_for_programs(path: str) -> bool:
@@ -59,56 +79,67 @@ def _from_here(asked: Request) -> Response | None:
     return None
 
 
-def _known(asked: Request, caller_of: CallerOf, login_of: LoginOf) -> Response | None:
+def _known(
+    asked: Request, caller_of: CallerOf, login_of: LoginOf, wait_of: WaitOf
+) -> Response | None:
     if asked.path in _OPEN:
         return None
-    return _program(asked, caller_of) if is_for_programs(asked.path) else _page(asked, login_of)
+    if is_for_programs(asked.path):
+        return _program(asked, caller_of, wait_of)
+    return _page(asked, login_of)
 
 
-def _program(asked: Request, caller_of: CallerOf) -> Response | None:
+def _program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response | None:
     scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
     caller = caller_of(asked, sent) if scheme.lower() == "bearer" else None
     if caller is None:
-        answer = problem(
-            "no_token",
+        return _unknown(
             "send `Authorization: Bearer TOKEN`; the owner's is in the file `token` of the home",
+            was_sent=bool(sent),
         )
-        answer.headers["WWW-Authenticate"] = "Bearer"
-        return answer
     g.caller = caller
+    if (wait_s := wait_of(caller)) > 0:
+        said = f"this token may ask {caller.per_minute:,} times a minute: wait a little"
+        return problem("too_many_requests", said, retry_after_s=math.ceil(wait_s))
     if asked.method in ("POST", "PUT", "PATCH") and asked.mimetype != "application/json":
         return problem("not_json", "send `Content-Type: application/json`")
     return None
+
+
+def _unknown(cure: str, *, was_sent: bool = False) -> Response:
+    """Return a 401; it says how to ask, and whether what was sent is the matter (RFC 6750, 3)."""
+    answer = problem("no_token", cure)
+    wrong = ', error="invalid_token"' if was_sent else ""
+    answer.headers["WWW-Authenticate"] = f'Bearer realm="mnemolog"{wrong}'
+    return answer
 
 
 def _page(asked: Request, login_of: LoginOf) -> Response | None:
     login = login_of(asked)
     if login is not None:
         g.login, g.caller = login, login.caller
-    if asked.path.startswith(_OPEN_PAGES):
+    if asked.path in _OPEN_PAGES or asked.path.startswith("/static/"):
         return None
     if login is None:
         if asked.method in ("GET", "HEAD"):
             answer = redirect("/login", HTTPStatus.SEE_OTHER)
             assert isinstance(answer, Response)
             return answer
-        return problem("no_token", "log in: `mnemolog dashboard` makes a link")
-    if asked.method in _WRITING:
+        return _unknown("log in: `mnemolog dashboard` makes a link")
+    if asked.method not in _READING:
         if asked.mimetype != _FORM:
             return problem(
                 "not_json",
                 f"a form is sent as `{_FORM}`",
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             )
-        if not _same(asked.form.get("csrf", ""), login.csrf):
+        if not _is_same(asked.form.get("csrf", ""), login.csrf):
             return problem("no_csrf", "load the page again and send its form")
     return None
 
 
-def _same(sent: str, expected: str) -> bool:
-    import hmac
-
-    return hmac.compare_digest(sent.encode(), expected.encode())
+def _is_same(sent: str, expected: str) -> bool:
+    return bool(expected) and hmac.compare_digest(sent.encode(), expected.encode())
 
 
 def _hostname(host: str) -> str | None:

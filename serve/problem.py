@@ -12,6 +12,7 @@ import msgspec
 from flask import Response, request
 
 from store.errors import (
+    BuildBusy,
     ChangedSince,
     Conflict,
     IdConflict,
@@ -22,7 +23,9 @@ from store.errors import (
     LogReadOnly,
     MnemologError,
     NotFound,
+    NotReady,
     PlanStale,
+    QueueFull,
 )
 
 MIMETYPE = "application/problem+json"
@@ -55,6 +58,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "id_conflict": (HTTPStatus.CONFLICT, "The id was already used for something else"),
     "plan_stale": (HTTPStatus.CONFLICT, "What the plan rests on has changed"),
     "conflict": (HTTPStatus.CONFLICT, "It is not in a state that allows this"),
+    "build_busy": (HTTPStatus.CONFLICT, "A build or a job of this tenant is at work"),
     "changed_since": (HTTPStatus.PRECONDITION_FAILED, "It has changed since it was read"),
     "too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
     "not_json": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
@@ -65,8 +69,11 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     ),
     "too_many_requests": (HTTPStatus.TOO_MANY_REQUESTS, "The token asks too often"),
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "A defect of mnemolog"),
+    "overloaded": (HTTPStatus.SERVICE_UNAVAILABLE, "The server has too much to do"),
     "log_busy": (HTTPStatus.SERVICE_UNAVAILABLE, "The log is held by another process"),
     "log_read_only": (HTTPStatus.SERVICE_UNAVAILABLE, "The log cannot be written"),
+    "queue_full": (HTTPStatus.SERVICE_UNAVAILABLE, "Too much waits to be ingested"),
+    "not_ready": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot take everything now"),
     "log_full": (HTTPStatus.INSUFFICIENT_STORAGE, "The disk is full"),
 }
 
@@ -76,11 +83,14 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
     (Conflict, HTTPStatus.CONFLICT),
+    (BuildBusy, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (LogFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (LogBusy, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogReadOnly, HTTPStatus.SERVICE_UNAVAILABLE),
+    (QueueFull, HTTPStatus.SERVICE_UNAVAILABLE),
+    (NotReady, HTTPStatus.SERVICE_UNAVAILABLE),
     (MnemologError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 RETRY_AFTER_S = 1

@@ -113,9 +113,13 @@ class Reader:
                 self._head = None
             if is_new := self._head != self._stamp():
                 self._swap()
-        self.answered(lambda view: view)  # what an import wrote is not left to the next question
-        self._live.embed_ahead()
+        self.keep_up()
         return is_new
+
+    def keep_up(self) -> None:
+        """Take in what was appended: what an import wrote is not left to the next question."""
+        self.answered(lambda view: view)
+        self._live.embed_ahead()
 
     def _now(self) -> View:
         if self._log.version() != self._version:

@@ -21,7 +21,7 @@ from serve.stages.candidates import Candidates, candidates, holding
 from serve.stages.collapse import Collapsed, collapsed
 from serve.stages.laps import Laps
 from serve.stages.replaced import Replaced
-from serve.stages.selection import Selection, select
+from serve.stages.selection import Selection, select, shown_scores
 from serve.stages.weighing import weigh
 from store.embedding import Embedder
 from store.events import Route
@@ -92,12 +92,12 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     else:
         selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
     laps.over("selection")
-    replaced = Replaced(view)
+    replaced, scores = Replaced(view), shown_scores(weighed)
     returned = {one.memory.id for one in selection.chosen}
     hits = tuple(
         Hit(
             memory=one.memory,
-            score=round(float(weighed.scores[one.place]), 6),
+            score=float(scores[one.place]),
             confidence=round(float(sure[one.place]), 4),
             copies=one.copies,
             conflicts_with=one.conflicts_with,

@@ -21,6 +21,8 @@ MnemologError
 │   ├── LogForeign          the file is not a mnemolog log
 │   ├── LogVersion          the log was written by a newer mnemolog
 │   └── LogCorrupt          the log's own pages or an event's hash are wrong
+├── QueueFull               too much waits to be ingested; nothing of this was accepted
+├── NotReady                the server cannot take everything now
 ├── SnapshotError           a derived file; always mended by a build
 │   ├── SnapshotDamaged     missing, short, or its bytes do not match the manifest
 │   └── NoManifest          nothing was published yet
@@ -106,6 +108,14 @@ class LogVersion(LogError):
 
 
 class LogCorrupt(LogError):
+    pass
+
+
+class QueueFull(MnemologError):
+    pass
+
+
+class NotReady(MnemologError):
     pass
 
 

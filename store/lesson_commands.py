@@ -24,6 +24,7 @@ State = Literal["pending", "accepted", "rejected"]
 
 _LEAD = re.compile(r"^(?:(?:actually|please|well|and|but|so|ok|okay)\b[,:]?\s+)+", re.IGNORECASE)
 _HASH = 10  # a ULID's letters from here on are those of its hash
+_EVER = 2**62  # microseconds: later than any event
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def is_draft(event: Event) -> bool:
 def every(log: EventLog) -> list[Proposal]:
     """Return all drafts, answered or not, in the order of the log."""
     told: dict[str, list[Event]] = {}
-    for event in log.of_callers(("proposed", "accepted", "rejected")):
+    for event in log.told(("proposed", "accepted", "rejected"), 0, _EVER):
         told.setdefault(event.subject, []).append(event)
     return [read(events) for events in told.values() if is_draft(events[0])]
 

@@ -140,16 +140,13 @@ class EventLog:
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
-        return self._indexed(log_file.OF_JOBS, kinds, after, until)
-
-    def of_callers(
-        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
-    ) -> list[Event]:
-        """Return what callers asked and said, of some of their kinds, as `of_jobs` does.
-
-        The kinds are recalled, rated, proposed, accepted and rejected.
-        """
-        return self._indexed(log_file.OF_CALLERS, kinds, after, until)
+        marks = ", ".join("?" * len(kinds))
+        rows = self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
+            "AND seq > ? AND seq <= ? ORDER BY seq",
+            (*kinds, after, until),
+        )
+        return self._events(rows)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -328,6 +325,21 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
         )
 
+    def newest_rows(self, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
+        """Return rows as they lie, the newest first by when they happened."""
+        return self._fetch(
+            f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+
+    def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
+        """Return when some events happened, and their seqs, the newest first."""
+        rows = self._fetch(
+            f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [(at, seq) for at, seq in rows]
+
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
         seqs = [row[0] for row in rows if row[BODY] == PUT_AWAY]
@@ -364,15 +376,6 @@ class EventLog:
         """
         with self._lock, log_file.translated(self.path):
             return log_file.settle(self._connection, shrink=shrink)
-
-    def _indexed(self, condition: str, kinds: Sequence[str], after: int, until: int) -> list[Event]:
-        marks = ", ".join("?" * len(kinds))
-        rows = self._fetch(
-            f"SELECT {COLUMNS} FROM events WHERE {condition} AND kind IN ({marks}) "
-            "AND seq > ? AND seq <= ? ORDER BY seq",
-            (*kinds, after, until),
-        )
-        return self._events(rows)
 
     def _damaged_segments(self) -> list[str]:
         folder = segment.folder_of(self.path)

@@ -17,8 +17,6 @@ CREATE INDEX events_by_subject ON events (subject, seq);
 CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL;
 CREATE INDEX events_of_jobs ON events (kind, seq)
     WHERE kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called');
-CREATE INDEX events_of_callers ON events (kind, seq)
-    WHERE kind IN ('recalled', 'rated', 'proposed', 'accepted', 'rejected');
 CREATE INDEX events_by_kind ON events (kind, at);  -- counts over time never touch the table
 
 -- The Parquet files below cold/log that hold the bodies of old receipts.

@@ -58,6 +58,10 @@ class Tenant:
         return self.root / "refused.json"
 
     @property
+    def ingest(self) -> Path:
+        return self.root / "ingest.sqlite"
+
+    @property
     def build_lock(self) -> Path:
         return self.root / "build.lock"
 

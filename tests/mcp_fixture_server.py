@@ -1,6 +1,6 @@
 """
-Serve the fixture registry at /fixture/mcp and the product's at /mcp, behind the product's own gate,
-in a home of its own; print the port.
+Serve the fixture registry at /v1/fixture/mcp and the product's at /mcp, behind the product's own
+gate, in a home of its own; print the port.
 
 The conformance suite sends no token: it is put into each request here, before the gate.
 """
@@ -25,7 +25,7 @@ TOKEN = "fixture"
 def main(home: Path) -> None:
     EventLog(tenant.tenant(home).log, create=True).close()
     app = create_app(OpenTenants(Settings(home)), TOKEN)
-    app.register_blueprint(blueprint(mcp_fixture.REGISTRY, "fixture"), url_prefix="/fixture")
+    app.register_blueprint(blueprint(mcp_fixture.REGISTRY, "fixture"), url_prefix="/v1/fixture")
 
     def entered(environ: dict[str, Any], start: Any) -> Any:
         return app(environ | {"HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}, start)

@@ -31,7 +31,7 @@ def client(tmp_path: Path) -> Iterator[FlaskClient]:
     EventLog(tenant.tenant(tmp_path).log, create=True).close()
     opened = OpenTenants(Settings(tmp_path))
     app = create_app(opened, TOKEN, lambda: NOW)
-    app.register_blueprint(blueprint(mcp_fixture.REGISTRY, "fixture"), url_prefix="/fixture")
+    app.register_blueprint(blueprint(mcp_fixture.REGISTRY, "fixture"), url_prefix="/v1/fixture")
     yield app.test_client()
     opened.close()
 
@@ -228,7 +228,7 @@ def test_a_resource_that_is_not_there_is_named(client: FlaskClient):
 
 def streamed(client: FlaskClient, **params: object) -> list[dict]:
     body = message("tools/call", {"name": "test_tool_with_progress", "arguments": {}, **params})
-    answer = client.post("/fixture/mcp", json=body, headers=OURS)
+    answer = client.post("/v1/fixture/mcp", json=body, headers=OURS)
     if answer.content_type == "application/json":
         return [answer.json]
     assert answer.content_type.startswith("text/event-stream")

@@ -59,7 +59,7 @@ def run(tool: str, *words: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize("revision", REQUIRED)
 def test_every_scenario_that_a_revision_requires_passes(server: str, revision: str):
-    url = f"{server}/fixture/mcp"
+    url = f"{server}/v1/fixture/mcp"
     done = run("conformance", "server", "--url", url, "--requirements", revision)
     assert done.returncode == 0, done.stdout[-4_000:]
     required = required_of(revision)

@@ -136,7 +136,7 @@ def _answered(context: Context) -> dict[str, int]:
 def _closed(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
     """Yield what rules say already or said until somebody ended them, and what drafts say."""
     yield from (one.content for one in rules)
-    for event in context.log.of_callers(("proposed",)):
+    for event in context.log.told(("proposed",), 0, context.now + 1):
         if isinstance(event.body, Proposed):
             yield str(event.body.draft.get("content", ""))
 

@@ -3,10 +3,10 @@ Caller: who asks, which memory is theirs, and what they may do in it.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-Scope = Literal["read", "write", "admin"]
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+from store.tokens import SCOPES, Scope, Token
+
+__all__ = ["OWNER", "OWNER_NAME", "SCOPES", "Caller", "Scope", "of_token"]
 
 OWNER_NAME = "owner"
 
@@ -15,13 +15,20 @@ OWNER_NAME = "owner"
 class Caller:
     """Who asks. `tenant` None: every tenant is theirs, and only the owner's token says so.
 
-    `token_id` names the token that was shown, as the journal of what was done does.
+    `token_id` names the token that was shown, as the journal of what was done does; `per_minute`
+    is how often it may ask, None: without limit.
     """
 
     name: str
     tenant: str | None
     scopes: frozenset[Scope]
     token_id: str | None = None
+    per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        is_whole = self.name == OWNER_NAME and self.token_id is None
+        if self.tenant == "" or (self.tenant is None and not is_whole):
+            raise ValueError("only the owner has every tenant: name one")
 
     @property
     def is_owner(self) -> bool:
@@ -33,7 +40,14 @@ class Caller:
 
     def tenant_for(self, named: str | None) -> str | None:
         """Return the tenant that is meant: a token's own beats whatever is named."""
-        return self.tenant or named
+        return named if self.tenant is None else self.tenant
 
 
 OWNER = Caller(OWNER_NAME, None, frozenset(SCOPES))
+
+
+def of_token(token: Token) -> Caller:
+    """Return who shows a token."""
+    return Caller(
+        token.name or token.id, token.tenant, frozenset(token.scopes), token.id, token.per_minute
+    )

@@ -12,7 +12,14 @@ import msgspec
 from serve.api.operation import Operation
 from serve.problem import MIMETYPE, TITLES, Problem
 
-_EVERYWHERE = ("invalid_input", "foreign_origin", "wrong_host", "internal", "log_busy")
+_EVERYWHERE = (
+    "invalid_input",
+    "foreign_origin",
+    "wrong_host",
+    "internal",
+    "overloaded",
+    "log_busy",
+)
 _BEHIND_A_TOKEN = ("no_token", "out_of_scope", "too_many_requests")
 _WITH_A_BODY = ("too_large", "not_json")
 _AFTER_A_BODY = ("log_full", "log_read_only")

@@ -6,7 +6,19 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import changes, memories, proposals, recall, server, summaries
+from serve.api import (
+    changes,
+    export,
+    ingest,
+    jobs,
+    listing,
+    memories,
+    proposals,
+    recall,
+    receipts,
+    server,
+    summaries,
+)
 from serve.api.operation import Operation, route
 from serve.api.service import Service
 from serve.process.tenants import OpenTenants
@@ -14,9 +26,14 @@ from serve.process.tenants import OpenTenants
 _OTHERS: tuple[Operation, ...] = (
     *recall.OPERATIONS,
     *memories.OPERATIONS,
+    *listing.OPERATIONS,
     *changes.OPERATIONS,
+    *export.OPERATIONS,
     *summaries.OPERATIONS,
     *proposals.OPERATIONS,
+    *receipts.OPERATIONS,
+    *ingest.OPERATIONS,
+    *jobs.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

@@ -1,8 +1,10 @@
 """
-The server itself: whether it lives, and the document of its API.
+The server itself: whether it lives and can work, what it counted, and the document of its API.
 """
 
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterator, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +13,12 @@ import msgspec
 
 from serve.api.openapi import document
 from serve.api.operation import Operation
-from serve.api.service import Call, Reply
+from serve.api.service import Call, Nothing, Reply
+from serve.metrics import MIMETYPE, exposition
+from serve.process.tenants import OpenTenants
+from store.errors import LogError, NotReady
+
+LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +40,42 @@ def health(call: Call[Any, Any]) -> Reply:
     return Reply(Health(status="ok", version=version()))
 
 
+def ready(call: Call[Any, Any]) -> Reply:
+    tenants = call.service.tenants
+    problems = list(_problems(tenants))
+    if problems:
+        raise NotReady("; ".join(problems))
+    return Reply(Health(status="ready", version=version()))
+
+
+def _problems(tenants: OpenTenants) -> Iterator[str]:
+    """Yield what keeps the server from its work; nothing is written to find out."""
+    settings = tenants.settings
+    if not tenants.is_alive:
+        yield "a thread behind the requests has ended: restart the server"
+    if shutil.disk_usage(settings.home).free < LEAST_SPACE:
+        yield "the disk is full"
+    default = next(
+        (one for one in tenants.opened if one.tenant.name == settings.choices.tenant), None
+    )
+    if default is None:
+        yield "the default tenant is not open"
+    elif not os.access(default.log.path, os.W_OK):
+        yield "the default tenant's log cannot be written"
+    else:
+        try:
+            default.log.head()
+        except LogError:  # who asks showed no token: no path of this machine is told
+            yield "the default tenant's log cannot be read"
+
+
+def metrics(call: Call[Nothing, Nothing]) -> Reply:
+    caller, tenants = call.caller, call.service.tenants
+    shown = tenants.opened if caller.is_owner else [call.tenant]
+    text = exposition(tenants, shown, call.now, whole_server=caller.is_owner)
+    return Reply(chunks=iter([text.encode()]), mimetype=MIMETYPE)
+
+
 HEALTH = Operation(
     "GET",
     "/health",
@@ -42,6 +85,29 @@ HEALTH = Operation(
     "open",
     tag="server",
     answers={HTTPStatus.OK: Health},
+)
+
+READY = Operation(
+    "GET",
+    "/ready",
+    "getReadiness",
+    "Say whether the server can recall and record.",
+    ready,
+    "open",
+    tag="server",
+    answers={HTTPStatus.OK: Health},
+    problems=("not_ready",),
+)
+
+METRICS = Operation(
+    "GET",
+    "/metrics",
+    "getMetrics",
+    "Return counters for Prometheus: of a token's tenant, or of all that are open for the owner.",
+    metrics,
+    tag="server",
+    answers={HTTPStatus.OK: str},
+    sends="text/plain",
 )
 
 
@@ -64,5 +130,5 @@ def operations(others: Sequence[Operation]) -> tuple[Operation, ...]:
         tag="server",
         answers={HTTPStatus.OK: dict[str, Any]},
     )
-    all_of_them = (*others, HEALTH, shown)
-    return (HEALTH, shown)
+    all_of_them = (*others, HEALTH, READY, METRICS, shown)
+    return (HEALTH, READY, METRICS, shown)

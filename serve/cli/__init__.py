@@ -15,6 +15,7 @@ _COMMANDS = {
     "record": "record.record",
     "import": "imports.import_",
     "export": "imports.export",
+    "ingest": "ingest.ingest",
     "build": "processes.build_command",
     "recall": "recall.recall",
     "why": "recall.why",

@@ -41,6 +41,8 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     if route := why["route"]:
         yield f"route       {route['mode']}: {', '.join(route['actions'].values())}"
     yield f"bar         {why['min_confidence']:.2f} of confidence"
+    if why["min_score"]:
+        yield f"floor       {why['min_score']:.4f} of score"
     yield f"dropped     {_numbers(why['dropped'])}"
     yield f"returned    {len(payload['hits'])}"
     for rank, one in enumerate(payload["hits"], 1):
@@ -181,7 +183,7 @@ def _lost(
     as_asked: Mapping[str, Any],
 ) -> str:
     """Return at which stage after the filter a memory was lost that `as_asked` does not hold."""
-    wide = msgspec.structs.replace(asked, top_k=_MOST, min_confidence=0.0)
+    wide = msgspec.structs.replace(asked, top_k=_MOST, min_confidence=0.0, min_score=0.0)
     payload, _ = answer(reader, embedder, wide, choices, now)
     bar, most = as_asked["min_confidence"], as_asked["why"]["top_k"]
     for rank, one in enumerate(payload["hits"], 1):
@@ -190,6 +192,9 @@ def _lost(
         evidence = hit(one["why"])
         if one["confidence"] < bar:
             return f"its confidence {one['confidence']:.2f} is below the bar {bar:.2f}: {evidence}"
+        if one["score"] < asked.min_score:
+            score = f"{one['score']:.4f}"
+            return f"its score {score} is below the floor {asked.min_score:.4f}: {evidence}"
         return f"it was number {rank}, asked were {most}: {evidence}"
     for one in payload["hits"]:
         if memory.id in one.get("copies", ()):

@@ -49,6 +49,9 @@ _OPTIONS = (
     click.option("--until", help="Older than this: 2026-11-20, or 7d."),
     click.option("--as-of", help="What held then: 2026-11-20, 7d, or @1234 of the log."),
     click.option("--min-confidence", type=click.FloatRange(0, 1), help="The bar."),
+    click.option(
+        "--min-score", type=click.FloatRange(min=0), default=0.0, help="A floor under the score."
+    ),
     click.option("--cold", is_flag=True, help="Also what was archived or has expired."),
     click.option("--include-archived", is_flag=True, help="Also what is no longer current."),
 )

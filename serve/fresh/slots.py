@@ -29,12 +29,14 @@ _CODED = ("kind", "state", "project", "tier", "speaker")
 _RECORD = np.dtype(
     [
         ("row", np.int32),  # the snapshot's, of an older version; -1: it has none
+        ("seq", np.int64),  # of the event that recorded it
         ("length", np.int32),  # in terms
         ("created_at", np.int64),
         ("updated_at", np.int64),
         ("expires_at", np.int64),
         ("ended_at", np.int64),
         ("importance", np.float64),
+        ("pinned", np.bool_),
         *((name, np.int32) for name in _CODED),
         ("asks", np.bool_),
         ("dated", np.bool_),
@@ -107,12 +109,14 @@ class Slots:
         coded = (memory.kind, memory.state, memory.project, memory.tier, speaker)
         return (
             -1 if row is None else row,
+            memory.seq,
             length,
             memory.created_at,
             memory.updated_at,
             NEVER if memory.expires_at is None else memory.expires_at,
             NEVER if memory.ended_at is None else memory.ended_at,
             memory.importance,
+            memory.pinned,
             *(self._code(name, value) for name, value in zip(_CODED, coded, strict=True)),
             *of_memory(memory.content, memory.kind, memory.trust),
         )

@@ -6,11 +6,12 @@
 from http import HTTPStatus
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
+from serve.problem import problem
 from store.errors import NotFound
 
 
@@ -20,10 +21,13 @@ def blueprint(hooks: Hooks) -> Blueprint:
 
     @routes.post("/v1/hooks/<host>")
     def hook(host: str) -> Response:
+        if not (g.caller.may("read") and g.caller.may("write")):  # a hook tells and is told
+            return problem("out_of_scope", "a hook needs the scopes `read` and `write`")
         if host not in HOSTS:
             raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
         payload = decoded(request.get_data(cache=False))
-        answer = hooks.answer(HOSTS[host], payload, request.args.get("tenant"))
+        tenant = g.caller.tenant_for(request.args.get("tenant"))
+        answer = hooks.answer(HOSTS[host], payload, tenant)
         if answer is None:
             return Response(status=HTTPStatus.NO_CONTENT)
         return Response(msgspec.json.encode(answer), mimetype="application/json")

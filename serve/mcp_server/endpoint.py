@@ -10,13 +10,14 @@ from http import HTTPStatus
 from urllib.parse import unquote
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 
 from serve.mcp_server.methods import answered, finished
 from serve.mcp_server.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    OUT_OF_SCOPE,
     Caller,
     Id,
     Message,
@@ -30,6 +31,7 @@ from serve.mcp_server.protocol import (
 from serve.mcp_server.registry import Call, Registry, Result
 from store.errors import InvalidInput, MnemologError, NotFound
 
+_STATUSES = {METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND, OUT_OF_SCOPE: HTTPStatus.FORBIDDEN}
 _PRODUCT = re.compile(r"[^/\s]{1,200}")  # the name in `codex-mcp-client/0.169.0`
 
 
@@ -104,7 +106,8 @@ def _call(message: Message, by: Caller) -> Call:
         caller=by,
         agent=said or (product[0] if product else None),
         cwd=unquote(cwd) if cwd else None,
-        tenant=headers.get("X-Mnemolog-Tenant"),
+        tenant=g.caller.tenant_for(headers.get("X-Mnemolog-Tenant")),
+        scopes=g.caller.scopes,
     )
 
 
@@ -119,7 +122,7 @@ def _status(error: RpcError, by: Caller) -> HTTPStatus:
     """Return the status of an answer that is an error: before 2026-07-28 they all came with 200."""
     if not by.is_modern or error.code == INTERNAL_ERROR:
         return HTTPStatus.OK
-    return HTTPStatus.NOT_FOUND if error.code == METHOD_NOT_FOUND else HTTPStatus.BAD_REQUEST
+    return _STATUSES.get(error.code, HTTPStatus.BAD_REQUEST)
 
 
 def _success(id_: Id, result: Result) -> Result:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from serve.fields import Progress
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note
@@ -17,7 +18,7 @@ from serve.reader import View
 from serve.summaries import goals as every
 from serve.summaries.newest import newest
 from store import commands
-from store.body import Name, Unit
+from store.body import Name
 from store.errors import InvalidInput
 from store.events import GoalStatus, Recorded, Revised
 from store.projections.memories import Memory
@@ -38,7 +39,7 @@ class Goals(msgspec.Struct, frozen=True):
     ) = None
     id: Annotated[str, Meta(description="The goal to update.", min_length=1)] | None = None
     status: GoalStatus | None = None
-    progress: Annotated[Unit, Meta(description="0 to 1.")] | None = None
+    progress: Progress | None = None
     due: Annotated[date, Meta(description="The day it is due: 2026-12-01.")] | None = None
     chain: (
         Annotated[Name, Meta(description="The name of the milestones that follow one another.")]

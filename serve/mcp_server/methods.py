@@ -7,12 +7,14 @@ Params come from anybody: each is looked at before it is used, and what does not
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from serve.access.caller import Scope
 from serve.mcp_server.protocol import (
     INVALID_PARAMS,
     LEGACY,
     LEGACY_NOT_FOUND,
     META,
     METHOD_NOT_FOUND,
+    OUT_OF_SCOPE,
     VERSIONS,
     Params,
     RpcError,
@@ -25,10 +27,12 @@ Method = Callable[[Registry, Call], Outcome]
 
 _MOST_COMPLETIONS = 100  # what the specification allows
 _CONSTANT = (300_000, "public")  # ms: a new version of ours may list other tools
+_OF_A_TOKEN = (300_000, "private")  # what its scopes let it do
 _CHANGING = (0, "private")
+_READING = frozenset({"resources/list", "resources/read", "prompts/get", "completion/complete"})
 _FRESH: Mapping[str, tuple[int, str]] = {
     "server/discover": _CONSTANT,
-    "tools/list": _CONSTANT,
+    "tools/list": _OF_A_TOKEN,
     "prompts/list": _CONSTANT,
     "resources/templates/list": _CONSTANT,
     "resources/list": _CHANGING,
@@ -38,6 +42,8 @@ _FRESH: Mapping[str, tuple[int, str]] = {
 
 def answered(registry: Registry, method: str, call: Call) -> Outcome:
     """Return what a method gives; raise RpcError, METHOD_NOT_FOUND for one that is not there."""
+    if method in _READING:
+        _check(call, "read", method)
     own = _MODERN if call.caller.is_modern else _LEGACY
     if (found := own.get(method) or _COMMON.get(method)) is not None:
         return found(registry, call)
@@ -80,7 +86,12 @@ def _capabilities() -> Result:
 
 
 def _list_tools(registry: Registry, call: Call) -> Result:
-    return _listed(call, "tools", [one.listed for one in registry.tools])
+    return _listed(call, "tools", [one.listed for one in registry.tools if call.may(one.scope)])
+
+
+def _check(call: Call, scope: Scope, what: str) -> None:
+    if not call.may(scope):
+        raise RpcError(OUT_OF_SCOPE, f"{what} needs the scope `{scope}`: this token has it not")
 
 
 def _list_prompts(registry: Registry, call: Call) -> Result:
@@ -105,6 +116,7 @@ def _call_tool(registry: Registry, call: Call) -> Outcome:
     name = text_of(call.params, "name")
     for tool in registry.tools:
         if tool.listed["name"] == name:
+            _check(call, tool.scope, f"the tool {name}")
             return tool.run(call, object_of(call.params, "arguments"))
     there = ", ".join(one.listed["name"] for one in registry.tools)
     raise RpcError(INVALID_PARAMS, f"there is no tool {name[:100]!r}: there are {there}")

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from serve.answers import Asker, RecallRequest, all_of, answer
+from serve.fields import Kinds, Query, Topic, When
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
@@ -18,7 +19,7 @@ from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
 from serve.summaries.newest import newest
 from store import commands
-from store.events import MemoryKind, micros
+from store.events import micros
 from store.projections.memories import FORGOTTEN, Memory
 from store.traits import RULE_KINDS
 
@@ -31,15 +32,11 @@ Project = Annotated[
 MemoryId = Annotated[
     str, Meta(description="The id of a memory; its first letters suffice.", min_length=1)
 ]
-Kinds = Annotated[tuple[MemoryKind, ...], Meta(description="Only memories of these kinds.")]
-When = Annotated[str, Meta(description="A date like 2026-11-20, or 7d for a week ago.")]
 Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=50)]
 
 
 class Recall(msgspec.Struct, frozen=True):
-    query: Annotated[
-        str, Meta(description="What you want to know, in words.", min_length=1, max_length=10_000)
-    ]
+    query: Query
     limit: Limit | None = None
     project: Project | None = None
     kinds: Kinds | None = None
@@ -59,7 +56,7 @@ class Recent(msgspec.Struct, frozen=True):
 
 
 class ProjectOverview(msgspec.Struct, frozen=True):
-    topic: Annotated[str, Meta(description="Only what is known of this.")] | None = None
+    topic: Topic | None = None
     project: Project | None = None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from serve.access.caller import SCOPES, Scope
 from serve.mcp_server.protocol import Caller, Params
 
 Result = dict[str, Any]
@@ -17,13 +18,21 @@ Outcome = Result | Generator[Result, None, Result]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request on its way. `cwd` and `tenant` are what the stdio bridge says of its host."""
+    """One request on its way.
+
+    `tenant` and `scopes` are those of the token, or what the stdio bridge says of its host; so
+    is `cwd`.
+    """
 
     params: Params
     caller: Caller
     agent: str | None = None
     cwd: str | None = None
     tenant: str | None = None
+    scopes: frozenset[Scope] = frozenset(SCOPES)
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
 
     @property
     def meta(self) -> Params:
@@ -36,10 +45,14 @@ Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the begi
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`listed` is what `tools/list` says of it; `run` takes the arguments as they came."""
+    """`listed` is what `tools/list` says of it; `run` takes the arguments as they came.
+
+    Who may not do what its `scope` names neither sees nor runs it.
+    """
 
     listed: Result
     run: Callable[[Call, Params], Outcome]
+    scope: Scope = "read"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from serve.access.caller import Scope
 from serve.mcp_server.arguments import Parameters, parameters, taken
 from serve.mcp_server.goals import Goals, goals
 from serve.mcp_server.here import Here, Told, as_result, failed
@@ -183,7 +184,11 @@ OURS = (
 
 def tools(place: Callable[[Call], Here]) -> tuple[Tool, ...]:
     """Return our tools, working on the memory that a call is about."""
-    return tuple(Tool(one.listed, _runner(one, place)) for one in OURS)
+    return tuple(Tool(one.listed, _runner(one, place), _scope(one)) for one in OURS)
+
+
+def _scope(tool: Ours) -> Scope:
+    return "read" if tool.hints["readOnlyHint"] else "write"
 
 
 def _runner(tool: Ours, place: Callable[[Call], Here]) -> Callable[[Call, Params], Result]:

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from serve.fields import Importance, Reason
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.reading import MemoryId, Project
 from store import commands
-from store.body import Key, Tag, Unit
+from store.body import Key, Tag
 from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import Forgotten, MemoryKind, Restored, Revised
@@ -22,7 +23,6 @@ from store.log import Appended
 
 Kind = Annotated[MemoryKind, Meta(description="What it is; a fact if left out.")]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=50)]
-Reason = Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)]
 Verdict = Literal["helped", "not_helped", "wrong"]
 
 _VERDICTS = {"helped": 1.0, "not_helped": -0.5, "wrong": -1.0}
@@ -34,7 +34,7 @@ class NewMemory(msgspec.Struct, frozen=True):
     ]
     kind: Kind | None = None
     tags: Tags | None = None
-    importance: Annotated[Unit, Meta(description="0 to 1.")] | None = None
+    importance: Importance | None = None
     key: (
         Annotated[
             Key, Meta(description="Of a value that changes: deploy.region. The newest holds.")
@@ -61,7 +61,7 @@ class UpdateMemory(msgspec.Struct, frozen=True):
     id: MemoryId
     content: Annotated[str, Meta(description="What it says from now on.")] | None = None
     tags: Tags | None = None
-    importance: Annotated[Unit, Meta(description="0 to 1.")] | None = None
+    importance: Importance | None = None
     reason: Reason | None = None
 
 

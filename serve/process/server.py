@@ -9,22 +9,27 @@ import contextlib
 import ctypes
 import gc
 import logging
+import math
 import os
 import secrets
+import select
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import waitress
 
+from serve import gate
 from serve.access.owner import owner_token
 from serve.app import MAX_BODY, create_app
 from serve.process import control
+from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
+from serve.process.turns import Turns, is_late
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import ConfigError
@@ -33,9 +38,11 @@ from store.registry import HOST, Server, register, sole
 
 log = logging.getLogger("mnemolog")
 
-THREADS = 8
-TURN_S = 1.0  # between looks whether it is over
+LOOK_S = 1.0  # between looks whether it is over
 FINISH_S = 5.0  # for what is being answered when we are told to end
+REQUEST_S = 20.0  # for a request to come whole: who dribbles it keeps a connection no longer
+CONNECTIONS = 512
+MAX_HEAD = 64 << 10
 _M_ARENA_MAX = -8  # mallopt(3)
 
 
@@ -62,16 +69,22 @@ def run(
         token = owner_token(settings)
         _make_default(settings)
         listening = _listen(settings.choices.port if port is None else port, elsewhere)
-        open_tenants = OpenTenants(settings, spawn_build(settings))
+        open_tenants = OpenTenants(
+            settings, spawn_build(settings), read_facts=spawn_facts(settings)
+        )
         open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
         ours = _server(listening, idle_exit_s)
         ending = threading.Event()
         app = create_app(open_tenants, token)
         app.register_blueprint(control.blueprint(ours, ending.set))
+        gate.turn_away(app, is_late)
         server = waitress.create_server(
             app,
             sockets=[listening],
-            threads=THREADS,
+            _dispatcher=Turns(),
+            connection_limit=CONNECTIONS,
+            asyncore_use_poll=hasattr(select, "poll"),  # select() knows no handle above 1,023
+            max_request_header_size=MAX_HEAD,
             max_request_body_size=MAX_BODY,
             ident=None,
             clear_untrusted_proxy_headers=True,
@@ -81,10 +94,10 @@ def run(
         gc.freeze()
         gc.enable()
 
-        def is_over() -> bool:
+        def is_left() -> bool:
             # a server without its file is found by nobody, as where the home was deleted
             is_lost = not settings.server_file.exists()
-            return ending.is_set() or is_lost or 0 < idle_exit_s <= open_tenants.idle_s()
+            return is_lost or 0 < idle_exit_s <= open_tenants.idle_s()
 
         with register(settings, ours):
             open_tenants.start()
@@ -92,7 +105,7 @@ def run(
             _end_on_signal(server, ending)
             try:
                 on_ready(ours.port)
-                _answer(server, is_over)
+                _answer(server, ending, is_left)
             finally:
                 server.close()
                 open_tenants.close()
@@ -104,20 +117,37 @@ def _server(listening: socket.socket, idle_exit_s: int) -> Server:
     return Server(os.getpid(), port, now, secrets.token_hex(16), idle_exit_s)
 
 
-def _answer(server: Any, is_over: Callable[[], bool]) -> None:
+def _answer(server: Any, ending: threading.Event, is_left: Callable[[], bool]) -> None:
     """Answer until it is over, then finish what is being answered; waitress has no such loop."""
 
     def turn(timeout_s: float) -> None:
         server.asyncore.loop(timeout_s, server.adj.asyncore_use_poll, server._map, count=1)
 
-    while not is_over():
-        turn(TURN_S)
+    coming: dict[Any, float] = {}  # requests of which a part is here, and since when
+    looked_at = -math.inf
+    while not ending.is_set():
+        now = time.monotonic()
+        if now - looked_at >= LOOK_S:  # a look at every turn was a tenth of all that is done
+            if is_left():
+                break
+            coming, looked_at = _hang_up(server, coming, now), now
+        turn(LOOK_S)
     deadline = time.monotonic() + FINISH_S
     while time.monotonic() < deadline and any(
         channel.requests or channel.total_outbufs_len for channel in server.active_channels.values()
     ):
         turn(0.05)
     server.task_dispatcher.shutdown()
+
+
+def _hang_up(server: Any, coming: Mapping[Any, float], now: float) -> dict[Any, float]:
+    """Hang up on who takes too long to send a request; return who is still at it."""
+    still: dict[Any, float] = {}
+    for channel in list(server.active_channels.values()):
+        if channel.request is not None:
+            since = still[channel.request] = coming.get(channel.request, now)
+            channel.will_close = channel.will_close or now - since >= REQUEST_S
+    return still
 
 
 def _end_on_signal(server: Any, ending: threading.Event) -> None:

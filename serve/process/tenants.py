@@ -1,9 +1,9 @@
 """
 The tenants a server holds open, and what happens to them between requests.
 
-A tenant is opened when first asked for. A background thread opens newly published manifests, writes
-the receipts of past answers in one transaction, and starts a build, as a process of its own, when
-nobody asks and one is due.
+A tenant is opened when first asked for, or when a batch waits to be recorded in it. A background
+thread opens newly published manifests, writes the receipts of past answers in one transaction, and
+starts a build, as a process of its own, when nobody asks and one is due.
 """
 
 import logging
@@ -16,7 +16,9 @@ from functools import cached_property
 
 from serve.answers import RecallRequest, answer
 from serve.journal import Journals
+from serve.metrics import Recalls
 from serve.process import jobs
+from serve.process.ingest import FactReader, Ingest
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import tenant as tenants
@@ -44,6 +46,7 @@ class OpenTenant:
     log: EventLog
     reader: Reader
     receipts: list[Event] = field(default_factory=list)
+    recalls: Recalls = field(default_factory=Recalls)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
@@ -57,6 +60,7 @@ class OpenTenant:
             waiting = self.receipts[:]
             if waiting:
                 self.log.append(waiting)
+                self.recalls.count(waiting)
                 del self.receipts[: len(waiting)]
 
 
@@ -71,6 +75,7 @@ class OpenTenants:
         settings: Settings,
         build: Builder | None = None,
         clock: Callable[[], float] = time.monotonic,
+        read_facts: FactReader | None = None,
     ) -> None:
         """`clock` gives seconds that never go back."""
         self.settings = settings
@@ -82,16 +87,33 @@ class OpenTenants:
         self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
+        self.ingest = Ingest(
+            settings.home, self._opened, lambda: self.idle_s() >= IDLE_S, read_facts
+        )
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 
     def start(self) -> None:
         self.embedder.load()
         self._thread.start()
+        self.ingest.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether both threads behind the requests run."""
+        return self._thread.is_alive() and self.ingest.is_alive
+
+    @property
+    def opened(self) -> list[OpenTenant]:
+        """The tenants that are open, by name."""
+        return sorted(self._open.values(), key=lambda one: one.tenant.name)
 
     def get(self, name: str) -> OpenTenant:
         """Return a tenant, opened if need be; raise InvalidName or NotFound."""
         self._asked_at = self._clock()
+        return self._opened(name)
+
+    def _opened(self, name: str) -> OpenTenant:
         found = self._open.get(name)
         if found is not None:
             return found
@@ -103,12 +125,14 @@ class OpenTenants:
             return self._open[name]
 
     def idle_s(self) -> float:
-        """Return for how many seconds nobody asked; 0 while a build runs."""
-        if any(one.poll() is None for one in list(self._building.values())):
+        """Return for how many seconds nobody asked; 0 while a build runs, or facts are read."""
+        is_building = any(one.poll() is None for one in list(self._building.values()))
+        if is_building or self.ingest.is_reading_facts:
             return 0.0
         return self._clock() - self._asked_at
 
     def close(self) -> None:
+        self.ingest.close()
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
@@ -143,6 +167,8 @@ class OpenTenants:
         if running is not None and running.poll() is None:
             return
         if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
+            return
+        if self.ingest.is_reading_facts:  # which builds first, if need be
             return
         waiting, now = _waiting(one), time.time_ns() // 1000
         if upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted):

@@ -107,6 +107,16 @@ def mentions_in_range(audited: Audited) -> tuple[bool, str]:
     return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
 
 
+def picture_holds(audited: Audited) -> tuple[bool, str]:
+    """Every node lies within 1 of the middle, and every line joins two of them."""
+    nodes, lines = audited.tables["nodes"], audited.tables["lines"]
+    square = sum(nodes.column(axis).to_numpy().astype(np.float64) ** 2 for axis in ("x", "y"))
+    ends = [end for name in ("source", "target") for end in pc.min_max(lines.column(name)).values()]
+    is_joined = not len(lines) or all(0 <= end.as_py() < len(nodes) for end in ends)
+    ok = is_joined and bool(np.all(square < 1.1))
+    return ok, f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
+
+
 def links_hold(audited: Audited) -> tuple[bool, str]:
     """What a sample of links joins is not forgotten and says the same, or another value."""
     links = Duplicates.open(audited.tables).links
@@ -171,6 +181,7 @@ AUDITS: tuple[Audit, ...] = tuple(
         "entities": (mentions_in_range,),
         "duplicates": (links_hold,),
         "lessons": (lessons_match_log,),
+        "layout": (picture_holds,),
     }.items()
     for run in runs
 )

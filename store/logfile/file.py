@@ -16,10 +16,9 @@ from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, Log
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 6
-# the conditions of indexes: a query that repeats one word for word may use its index
+SCHEMA_VERSION = 5
+# the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
-OF_CALLERS = "kind IN ('recalled', 'rated', 'proposed', 'accepted', 'rejected')"
 # what makes a log of an earlier version one of the next
 _MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
@@ -27,8 +26,7 @@ _MIGRATIONS = {
     3: "CREATE TABLE segments (name TEXT PRIMARY KEY, first INTEGER NOT NULL, "
     "last INTEGER NOT NULL, events INTEGER NOT NULL, bytes INTEGER NOT NULL, "
     "sha256 TEXT NOT NULL) STRICT",
-    4: f"CREATE INDEX events_of_callers ON events (kind, seq) WHERE {OF_CALLERS}",
-    5: "CREATE INDEX events_by_kind ON events (kind, at)",
+    4: "CREATE INDEX events_by_kind ON events (kind, at)",
 }
 # how many events of each kind there are in each step of time
 TALLY = """
@@ -152,7 +150,7 @@ def connect(path: Path) -> apsw.Connection:
 def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
     """Check whose file it is, make the table in an empty one, set what each connection needs."""
     if create and not _tables(connection):
-        _write_ahead(connection)
+        write_ahead(connection)
         with immediate(connection):
             if not _tables(connection):  # another process may have been first
                 from importlib.resources import files
@@ -174,7 +172,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
         _migrate(connection)
 
 
-def _write_ahead(connection: apsw.Connection) -> None:
+def write_ahead(connection: apsw.Connection) -> None:
     """Turn write-ahead logging on; SQLite does not wait for a lock here, however it is told to."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
     while True:

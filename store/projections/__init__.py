@@ -8,6 +8,7 @@ from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.facts import FACTS_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
 from store.projections.insights import INSIGHTS_PROJECTION
+from store.projections.layout import LAYOUT_PROJECTION
 from store.projections.lessons import LESSONS_PROJECTION
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.postings import POSTINGS_PROJECTION
@@ -32,4 +33,5 @@ def all_of(embedder: Embedder) -> tuple[Projection, ...]:
         LESSONS_PROJECTION,
         INSIGHTS_PROJECTION,
         ROUTES_PROJECTION,
+        LAYOUT_PROJECTION,
     )

@@ -114,6 +114,7 @@ _URLSAFE = r"[A-Za-z0-9_-]"
 _ALNUM = r"[A-Za-z0-9]"
 
 _PREFIXED = (
+    ("mnemolog-token", "mnemo_", "[0-9a-f]{12}_" + _URLSAFE + "{43}"),
     ("aws-access-key", "AKIA ASIA ABIA ACCA", r"[A-Z2-7]{16,}"),
     ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", _ALNUM + "{36,}"),
     ("github-pat", "github_pat_", r"[A-Za-z0-9_]{36,}"),

@@ -113,6 +113,10 @@ class Server:
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
         return self.client.post(path, asked)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def cpu_s(self) -> float | None:
         """Return the CPU seconds used so far, in steps of 10 ms; None where no /proc tells."""
         try:

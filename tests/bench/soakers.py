@@ -107,7 +107,11 @@ def _question(
 def _asked(client: Client, about: str, query: str, mode: str) -> Asked:
     began = time.monotonic()
     try:
-        status, said = client.asked("POST", "/v1/recall", {"query": query, "mode": mode})
+        body = {"query": query, "mode": mode}
+        while (answered := client.asked("POST", "/v1/recall", body))[0] == 503:
+            time.sleep(float(client.answered["Retry-After"]))  # too much was asked at once
+            began = time.monotonic()
+        status, said = answered
     except OSError as error:
         return Asked(about, began, time.monotonic(), problem=repr(error))
     ended = time.monotonic()

@@ -21,11 +21,14 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import lab, memories, overview
+from serve.dashboard.pages import errors, jobs, lab, memories, overview, proposals
 from serve.dashboard.sites import Site
 
 BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     overview.blueprint,
     memories.blueprint,
     lab.blueprint,
+    proposals.blueprint,
+    jobs.blueprint,
+    errors.blueprint,
 )

@@ -1,0 +1,40 @@
+"""
+Cursors: where the next page of a list begins, and of which list, in letters that mean nothing.
+"""
+
+import base64
+from hashlib import sha256
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from serve.summaries.listing import Position
+from store.errors import InvalidCursor
+
+Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+
+_decoder = msgspec.json.Decoder(tuple[Number | float, Number, str])
+
+
+def digest(query: msgspec.Struct) -> str:
+    """Return what stands for a list: two of other filters or another order have two of them."""
+    return sha256(msgspec.json.encode(query, order="deterministic")).hexdigest()[:12]
+
+
+def cursor(position: Position, of: str) -> str:
+    """Return the cursor of a position in the list that a digest stands for."""
+    said = msgspec.json.encode((*position, of))
+    return base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+
+
+def position(sent: str, of: str) -> Position:
+    """Return the position of a cursor; raise InvalidCursor where it is of no or another list."""
+    try:
+        said = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
+        value, seq, other = _decoder.decode(said)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise InvalidCursor("this is no cursor: leave it out for the first page") from error
+    if other != of:
+        raise InvalidCursor("this cursor is of other filters: send those, or leave it out")
+    return Position(value, seq)

@@ -1,0 +1,45 @@
+"""
+Errors: what went wrong where nobody looked on, and what is broken now; each with its cure.
+"""
+
+from flask import Blueprint, render_template
+
+from serve.dashboard.sites import Site
+from store import failures
+from store import manifest as manifests
+from store.errors import NoManifest, SnapshotDamaged
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("errors", __name__)
+
+    @pages.get("/t/<tenant>/errors")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        with opened.reader.view() as view:
+            notices = view.snapshots.notices
+        kept = [
+            (where, one)
+            for where, root in (("home", site.settings.home), (tenant, opened.tenant.root))
+            for one in failures.every(root)
+        ]
+        return render_template(
+            "errors.html",
+            failures=sorted(kept, key=lambda pair: -pair[1].at),
+            notices=notices,
+            refusal=manifests.last_refusal(opened.tenant),
+            damage=_damage(site, tenant),
+            log_file=site.settings.server_log,
+        )
+
+    return pages
+
+
+def _damage(site: Site, tenant: str) -> str:
+    try:
+        manifests.current(site.tenant(tenant).tenant)
+    except NoManifest:
+        return ""
+    except SnapshotDamaged as error:
+        return str(error)
+    return ""

@@ -1,0 +1,82 @@
+"""
+Jobs & snapshots: what is served and was checked, what was refused, what learns by itself, and what
+waits to be taken in.
+"""
+
+from flask import Blueprint, Response, render_template, request
+
+from serve.dashboard.sites import Site, back, tenant_url
+from serve.process import jobs as processes
+from serve.process.tenants import spawn_build
+from store import manifest as manifests
+from store.builds import upkeep
+from store.errors import InvalidInput
+from store.plans import plans, roster
+from store.plans.plans import Plan
+from store.registry import dagster_ui
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("jobs", __name__)
+
+    @pages.get("/t/<tenant>/jobs")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        kept = list(manifests.kept(opened.tenant))
+        with opened.reader.view() as view:
+            current, tail = view.snapshots.manifest, view.tail.changes
+        ui = dagster_ui(site.settings)
+        return render_template(
+            "jobs.html",
+            served=current,
+            kept=kept,
+            tail=tail,
+            refusal=manifests.last_refusal(opened.tenant),
+            begun=upkeep.last_begun(opened.tenant),
+            ui=ui.url if ui else None,
+            switches=roster.switches(opened.tenant),
+            jobs=roster.NAMES,
+            hours={name: _hour(cron) for name, cron in roster.CRON.items()},
+            last=_last(plans.every(opened.log)),
+        )
+
+    @pages.post("/t/<tenant>/jobs/build")
+    def build(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        spawn_build(site.settings)(opened.tenant)
+        said = "A build has begun; it is served as soon as its checks have passed."
+        return site.done(tenant_url("jobs.index"), said)
+
+    @pages.post("/t/<tenant>/jobs/switch")
+    def switch(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        name, on = request.form.get("job", ""), request.form.get("on") == "1"
+        roster.switch(opened.tenant, [name], on=on)
+        said = f"{name} runs by itself {'from now on' if on else 'no longer'}."
+        return site.done(back(tenant_url("jobs.index")), said)
+
+    @pages.post("/t/<tenant>/jobs/run")
+    def run(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        name = request.form.get("job", "")
+        if name not in roster.NAMES:
+            raise InvalidInput(f"there is no job {name!r}: there are {', '.join(roster.NAMES)}")
+        with open(opened.tenant.root / "learn.log", "wb") as output:
+            words = ("learn", name, "--tenant", opened.tenant.name)
+            processes.start(site.settings, *words, stdout=output, stderr=output)
+        return site.done(tenant_url("jobs.index"), f"{name} has begun: see Proposals in a while.")
+
+    return pages
+
+
+def _last(every: list[Plan]) -> dict[str, Plan]:
+    """Return each job's newest plan."""
+    found: dict[str, Plan] = {}
+    for one in every:
+        found.setdefault(one.body.job, one)
+    return found
+
+
+def _hour(cron: str) -> str:
+    minute, hour, *_ = cron.split()
+    return f"{int(hour):02}:{int(minute):02}"

@@ -1,0 +1,66 @@
+"""
+Proposals: plans, recommendations and drafts of lessons as diffs; accepted, rejected, taken back.
+"""
+
+from collections import Counter
+from typing import Any, get_args
+
+from flask import Blueprint, Response, render_template, request
+
+from serve.dashboard.flashes import Undo
+from serve.dashboard.sites import Site, back, tenant_url
+from serve.dashboard.wording import pretty
+from serve.summaries import proposals
+from serve.summaries.proposals import State
+from store.errors import InvalidInput
+
+STATES: tuple[State, ...] = get_args(State)
+_ANSWERS = {"accept": proposals.accept, "reject": proposals.reject, "undo": proposals.undo}
+_SAID = {
+    "accept": "Accepted: it is done.",
+    "reject": "Rejected: the same is not proposed again.",
+    "undo": "Taken back.",
+}
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("proposals", __name__)
+
+    @pages.get("/t/<tenant>/proposals")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        wanted = request.args.get("state", "waiting")
+        if wanted not in (*STATES, "all"):
+            raise InvalidInput(f"there is no state {wanted!r}: there are {', '.join(STATES)}, all")
+        found = proposals.every(opened.log)
+        counts = Counter(one.state for one in found)
+        return render_template(
+            "proposals.html",
+            wanted=wanted,
+            tabs=[*((name, counts[name]) for name in STATES), ("all", len(found))],
+            proposals=[one for one in found if wanted in (one.state, "all")],
+        )
+
+    @pages.get("/t/<tenant>/proposals/<id_>")
+    def show(tenant: str, id_: str) -> str:
+        opened = site.tenant(tenant)
+        return render_template("proposal.html", one=proposals.find(opened.log, id_), words=_words)
+
+    @pages.post("/t/<tenant>/proposals/<id_>")
+    def answer(tenant: str, id_: str) -> Response:
+        opened = site.tenant(tenant)
+        word = request.form.get("answer", "")
+        if word not in _ANSWERS:
+            raise InvalidInput(f"answer {', '.join(_ANSWERS)}, not {word!r}")
+        _ANSWERS[word](opened.log, id_, site.clock())
+        here = tenant_url("proposals.show", id_=id_)
+        action = tenant_url("proposals.answer", id_=id_)
+        undo = Undo(action, (("answer", "undo"),)) if word == "accept" else None
+        return site.done(back(here), _SAID[word], undo=undo)
+
+    return pages
+
+
+def _words(value: Any) -> str:
+    """Return a field's value as lines to compare; nothing where it has none."""
+    return value if isinstance(value, str) else "" if value is None else pretty(value)

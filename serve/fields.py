@@ -1,0 +1,26 @@
+"""
+Fields that REST and MCP both take, each declared once: a bound changed here changes both schemas.
+
+What a memory is made of (ids, tags, keys, importance) is declared in `store.body`, for the log too.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from store.body import Unit
+from store.events import MemoryKind
+
+Query = Annotated[
+    str, Meta(description="What you want to know, in words.", min_length=1, max_length=100_000)
+]
+Topic = Annotated[str, Meta(description="Only what is known of this.", max_length=10_000)]
+Kinds = Annotated[
+    tuple[MemoryKind, ...], Meta(description="Only memories of these kinds.", max_length=50)
+]
+When = Annotated[
+    str, Meta(description="A date like 2026-11-20, or 7d for a week ago.", max_length=64)
+]
+Reason = Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)]
+Importance = Annotated[Unit, Meta(description="0 to 1.")]
+Progress = Annotated[Unit, Meta(description="0 to 1.")]

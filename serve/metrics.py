@@ -1,0 +1,129 @@
+"""
+Metrics: what a server has counted, as Prometheus reads it.
+
+Recalls are counted where their receipts are written, behind the answers; the rest is looked up when
+somebody asks. So counting costs a recall nothing, and one that asked to leave no trace leaves none
+here either. https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+import sys
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store.events import Event, Recalled
+
+if TYPE_CHECKING:
+    from serve.process.tenants import OpenTenant, OpenTenants
+
+MIMETYPE = "text/plain; version=0.0.4"  # Werkzeug adds the charset
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+Sample = tuple[str, Mapping[str, str], float]  # what follows the name, labels, value
+Metric = tuple[str, str, str, list[Sample]]  # name, kind, help, samples
+
+
+class Recalls:
+    """The recalls of one tenant since it was opened: how many, how many silent, how long."""
+
+    def __init__(self) -> None:
+        self.silent, self.seconds = 0, 0.0
+        self.within = [0] * (len(BOUNDS_S) + 1)  # of each bound, and beyond the last
+
+    def count(self, receipts: Iterable[Event]) -> None:
+        """Count those of some events that are receipts of recalls. One thread counts at a time."""
+        for body in (one.body for one in receipts):
+            if isinstance(body, Recalled):
+                seconds = body.took_us / 1e6
+                self.silent += not body.hits
+                self.seconds += seconds
+                self.within[bisect_left(BOUNDS_S, seconds)] += 1
+
+    @property
+    def total(self) -> int:
+        return sum(self.within)
+
+
+def exposition(
+    tenants: "OpenTenants", shown: "Sequence[OpenTenant]", now: int, *, whole_server: bool
+) -> str:
+    """Return the metrics of some tenants; with `whole_server` those of the process too."""
+    of_tenants = [_of_tenant(tenants, one, now) for one in shown]
+    metrics = [_together(same) for same in zip(*of_tenants, strict=True)]
+    if whole_server:
+        metrics += _process()
+    return "".join(line for metric in metrics for line in _lines(metric))
+
+
+def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metric]:
+    label = {"tenant": one.tenant.name}
+    recalls, head = one.recalls, one.log.head()
+    with one.reader.view() as view:
+        manifest = view.snapshots.manifest
+    built = manifest.watermark if manifest else 0
+    age_s = (now - manifest.at) / 1e6 if manifest else 0.0
+    states = tenants.ingest.queue(one.tenant).counts()
+    log_bytes = sum(path.stat().st_size for path in one.tenant.root.glob("log.sqlite*"))
+
+    def single(name: str, kind: str, about: str, value: float) -> Metric:
+        return f"mnemolog_{name}", kind, about, [("", label, value)]
+
+    return [
+        single("recalls_total", "counter", "Recalls that left a receipt.", recalls.total),
+        single("silent_recalls_total", "counter", "Those that brought nothing.", recalls.silent),
+        ("mnemolog_recall_seconds", "histogram", "How long they took.", _took(recalls, label)),
+        single("appends_total", "counter", "Transactions written.", one.log.version()[1]),
+        single("log_events", "gauge", "Events in the log.", head),
+        single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes),
+        single("tail_events", "gauge", "Events since the last build.", max(0, head - built)),
+        single("manifest", "gauge", "The manifest served.", manifest.number if manifest else 0),
+        single("manifest_age_seconds", "gauge", "Since it was built.", age_s),
+        (
+            "mnemolog_ingest_jobs",
+            "gauge",
+            "Accepted batches, by state.",
+            [("", label | {"state": state}, many) for state, many in states.items()],
+        ),
+    ]
+
+
+def _took(recalls: Recalls, label: Mapping[str, str]) -> list[Sample]:
+    bounds = [*map(str, BOUNDS_S), "+Inf"]
+    within = list(accumulate(recalls.within))  # once: who counts meanwhile splits no histogram
+    buckets = zip(bounds, within, strict=True)
+    return [
+        *(("_bucket", {**label, "le": bound}, many) for bound, many in buckets),
+        ("_sum", label, recalls.seconds),
+        ("_count", label, within[-1]),
+    ]
+
+
+def _process() -> list[Metric]:
+    found: list[Metric] = [
+        ("mnemolog_threads", "gauge", "Threads.", [("", {}, threading.active_count())])
+    ]
+    if sys.platform == "linux":
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        held = pages * resource.getpagesize()
+        found.append(("process_resident_memory_bytes", "gauge", "Memory held.", [("", {}, held)]))
+    return found
+
+
+def _together(same: Sequence[Metric]) -> Metric:
+    """Return one metric of all tenants: its lines must stand together."""
+    name, kind, about, _ = same[0]
+    return name, kind, about, [sample for metric in same for sample in metric[-1]]
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    name, kind, about, samples = metric
+    yield f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
+    for suffix, labels, value in samples:
+        # tenants' names and ours hold nothing that is to be escaped
+        said = ",".join(f'{key}="{one}"' for key, one in labels.items())
+        yield f"{name}{suffix}{{{said}}} {value}\n" if said else f"{name}{suffix} {value}\n"

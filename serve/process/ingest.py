@@ -1,0 +1,203 @@
+"""
+The worker that brings accepted batches into the logs, in a thread beside the server's requests.
+
+It looks at every tenant of the home, also those nobody asked for since the start: another process
+may have accepted something, or died holding it. Whatever goes wrong lands in the job and in the
+tenant's failures, and the worker goes on. Facts are read out of turns that were ingested by the job
+`facts`, in a process of its own, one at a time, when nobody asks.
+"""
+
+import logging
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from serve.process import jobs
+from store import failures
+from store import tenant as tenants
+from store.config import Settings
+from store.errors import MnemologError
+from store.ingest.job import Lease
+from store.ingest.job_queue import Queue
+from store.ingest.recording import is_gone, new_owner, record
+from store.plans import roster
+from store.tenant import Tenant
+
+if TYPE_CHECKING:
+    from serve.process.tenants import OpenTenant
+
+log = logging.getLogger("mnemolog")
+
+LOOK_S = 1.0  # between looks at queues that nobody here wrote to
+BUSY_S, FAILED_S = 60, 3_600  # before facts are read again where another job ran, or it failed
+TIDY_S = 60
+INGEST = "ingest"  # as failures name it
+_BUSY = 75  # the exit code of a job that found another one at work
+
+FactReader = Callable[[Tenant], "subprocess.Popen[bytes]"]
+
+
+class Ingest:
+    """The queues of a home, and the thread that works them off."""
+
+    def __init__(
+        self,
+        home: Path,
+        opened: "Callable[[str], OpenTenant]",
+        is_idle: Callable[[], bool],
+        read_facts: FactReader | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`clock` gives microseconds UTC, `chance` numbers in [0, 1)."""
+        self._home, self._opened, self._is_idle = home, opened, is_idle
+        self._read_facts, self._clock, self._chance = read_facts, clock, chance
+        self._owner = new_owner()
+        self._queues: dict[str, Queue] = {}
+        self._lock = threading.Lock()
+        self._reading: tuple[Tenant, int, subprocess.Popen[bytes]] | None = None
+        self._wait_until: dict[str, int] = {}  # by tenant: facts are not read before
+        self._tidied = 0
+        self._woken, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mnemolog-ingest", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def is_reading_facts(self) -> bool:
+        return self._reading is not None and self._reading[2].poll() is None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Tell the worker that there is something new."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Give back what is not done, and close the queues."""
+        self._closing.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+        with self._lock:
+            for one in self._queues.values():
+                one.close()
+
+    def queue(self, tenant: Tenant) -> Queue:
+        with self._lock:
+            return self._queues.setdefault(tenant.name, Queue(tenant.ingest))
+
+    def drop(self, name: str) -> None:
+        """Let go of the queue of a tenant that is to be deleted."""
+        with self._lock:
+            if (found := self._queues.pop(name, None)) is not None:
+                found.close()
+
+    def turn(self) -> bool:
+        """Do one due job of each tenant; return whether there was any."""
+        done = [self._attempt(tenant) for tenant in self._with_queues()]
+        return any(done)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            if not self.turn():
+                self._look_after()
+                self._woken.wait(LOOK_S)
+                self._woken.clear()
+
+    def _with_queues(self) -> Iterator[Tenant]:
+        try:
+            yield from [one for one in tenants.tenants(self._home) if one.ingest.exists()]
+        except OSError:
+            log.exception("the tenants of %s cannot be listed", self._home)
+
+    def _attempt(self, tenant: Tenant) -> bool:
+        """Do one job of a tenant; return whether it was done."""
+        queue, lease = self.queue(tenant), None
+        try:
+            queue.release_of(is_gone)
+            lease = queue.lease(self._owner, self._clock())
+            if lease is None:
+                return False
+            one = self._opened(tenant.name)
+            record(queue, one.log, lease, self._clock, on_step=lambda: self._stepped(one))
+            one.reader.keep_up()
+            failures.forget(tenant.root, INGEST)
+            return True
+        except Exception as error:
+            # the outermost edge of this thread: the next job, or the next attempt, may go right
+            log.exception("ingest of tenant %s failed", tenant.name)
+            self._failed(tenant, lease, f"{type(error).__name__}: {error}")
+            return False
+
+    def _stepped(self, one: "OpenTenant") -> bool:
+        """Take over in recall what a step wrote, so that no question waits for more than one."""
+        one.reader.keep_up()
+        return not self._closing.is_set()
+
+    def _failed(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
+        now = self._clock()
+        # what fails here is cured by the lease's end
+        with suppress(MnemologError):
+            if lease is not None:
+                self.queue(tenant).fail(lease, said, now, self._chance())
+        with suppress(OSError):
+            failures.keep(tenant.root, INGEST, now, said)
+
+    def _look_after(self) -> None:
+        """Do what waits until there is nothing to record."""
+        try:
+            self._facts()
+            now = self._clock()
+            if now - self._tidied >= TIDY_S * 1_000_000:
+                self._tidied = now
+                for tenant in self._with_queues():
+                    self.queue(tenant).tidy(now)
+        except (MnemologError, OSError):
+            log.exception("upkeep of the queues failed")
+
+    def _facts(self) -> None:
+        """Read facts out of turns that were ingested, when nobody asks."""
+        if self.is_reading_facts:
+            return
+        if self._reading is not None:
+            self._have_read(*self._reading)
+            self._reading = None
+        if self._read_facts is None or not self._is_idle():
+            return
+        for tenant in self._with_queues():
+            number = self.queue(tenant).unparsed()
+            if number and self._clock() >= self._wait_until.get(tenant.name, 0):
+                self._reading = tenant, number, self._read_facts(tenant)
+                return
+
+    def _have_read(self, tenant: Tenant, number: int, process: "subprocess.Popen[bytes]") -> None:
+        if process.returncode == 0:
+            self.queue(tenant).parsed(number)
+            return
+        wait_s = BUSY_S if process.returncode == _BUSY else FAILED_S
+        self._wait_until[tenant.name] = self._clock() + wait_s * 1_000_000
+        log.warning("facts of tenant %s: exit code %d", tenant.name, process.returncode)
+
+
+def spawn_facts(settings: Settings) -> FactReader:
+    """Return what starts the job `facts` in a process of its own, its output kept in a file.
+
+    A model is asked only where the tenant lets the job run by itself: nobody else agreed to pay.
+    """
+
+    def read(tenant: Tenant) -> "subprocess.Popen[bytes]":
+        may_ask = roster.switches(tenant).on & {"facts", roster.LEARN}
+        words = ["--apply", "--tenant", tenant.name, *([] if may_ask else ["--no-model"])]
+        with open(tenant.root / "facts.log", "wb") as output:
+            return jobs.start(settings, "run", "facts", *words, stdout=output, stderr=output)
+
+    return read

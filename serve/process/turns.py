@@ -1,0 +1,70 @@
+"""
+Turns: which request a thread takes next, and which is sent away because it waited too long.
+
+Recalls have two threads of their own. Ranking holds the interpreter's lock, so more at once would
+be answered no sooner, only all of them later; and what else is asked, a long batch among it, takes
+no turn from them. A recall that waited `_RECALL_S` is answered 503 with Retry-After: it would come
+late, and those behind it too. Waiting costs no thread, and being sent away a thirtieth of a recall
+(B. Maurer, Fail at Scale, ACM Queue 13(8), 2015, https://queue.acm.org/detail.cfm?id=2839461).
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from waitress.task import ThreadedTaskDispatcher
+
+_RECALLS = frozenset({"/v1/recall", "/v1/memories/search"})
+_RECALL_THREADS, _RECALL_S = 2, 0.04
+_OTHER_THREADS, _OTHERS_S = 6, 5.0
+
+_turn = threading.local()
+
+
+def is_late() -> bool:
+    """Return whether the request this thread answers waited too long for its turn."""
+    return getattr(_turn, "is_late", False)
+
+
+class Turns:
+    """What waitress asks for a thread, with a channel that has a request. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._recalls = _Lane(_RECALL_THREADS, _RECALL_S, clock)
+        self._others = _Lane(_OTHER_THREADS, _OTHERS_S, clock)
+
+    def add_task(self, channel: Any) -> None:
+        # a request that could not be read has no path
+        is_recall = getattr(channel.requests[0], "path", "") in _RECALLS
+        (self._recalls if is_recall else self._others).add_task(channel)
+
+    def shutdown(self) -> None:
+        self._recalls.shutdown()
+        self._others.shutdown()
+
+
+class _Lane(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no types
+    """Threads that take what was added in turn."""
+
+    def __init__(self, threads: int, patience_s: float, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._patience_s, self._clock = patience_s, clock
+        self.set_thread_count(threads)
+
+    def add_task(self, channel: Any) -> None:
+        super().add_task(_Waiting(channel, self._clock() + self._patience_s, self._clock))
+
+
+class _Waiting:
+    """A channel that waits for its turn, until when at most."""
+
+    def __init__(self, channel: Any, until: float, clock: Callable[[], float]) -> None:
+        self._channel, self._until, self._clock = channel, until, clock
+
+    def service(self) -> None:
+        _turn.is_late = self._clock() > self._until
+        self._channel.service()
+
+    def cancel(self) -> None:
+        self._channel.cancel()

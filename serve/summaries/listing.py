@@ -1,0 +1,190 @@
+"""
+Listing: memories that pass a filter, in an order, a page at a time; what the API and pages list.
+
+A page goes on after the last memory of the one before it, by that memory's place in the order and
+not by a count. So what is written meanwhile moves nothing: by `created_at`, which never changes,
+each memory that passes all the while is listed once. What changes meanwhile moves to the end of
+`updated_at`: there it is listed again, by its new state, and nothing is left out; in `-updated_at`
+and `-importance` it may be missed, for it may have moved to what was listed already.
+
+All of it is counted in columns; only the memories of the page are read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.answers import seen
+from serve.filters import Filter
+from serve.fresh.slots import Columns
+from serve.reader import View
+from store import text
+from store.events import isoformat
+from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.projections.memory.rows import Mask, MemoryRows
+
+Sort = Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
+State = Literal["active", "expired", "archived", "superseded", "forgotten", "stale", "any"]
+
+Documents = npt.NDArray[np.int64]  # rows of the snapshot, then slots of the tail
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which memories, and in what order. The state of `those` says nothing here: `state` does.
+
+    Every word of `words` must stand in a memory, or one that begins like it where nobody used it.
+    """
+
+    those: Filter
+    state: State = "active"
+    pinned: bool | None = None
+    key: str | None = None
+    words: str = ""
+    sort: Sort = "-created_at"
+
+    @property
+    def column(self) -> str:
+        return self.sort.removeprefix("-")
+
+    @property
+    def sign(self) -> int:
+        """-1: the greatest first."""
+        return -1 if self.sort.startswith("-") else 1
+
+
+class Position(NamedTuple):
+    """A memory's place in an order: what it is sorted by, then when it was recorded."""
+
+    value: float
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some memories in order; `next` is where to go on, None at the end; `total` counts all."""
+
+    memories: list[Memory]
+    next: Position | None
+    total: int
+
+
+def page(view: View, asked: Listing, limit: int, after: Position | None = None) -> Page:
+    """Return up to `limit` memories that pass, those that come `after` a place in the order."""
+    passing = np.flatnonzero(_mask(view, asked))
+    values = asked.sign * _column(view, asked.column)[passing]
+    seqs = asked.sign * _column(view, "seq")[passing]
+    left = np.arange(len(passing))
+    if after is not None:
+        value, seq = asked.sign * after.value, asked.sign * after.seq
+        left = np.flatnonzero((values > value) | ((values == value) & (seqs > seq)))
+    chosen = left[_first(values[left], seqs[left], limit)]
+    memories = _taken(view, passing[chosen])
+    following = None
+    if len(chosen) < len(left):
+        last = memories[-1]
+        following = Position(getattr(last, asked.column), last.seq)
+    return Page(memories, following, len(passing))
+
+
+def _first(values: npt.NDArray[Any], seqs: Documents, limit: int) -> Documents:
+    """Return the places of the `limit` least, in order; no more is sorted than may come back."""
+    places = np.arange(len(values))
+    if len(values) > limit:
+        most = np.partition(values, limit - 1)[limit - 1]
+        less, ties = np.flatnonzero(values < most), np.flatnonzero(values == most)
+        room = limit - len(less)
+        places = np.concatenate([less, ties[np.argsort(seqs[ties], kind="stable")[:room]]])
+    return places[np.lexsort((seqs[places], values[places]))]
+
+
+def _mask(view: View, asked: Listing) -> Mask:
+    """Return which documents pass, [rows + slots]."""
+    rows, tail = view.snapshots.rows, view.tail
+    mask = np.concatenate([_own(rows, asked), _own(tail.columns, asked) & tail.live])
+    mask[tail.hidden] = False
+    if asked.words:
+        mask &= _holding(view, asked.words)
+    if asked.key is not None:
+        mask[: len(rows)] &= rows.keyed(asked.key)
+        slots = np.flatnonzero(mask[len(rows) :])
+        others = [one.key != asked.key for one in tail.take(slots.tolist())]
+        mask[len(rows) + slots[others]] = False
+    return mask
+
+
+def _own(of: MemoryRows | Columns, asked: Listing) -> Mask:
+    """Return where a memory's columns pass, [rows] or [slots]."""
+    if asked.state == "active":
+        mask = of.living(asked.those.now)
+    elif asked.state == "any":
+        mask = np.ones(len(of.created_at), np.bool_)
+    elif asked.state == "expired":
+        mask = of.equal("state", (ACTIVE,)) & ~of.living(asked.those.now)
+    else:
+        mask = of.equal("state", (asked.state,))
+    if asked.words:  # of what was forgotten nobody learns a word
+        mask &= ~of.equal("state", (FORGOTTEN,))
+    if asked.pinned is not None:
+        mask &= _numbers(of, "pinned") == asked.pinned
+    return asked.those.narrow(mask, of)
+
+
+def _holding(view: View, words: str) -> Mask:
+    """Return which documents hold every word, [rows + slots]; none where there is no word."""
+    terms, rows = dict.fromkeys(text.terms(words)), len(view.snapshots.rows)
+    mask = np.full(view.size, bool(terms))
+    for term in terms:
+        held = np.zeros(view.size, np.bool_)
+        held[view.snapshots.postings.posting_list(term)[0]] = True
+        held[view.tail.posting_list(term)[0] + rows] = True
+        mask &= held
+    return mask
+
+
+def _column(view: View, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers of all documents, [rows + slots]."""
+    rows = _numbers(view.snapshots.rows, name)
+    return np.concatenate([rows, view.tail.columns[name]]) if len(view.tail) else rows
+
+
+def _numbers(of: MemoryRows | Columns, name: str) -> npt.NDArray[Any]:
+    return of.codes(name) if isinstance(of, MemoryRows) else of[name]
+
+
+def _taken(view: View, documents: Documents) -> list[Memory]:
+    rows = len(view.snapshots.rows)
+    stored = iter(view.snapshots.rows.take(documents[documents < rows].tolist()))
+    fresh = iter(view.tail.take((documents[documents >= rows] - rows).tolist()))
+    return [next(stored) if one < rows else next(fresh) for one in documents.tolist()]
+
+
+def shown(memory: Memory, now: int) -> dict[str, Any]:
+    """Return a memory as a list shows it; of a forgotten one its tombstone."""
+    found = seen(memory)
+    if memory.state == FORGOTTEN:
+        return found
+    ends = memory.expires_at
+    more = {
+        "key": memory.key,
+        "value": memory.value,
+        "status": memory.status,
+        "progress": memory.progress,
+        "expires_at": None if ends is None else isoformat(ends),
+    }
+    found |= {name: value for name, value in more.items() if value is not None}
+    found |= {
+        "tier": memory.tier,
+        "importance": memory.importance,
+        "updated_at": isoformat(memory.updated_at),
+    }
+    if memory.state == ACTIVE and ends is not None and ends <= now:
+        found |= {"state": "expired", "ended_at": isoformat(ends)}
+    return found
+
+
+def shown_all(memories: Sequence[Memory], now: int) -> list[dict[str, Any]]:
+    return [shown(one, now) for one in memories]

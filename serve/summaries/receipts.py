@@ -1,0 +1,158 @@
+"""
+Receipts as people read them: what was asked and what came back, whether it helped, how it ended.
+
+A list tells each in a line; one alone has its hits with what the memories say now, the ratings and
+the judgment given later, and how tests, a build, ... came out in the turn that it was part of.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from serve.answers import seen
+from serve.reader import View
+from store.agent_events import Outcome, Prompted
+from store.events import Event, Hit, Rated, Recalled, isoformat
+from store.job_events import Judged
+from store.log import EventLog
+from store.pending import SOON_US, may_rate
+
+
+def in_short(log: EventLog, receipt: Event, memory: str | None = None) -> dict[str, Any]:
+    """Return a receipt as a list sends it; with a memory, as which hit that came back."""
+    body = _body(receipt)
+    ratings = [one.body.verdict for one in log.about(receipt.id) if isinstance(one.body, Rated)]
+    said = {
+        "id": receipt.id,
+        "seq": receipt.seq,
+        "at": isoformat(receipt.at),
+        "query": body.query,
+        "mode": body.mode,
+        "project": receipt.project,
+        "session": receipt.session,
+        "agent": receipt.agent,
+        "hits": len(body.hits),
+        "confidence": max((hit.confidence for hit in body.hits), default=None),
+        "dropped": sum(body.dropped.values()),
+        "took_ms": body.took_us / 1000,
+        "rated": ratings[-1] if ratings else None,
+    }
+    return said if memory is None else said | {"as_hit": _place(body.hits, memory)}
+
+
+def shown(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
+    """Return all there is of a receipt."""
+    body = _body(receipt)
+    return {
+        "id": receipt.id,
+        "seq": receipt.seq,
+        "at": isoformat(receipt.at),
+        "query": body.query,
+        "mode": body.mode,
+        "project": receipt.project,
+        "session": receipt.session,
+        "agent": receipt.agent,
+        "manifest": body.manifest,
+        "watermark": body.watermark,
+        "took_ms": body.took_us / 1000,
+        "hits": [_hit(view, hit, rank) for rank, hit in enumerate(body.hits, 1)],
+        "dropped": body.dropped,
+        "route": msgspec.to_builtins(body.route) if body.route else None,
+        "ratings": [_rating(one) for one in ratings(log, receipt)],
+        "judged": _judged(log, receipt),
+        "outcomes": [_outcome(one) for one in outcomes(log, receipt)],
+    }
+
+
+def ratings(log: EventLog, receipt: Event) -> list[Event]:
+    """Return what was said of a recall, and within a day of what it brought, the oldest first."""
+    body = _body(receipt)
+    of_hits = (
+        one
+        for hit in body.hits
+        for one in log.about(hit.id)
+        if receipt.at <= one.at <= receipt.at + SOON_US
+    )
+    told = [
+        one
+        for one in (*log.about(receipt.id), *of_hits)
+        if isinstance(one.body, Rated) and may_rate(one)
+    ]
+    return sorted(told, key=lambda one: one.seq)
+
+
+def outcomes(log: EventLog, receipt: Event) -> Iterator[Event]:
+    """Yield how tests, a build, ... came out in the turn of a receipt, of its session."""
+    if receipt.session is None:
+        return
+    for event in log.of_session(receipt.session, receipt.seq):
+        if isinstance(event.body, Prompted):
+            return
+        if isinstance(event.body, Outcome):
+            yield event
+
+
+def _hit(view: View, hit: Hit, rank: int) -> dict[str, Any]:
+    """Return a hit and its memory as it is now; null where there is none any more."""
+    memory = view.tail.find(hit.id)
+    return {
+        "rank": rank,
+        "id": hit.id,
+        "score": hit.score,
+        "confidence": hit.confidence,
+        "memory": seen(memory) if memory is not None else None,
+    }
+
+
+def _place(hits: Sequence[Hit], memory: str) -> dict[str, Any] | None:
+    for rank, hit in enumerate(hits, 1):
+        if hit.id == memory:
+            return {"rank": rank, "score": hit.score, "confidence": hit.confidence}
+    return None
+
+
+def _rating(event: Event) -> dict[str, Any]:
+    assert isinstance(event.body, Rated)
+    return {
+        "of": event.subject,
+        "at": isoformat(event.at),
+        "verdict": event.body.verdict,
+        "reason": event.body.reason,
+        "trust": event.trust,
+    }
+
+
+def _judged(log: EventLog, receipt: Event) -> dict[str, Any] | None:
+    """Return the newest judgment that stands."""
+    gone = log.undone(log.head())
+    told = [
+        one for one in log.about(receipt.id) if isinstance(one.body, Judged) and one.id not in gone
+    ]
+    if not told:
+        return None
+    body = told[-1].body
+    assert isinstance(body, Judged)
+    return {
+        "at": isoformat(told[-1].at),
+        "by": body.by,
+        "verdicts": [
+            {"id": id_, "verdict": verdict, "evidence": body.evidence.get(id_)}
+            for id_, verdict in body.verdicts.items()
+        ],
+    }
+
+
+def _outcome(event: Event) -> dict[str, Any]:
+    assert isinstance(event.body, Outcome)
+    return {
+        "at": isoformat(event.at),
+        "effort": event.body.effort,
+        "passed": event.body.passed,
+        "before": event.body.before,
+    }
+
+
+def _body(receipt: Event) -> Recalled:
+    assert isinstance(receipt.body, Recalled)
+    return receipt.body

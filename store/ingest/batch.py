@@ -1,0 +1,150 @@
+"""
+Batch: memories or turns of a conversation as they wait in the queue: checked, redacted, with ids.
+
+The id of a memory follows from its job's id and its place, unless its draft brings one. So a batch
+that is recorded again, wholly or from somewhere in the middle, adds nothing twice: the log knows.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+
+from store.body import Name
+from store.commands import Draft, recorded
+from store.errors import InvalidInput, JunkText
+from store.events import Event, Recorded, Trust, derived_id
+from store.logfile.rows import kept
+from store.redaction import redact
+
+MAX_ITEMS = 10_000
+
+Role = Literal["user", "assistant", "tool", "system"]
+# a tool's output gives no orders; nor does a prompt that its host wrote, which nobody said here
+_TRUST: dict[Role, Trust] = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
+_ULID_TIME = 10  # the characters of an id that tell its moment
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody said in a conversation; `speaker` by name, where that is known."""
+
+    role: Role
+    content: str
+    at: datetime | None = None
+    speaker: Name | None = None
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An item that makes no memory, by its place in the batch, and why."""
+
+    item: int
+    reason: str
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A memory that waits: the event that is to record it, as the log will keep it."""
+
+    place: int
+    id: str
+    body: Recorded
+    project: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    trust: Trust = "user"
+
+    def event(self, at: int) -> Event:
+        return Event(
+            self.id, at, self.body, self.id, self.project, self.session, self.agent, self.trust
+        )
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_items = msgspec.json.Decoder(tuple[Item, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`ids` are those of all items, None for a refused one; `body` is what waits of them."""
+
+    ids: tuple[str | None, ...]
+    refused: tuple[Refused, ...]
+    body: bytes
+    turns: int = 0
+
+    @property
+    def digest(self) -> bytes:
+        """What two batches that say the same have in common."""
+        return sha256(self.body + msgspec.json.encode(self.refused)).digest()
+
+
+def of_drafts(job: str, at: int, drafts: Sequence[Draft]) -> Batch:
+    """Return drafts as they wait; junk is left out and said so.
+
+    Raise InvalidInput, naming the item, for what is no memory at all: too large, a wrong project.
+    """
+    return _batch(job, at, drafts, "memories")
+
+
+def of_turns(
+    job: str,
+    at: int,
+    turns: Iterable[Turn],
+    *,
+    project: str | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+) -> Batch:
+    """Return the turns of one conversation as they wait, as `of_drafts` does."""
+    drafts = [
+        Draft(
+            content=turn.content,
+            kind="raw_turn",
+            created_by=turn.speaker,
+            created_at=turn.at,
+            project=project,
+            session=session,
+            agent=agent,
+            trust=_TRUST[turn.role],
+        )
+        for turn in turns
+    ]
+    return _batch(job, at, drafts, "turns")
+
+
+def events(body: bytes, at: int) -> list[tuple[int, Event]]:
+    """Return the events that a body holds, each with the place of its item."""
+    return [(item.place, item.event(at)) for item in _items.decode(body)]
+
+
+def _batch(job: str, at: int, drafts: Sequence[Draft], what: str) -> Batch:
+    if not 0 < len(drafts) <= MAX_ITEMS:
+        raise InvalidInput(f"send 1 to {MAX_ITEMS:,} {what}, not {len(drafts):,}")
+    items: list[Item] = []
+    refused: list[Refused] = []
+    for place, draft in enumerate(drafts):
+        try:
+            event, _ = kept(recorded(draft, at))
+        except JunkText as error:
+            refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
+        except InvalidInput as error:
+            raise type(error)(f"{what}[{place}]: {error}") from error
+        else:
+            items.append(_item(place, event, draft.id or id_of(job, place)))
+    ids: list[str | None] = [None] * len(drafts)
+    for item in items:
+        ids[item.place] = item.id
+    turns = len(items) if what == "turns" else 0
+    return Batch(tuple(ids), tuple(refused), msgspec.json.encode(items), turns)
+
+
+def id_of(job: str, place: int) -> str:
+    """Return the id of the memory that an item of a job becomes."""
+    return job[:_ULID_TIME] + derived_id(0, "ingest", job, str(place))[_ULID_TIME:]
+
+
+def _item(place: int, event: Event, id_: str) -> Item:
+    assert isinstance(event.body, Recorded)
+    return Item(place, id_, event.body, event.project, event.session, event.agent, event.trust)

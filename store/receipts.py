@@ -1,0 +1,128 @@
+"""
+Receipts of recalls, page by page, the newest first: what was asked, and what came back.
+
+A page looks at LOOKED_AT receipts at most and says where it stopped, so that a filter few of them
+pass costs no more than one that all do. Bodies are read of what is returned, and where a filter
+asks for what they say; of those that were put away one part of a segment at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from store.errors import NotFound
+from store.events import Event, Recalled
+from store.log import EventLog
+from store.logfile.file import Row
+from store.logfile.rows import BODY, event_of
+from store.redaction import redact
+
+LOOKED_AT = 8_000  # receipts of a page
+_STEP = 2_000  # of a query: a group of a segment
+_LAST = 2**62
+
+Place = tuple[float, int]  # when a receipt was written, and its seq
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which receipts; None asks nothing. Moments are microseconds UTC, `until` exclusive.
+
+    `memory` is one that came back, `silent` asks for those that brought nothing (or, False, for
+    those that brought something).
+    """
+
+    since: int | None = None
+    until: int | None = None
+    project: str | None = None
+    session: str | None = None
+    memory: str | None = None
+    silent: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The receipts found; `last` is where to go on, None at the end. `looked_at` were read."""
+
+    receipts: tuple[Event, ...]
+    last: Place | None
+    looked_at: int
+
+
+def page(log: EventLog, wanted: Wanted, limit: int, after: Place | None = None) -> Page:
+    """Return up to `limit` receipts, the newest first, from after a place on.
+
+    Fewer where LOOKED_AT held no more, with a place to go on from. Raise LogCorrupt where one that
+    was put away cannot be read.
+    """
+    found: list[Row] = []
+    place, looked_at = after or (_LAST, _LAST), 0
+    while looked_at < LOOKED_AT:
+        keys = _keys(log, wanted, place)
+        rows = _rows(log, wanted, place, keys[-1], limit + 1 - len(found)) if keys else []
+        found += rows
+        if len(found) > limit:
+            last = found[limit - 1]
+            place = (last[2], last[0])
+            looked_at += sum(key >= place for key in keys)
+            return Page(tuple(map(event_of, found[:limit])), place, looked_at)
+        looked_at += len(keys)
+        if len(keys) < _STEP:
+            return Page(tuple(map(event_of, found)), None, looked_at)
+        place = keys[-1]
+    return Page(tuple(map(event_of, found)), place, looked_at)
+
+
+def find(log: EventLog, id_: str) -> Event:
+    """Return one receipt; raise NotFound."""
+    told = log.about(id_)
+    if not told or not isinstance(told[0].body, Recalled):
+        raise NotFound(f"no recall {id_!r}")
+    return told[0]
+
+
+def _keys(log: EventLog, wanted: Wanted, after: Place) -> Sequence[Place]:
+    """Return the places of the next receipts, by an index alone unless a session is asked for."""
+    where, values = _base(wanted)
+    return log.places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), _STEP)
+
+
+def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) -> list[Row]:
+    """Return the whole rows between two places, the last one too, that pass."""
+    where, values = _base(wanted)
+    where += " AND (at, seq) < (?, ?) AND (at, seq) >= (?, ?)"
+    values += (*after, *last)
+    if wanted.project is not None:
+        where, values = f"{where} AND project = ?", (*values, redact.redact(wanted.project))
+    said = _said(wanted)
+    if not said:
+        return log.whole(log.newest_rows(where, values, limit))
+    for text, is_in in said:
+        where += f" AND (body = '' OR (instr(body, ?) > 0) = {is_in:d})"
+        values = (*values, text)
+    rows = log.whole(log.newest_rows(where, values, _STEP))
+    passed = [row for row in rows if all((text in row[BODY]) == is_in for text, is_in in said)]
+    return passed[:limit]
+
+
+def _base(wanted: Wanted) -> tuple[str, tuple[object, ...]]:
+    """Return the condition that an index answers."""
+    times = (wanted.since or 0, _LAST if wanted.until is None else wanted.until)
+    if wanted.session is None:
+        return "kind = 'recalled' AND at >= ? AND at < ?", times
+    # the plus keeps SQLite from the index of kinds: https://www.sqlite.org/optoverview.html
+    return (
+        "session = ? AND +kind = 'recalled' AND at >= ? AND at < ?",
+        (redact.redact(wanted.session), *times),
+    )
+
+
+def _said(wanted: Wanted) -> list[tuple[str, bool]]:
+    """Return the texts that a body must hold, or must not: bodies are JSON of one form."""
+    said: list[tuple[str, bool]] = []
+    if wanted.memory is not None:
+        said.append((f'"id":{msgspec.json.encode(wanted.memory).decode()},"score"', True))
+    if wanted.silent is not None:
+        said.append(('"hits":[]', wanted.silent))
+    return said

@@ -1,0 +1,205 @@
+"""
+Tokens: each opens one tenant to a program, for what its scopes allow, until it ends or is revoked.
+
+A token is `mnemo_<id>_<secret>` and is shown once, when it is made: `<home>/tokens.json` keeps the
+SHA-256 of it. The secret is 32 random bytes, so a slow hash would protect nothing more. The file is
+replaced whole under a lock, as a command and a server may both change it.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import msgspec
+
+from store.errors import ConfigError, InvalidInput, NotFound
+from store.files import make_folder, replace_file
+
+Scope = Literal["read", "write", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+State = Literal["active", "expired", "revoked"]
+
+PREFIX = "mnemo"
+PER_MINUTE = 6_000
+MOST_PER_MINUTE = 1_000_000
+LONGEST_S = 100 * 366 * 86_400  # of a token's life
+KEPT_US = 30 * 86_400 * 1_000_000  # that a token is listed after its end
+_PATIENCE_S = 10.0  # a change takes milliseconds
+_NOBODY = sha256(b"").hexdigest()
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a new token is to be."""
+
+    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1, max_length=len(SCOPES))]
+    name: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    ttl_s: Annotated[int, msgspec.Meta(ge=1, le=LONGEST_S)] | None = None
+    per_minute: Annotated[int, msgspec.Meta(ge=1, le=MOST_PER_MINUTE)] | None = None
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is kept; moments are microseconds UTC. `made_by` None: by the owner."""
+
+    id: str
+    name: str
+    tenant: str
+    scopes: tuple[Scope, ...]
+    created_at: int
+    per_minute: int
+    sha256: str
+    expires_at: int | None = None
+    revoked_at: int | None = None
+    made_by: str | None = None
+
+    def state(self, now: int) -> State:
+        if self.revoked_at is not None:
+            return "revoked"
+        is_over = self.expires_at is not None and self.expires_at <= now
+        return "expired" if is_over else "active"
+
+
+class _File(msgspec.Struct, frozen=True):
+    tokens: tuple[Token, ...] = ()
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(_File)
+Stamp = tuple[int, ...]
+
+
+def every(home: Path, tenant: str | None = None) -> tuple[Token, ...]:
+    """Return the tokens of a tenant, or of all, in the order of their making; raise ConfigError."""
+    return tuple(one for one in _read(_path(home)) if tenant in (None, one.tenant))
+
+
+def make(
+    home: Path, tenant: str, wanted: Wanted, now: int, made_by: str | None = None
+) -> tuple[Token, str]:
+    """Keep a new token; return it, and the text that opens the tenant, which is kept nowhere."""
+    if not wanted.name.isprintable():
+        raise InvalidInput("a token's name is one line of text")
+    id_ = secrets.token_hex(6)
+    text = f"{PREFIX}_{id_}_{secrets.token_urlsafe(32)}"
+    token = Token(
+        id=id_,
+        name=wanted.name,
+        tenant=tenant,
+        scopes=tuple(one for one in SCOPES if one in wanted.scopes),
+        created_at=now,
+        per_minute=wanted.per_minute or PER_MINUTE,
+        sha256=_hashed(text),
+        expires_at=None if wanted.ttl_s is None else now + wanted.ttl_s * 1_000_000,
+        made_by=made_by,
+    )
+    _change(home, now, lambda tokens: (*tokens, token))
+    return token, text
+
+
+def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
+    """End a token for good, and return it; a second time changes nothing.
+
+    Raise NotFound for an id that is no token's, or of another tenant than the one given.
+    """
+    if (token := _named(every(home, tenant), id_)) is None:
+        raise NotFound(f"no token {id_!r}: `mnemolog tokens list` names them")
+    if token.revoked_at is not None:
+        return token
+    _change(home, now, lambda tokens: [_ended(one, now, one.id == id_) for one in tokens])
+    return _named(every(home), id_) or token
+
+
+def revoke_all(home: Path, tenant: str, now: int) -> int:
+    """End every token of a tenant; return how many there were."""
+    ended = [one for one in every(home, tenant) if one.state(now) == "active"]
+    if ended:
+        _change(
+            home, now, lambda tokens: [_ended(one, now, one.tenant == tenant) for one in tokens]
+        )
+    return len(ended)
+
+
+def opened_by(sent: str, tokens: Sequence[Token], now: int) -> Token | None:
+    """Return the token that was sent, if it still opens anything.
+
+    Hashes are compared whole, and one is where no token has the id: the time taken tells nothing.
+    """
+    prefix, _, rest = sent.partition("_")
+    id_ = rest.partition("_")[0]
+    named = _named(tokens, id_)
+    is_it = compare_digest(_hashed(sent), named.sha256 if named else _NOBODY)
+    if named is None or not is_it or prefix != PREFIX or named.state(now) != "active":
+        return None
+    return named
+
+
+def stamp(home: Path) -> Stamp | None:
+    """Return what changes with the file, None where there is none; costs microseconds."""
+    try:
+        found = os.stat(_path(home))
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
+
+
+def _named(tokens: Iterable[Token], id_: str) -> Token | None:
+    return next((one for one in tokens if one.id == id_), None)
+
+
+def _path(home: Path) -> Path:
+    return home / "tokens.json"
+
+
+def _hashed(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _ended(token: Token, now: int, is_meant: bool) -> Token:
+    if not is_meant or token.revoked_at is not None:
+        return token
+    return msgspec.structs.replace(token, revoked_at=now)
+
+
+def _is_listed(token: Token, now: int) -> bool:
+    ends = [one for one in (token.expires_at, token.revoked_at) if one is not None]
+    return not ends or min(ends) > now - KEPT_US
+
+
+def _read(path: Path) -> tuple[Token, ...]:
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
+        return _decoder.decode(path.read_bytes()).tokens
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{path} cannot be used ({error}): restore it, or delete it and make new tokens"
+        ) from error
+
+
+def _change(home: Path, now: int, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
+    with _alone(home):
+        tokens = change(_read(_path(home)))
+        kept = tuple(one for one in tokens if _is_listed(one, now))
+        try:
+            replace_file(_path(home), msgspec.json.encode(_File(kept)))
+        except OSError as error:
+            raise ConfigError(f"{_path(home)} cannot be written ({error.strerror})") from error
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Be the only one who changes the file, of all threads and processes."""
+    import filelock  # costs a tenth of a server's start, and tokens are seldom changed
+
+    make_folder(home)
+    try:
+        with filelock.FileLock(home / "tokens.lock", timeout=_PATIENCE_S, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise ConfigError(f"{home}/tokens.lock is held by another process: try again") from None

@@ -1,0 +1,227 @@
+"""
+`make bench-load`: 32 clients at once, against a real server over 100,000 memories.
+
+Each client asks without a pause over one kept connection: recalls (80 %), writes (15 %) and reads
+(5 %). What must hold is checked in the end: no error but a 503 that says when to come back, 99 of
+100 recalls within 100 ms, and a server that grew by less than 50 MiB. A recall's time is that of
+the answer; a client that was sent away waits as long as it was told, and what it waits is told of
+apart. Prints the report, and ends with 1 where something did not hold.
+"""
+
+import argparse
+import json
+import random
+import re
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import builds
+from client import Client
+from corpus import WORDS, questions, texts
+from process import Server, run, serve
+
+SIZE, CLIENTS, SECONDS = 100_000, 32, 60.0
+RECALL, WRITE, READ = "recall", "write", "read"
+MIX = {RECALL: 0.80, WRITE: 0.15, READ: 0.05}
+P99_MS, GROWTH_MIB = 100.0, 50.0
+_WARM = 500  # recalls before the server's memory is looked at: they bring the mapped files in
+_ASKED_FROM = 10_000  # memories the questions are taken from
+_WORDS_WRITTEN = 12
+
+
+@dataclass(frozen=True)
+class Done:
+    """One request: what for, when it was sent, how long its answer took, and its status.
+
+    `inside_ms` is what the server says a recall took, without the waiting for its turn.
+    """
+
+    kind: str
+    began: float
+    ms: float
+    status: int
+    inside_ms: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds, as Linux tells it."""
+
+    resident_mib: float
+    anonymous_mib: float
+    threads: int
+    handles: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--size", type=int, default=SIZE, help="memories; default: %(default)s")
+    parser.add_argument("--clients", type=int, default=CLIENTS, help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="default: %(default)g")
+    parser.add_argument("--home", type=Path, help="made where it is not there, and kept")
+    asked = parser.parse_args()
+    with _home(asked.home, asked.size) as home, serve(home) as server:
+        load(server, 1, asked.size, lambda done: len(done) >= _WARM)
+        before = held(server)
+        began = time.monotonic()
+        until = began + asked.seconds
+        done = load(server, asked.clients, asked.size, lambda _: time.monotonic() >= until)
+        seconds, after = time.monotonic() - began, held(server)
+    print(report(done, asked.clients, began, seconds, before, after))
+    if wrong := failures(done, before, after):
+        sys.exit("did not hold: " + "; ".join(wrong))
+
+
+@contextmanager
+def _home(given: Path | None, size: int) -> Iterator[Path]:
+    """Give a home of `size` memories, built."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        home = given or Path(folder)
+        if not (home / "tenants").exists():
+            home.mkdir(parents=True, exist_ok=True)
+            builds.added(home, texts(size), "m")
+            run(home, "build", "--quick")
+        yield home
+
+
+class Load:
+    """What the clients share: what they ask, what was done, and when it is over."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        self.port, self.token, self.size = server.client.port, server.client.token, size
+        self.questions = questions(list(islice(texts(size), _ASKED_FROM)), 2_000)
+        self.done: list[Done] = []
+        self.is_over = threading.Event()
+
+    def ask(self, number: int) -> None:
+        """Be one client until it is over."""
+        chance, client = random.Random(number), Client(self.port, self.token)
+        while not self.is_over.is_set():
+            kind = chance.choices(list(MIX), list(MIX.values()))[0]
+            done = _asked(client, kind, *self._request(kind, chance))
+            self.done.append(done)
+            if done.status == 503 and not done.problem:
+                self.is_over.wait(float(client.answered["Retry-After"]))
+        client.close()
+
+    def _request(
+        self, kind: str, chance: random.Random
+    ) -> tuple[str, str, dict[str, object] | None]:
+        if kind == RECALL:
+            return "POST", "/v1/recall", {"query": chance.choice(self.questions)}
+        if kind == READ:
+            return "GET", f"/v1/memories/m{chance.randrange(self.size)}", None
+        words = " ".join(chance.choices(WORDS, k=_WORDS_WRITTEN))
+        return "POST", "/v1/memories", {"content": f"Ticket {chance.getrandbits(40)} on {words}"}
+
+
+def load(
+    server: Server, clients: int, size: int, is_over: Callable[[Sequence[Done]], bool]
+) -> list[Done]:
+    """Let clients ask until it is over, and return what they did."""
+    shared = Load(server, size)
+    threads = [threading.Thread(target=shared.ask, args=(number,)) for number in range(clients)]
+    for one in threads:
+        one.start()
+    while not is_over(shared.done):
+        time.sleep(0.05)
+    shared.is_over.set()
+    for one in threads:
+        one.join()
+    return shared.done
+
+
+def _asked(
+    client: Client, kind: str, method: str, path: str, body: dict[str, object] | None
+) -> Done:
+    began = time.monotonic()
+    try:
+        status, said = client.asked(method, path, body)
+    except OSError as error:
+        return Done(kind, began, (time.monotonic() - began) * 1e3, 0, problem=repr(error))
+    ms = (time.monotonic() - began) * 1e3
+    if status == 503 and "Retry-After" in client.answered:
+        return Done(kind, began, ms, status)
+    if status >= 400:
+        return Done(kind, began, ms, status, problem=f"{status} {said[:200]!r}")
+    inside = json.loads(said)["took_ms"] if kind == RECALL else 0.0
+    return Done(kind, began, ms, status, inside)
+
+
+def held(server: Server) -> Held:
+    folder = Path(f"/proc/{server.pid}")
+    said = dict(re.findall(r"^(\w+):\s+(\d+)", (folder / "status").read_text(), re.MULTILINE))
+    return Held(
+        int(said["VmRSS"]) / 1024,
+        int(said["RssAnon"]) / 1024,
+        int(said["Threads"]),
+        len(list((folder / "fd").iterdir())),
+    )
+
+
+def failures(done: Sequence[Done], before: Held, after: Held) -> list[str]:
+    """Return what should have held and did not."""
+    found = [
+        f"{many} x {what}"
+        for what, many in Counter(one.problem for one in done if one.problem).most_common(5)
+    ]
+    if (p99 := percentiles(times(done, RECALL))[2]) >= P99_MS:
+        found.append(f"p99 of recall is {p99:.0f} ms, not under {P99_MS:.0f}")
+    if (grown := after.resident_mib - before.resident_mib) >= GROWTH_MIB:
+        found.append(f"the server grew by {grown:.0f} MiB, not under {GROWTH_MIB:.0f}")
+    return found
+
+
+def times(done: Sequence[Done], kind: str) -> list[float]:
+    """Return the milliseconds of what was answered."""
+    return [one.ms for one in done if one.kind == kind and 200 <= one.status < 300]
+
+
+def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
+    cuts = statistics.quantiles(values, n=100) if len(values) > 1 else [0.0] * 99
+    return cuts[49], cuts[94], cuts[98]
+
+
+def report(
+    done: Sequence[Done], clients: int, began: float, seconds: float, before: Held, after: Held
+) -> str:
+    lines = [f"{clients} clients for {seconds:.0f} s: {len(done) / seconds:.0f} requests a second"]
+    statuses = Counter(one.status for one in done)
+    lines.append("statuses: " + ", ".join(f"{many:,} x {code}" for code, many in statuses.items()))
+    for kind in MIX:
+        taken = times(done, kind)
+        p50, p95, p99 = percentiles(taken)
+        lines.append(
+            f"{kind}: {len(taken) / seconds:.0f} a second, p50 {p50:.1f}, p95 {p95:.1f}, "
+            f"p99 {p99:.1f} ms, slowest {max(taken, default=0):.0f}"
+        )
+    inside = [one.inside_ms for one in done if one.inside_ms]
+    lines.append(
+        "a recall inside: p50 {:.1f}, p95 {:.1f}, p99 {:.1f} ms".format(*percentiles(inside))
+    )
+    for part in range(4):
+        start, end = began + part * seconds / 4, began + (part + 1) * seconds / 4
+        some = times([one for one in done if start <= one.began < end], RECALL)
+        p50, _, p99 = percentiles(some)
+        lines.append(f"quarter {part + 1}: {len(some):,} recalls, p50 {p50:.1f}, p99 {p99:.1f} ms")
+    lines.append(
+        f"the server: resident {before.resident_mib:.0f} MiB then {after.resident_mib:.0f}, "
+        f"anonymous {before.anonymous_mib:.0f} then {after.anonymous_mib:.0f}, "
+        f"{before.threads} threads then {after.threads}, "
+        f"{before.handles} handles then {after.handles}"
+    )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

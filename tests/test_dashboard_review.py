@@ -1,0 +1,155 @@
+"""The pages Proposals, Jobs & snapshots and Errors: what they show, and what their forms do."""
+
+from collections.abc import Iterator
+
+import pytest
+from dashboard_page import Browser, application, browser
+
+from serve.process.tenants import OpenTenant, OpenTenants
+from store import build, commands, failures
+from store import manifest as manifests
+from store.commands import Draft
+from store.config import Settings
+from store.embedding import LexicalEmbedder
+from store.job_events import Planned
+from store.manifest import CheckResult, Refusal
+from store.plans import plans, roster, steps
+from store.registry import register_ui
+
+NOW = 1_800_000_000_000_000
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def opened(tmp_path, log) -> Iterator[OpenTenant]:
+    """A tenant of one build and three notes, one of which is hostile."""
+    texts = ("We deploy on Monday", "We deploy on Monday.", f"Redis holds {HOSTILE}")
+    drafts = [Draft(id=f"n{number}", content=text) for number, text in enumerate(texts)]
+    commands.record_batch(log, drafts, NOW)
+    tenants = OpenTenants(Settings(log.path.parents[2]))
+    found = tenants.get("default")
+    build.rebuild(found.tenant, found.log, LexicalEmbedder(), NOW)
+    found.reader.poll()
+    yield found
+    tenants.close()
+
+
+@pytest.fixture
+def owner(opened) -> Iterator[Browser]:
+    tenants = OpenTenants(Settings(opened.tenant.root.parents[1]))
+    yield browser(application(tenants))
+    tenants.close()
+
+
+def proposed(opened: OpenTenant) -> str:
+    """Propose that one of two equal notes takes the other's place; return the plan's id."""
+    with opened.reader.view() as view:
+        gone = view.tail.find("n1")
+    assert gone is not None
+    step = steps.supersede(gone, "n0", "the same words", by_says="We deploy on Monday")
+    body = Planned(job="consolidate", watermark=opened.log.head(), steps=(step,), looked_at=3)
+    return plans.propose(opened.log, body, NOW).id
+
+
+def state_of(opened: OpenTenant, id_: str) -> str:
+    with opened.reader.view() as view:
+        found = view.tail.find(id_)
+    assert found is not None
+    return found.state
+
+
+def test_a_proposal_is_a_diff_that_is_accepted_and_taken_back(owner, opened):
+    plan = proposed(opened)
+    page = f"/t/default/proposals/{plan}"
+    assert plan in owner.get("/t/default/proposals").text
+    shown = owner.get(page).text
+    assert "We deploy on Monday." in shown and "the same words" in shown and "Accept" in shown
+    done = owner.follow(owner.post(page, answer="accept"))
+    assert "Accepted" in done.text and "Undo" in done.text
+    assert state_of(opened, "n1") == "superseded"
+    assert plan not in owner.get("/t/default/proposals").text  # it waits no longer
+    assert plan in owner.get("/t/default/proposals?state=accepted").text
+    owner.follow(owner.post(page, answer="undo"))
+    assert state_of(opened, "n1") == "active"
+
+
+def test_a_rejected_proposal_does_nothing(owner, opened):
+    page = f"/t/default/proposals/{proposed(opened)}"
+    assert "not proposed again" in owner.follow(owner.post(page, answer="reject")).text
+    assert state_of(opened, "n1") == "active"
+    assert owner.post(page, answer="accept").status_code == 409
+
+
+def test_a_stale_proposal_says_what_changed_and_cannot_be_accepted(owner, opened):
+    page = f"/t/default/proposals/{proposed(opened)}"
+    commands.forget(opened.log, "n1", NOW)
+    shown = owner.get(page).text
+    assert "no longer be applied" in shown and "forgotten" in shown and "Accept<" not in shown
+    assert owner.post(page, answer="accept").status_code == 409
+
+
+@pytest.mark.parametrize("word", ["", "apply", "accept "])
+def test_an_answer_that_is_none_changes_nothing(owner, opened, word):
+    page = f"/t/default/proposals/{proposed(opened)}"
+    assert owner.post(page, answer=word).status_code == 400
+    assert owner.get("/t/default/proposals/nope").status_code == 404
+    assert owner.get("/t/default/proposals?state=nope").status_code == 400
+
+
+def test_what_a_job_says_of_a_hostile_memory_is_harmless(owner, opened):
+    with opened.reader.view() as view:
+        hostile = view.tail.find("n2")
+    step = steps.archive(hostile, f"nobody asks {HOSTILE}")
+    body = Planned(job="archive", watermark=opened.log.head(), steps=(step,), looked_at=3)
+    plan = plans.propose(opened.log, body, NOW).id
+    for path in ("/t/default/proposals", f"/t/default/proposals/{plan}"):
+        assert HOSTILE not in owner.get(path).text
+    assert "&lt;script&gt;" in owner.get(f"/t/default/proposals/{plan}").text
+
+
+def test_snapshots_and_their_checks_are_shown(owner, opened):
+    shown = owner.get("/t/default/jobs").text
+    manifest = manifests.current(opened.tenant)
+    assert all(name in shown for name in manifest.projections)
+    assert all(check.name in shown for check in manifest.checks)
+    assert "mnemolog ui" in shown
+
+
+def test_a_refused_build_says_which_check_and_why(owner, opened):
+    check = CheckResult("no_secrets", False, "1 secret in n2")
+    manifests.refuse(opened.tenant, Refusal(NOW, 9, (check,)))
+    for path in ("/t/default/jobs", "/t/default/errors"):
+        shown = owner.get(path).text
+        assert "no_secrets" in shown and "1 secret in n2" in shown
+
+
+def test_dagsters_pages_are_linked_while_they_are_served(owner, opened, monkeypatch):
+    monkeypatch.setattr("store.registry.listens", lambda port: port == 3456)
+    with register_ui(Settings(opened.tenant.root.parents[1]), 3456):
+        assert 'href="http://127.0.0.1:3456"' in owner.get("/t/default/jobs").text
+    assert "3456" not in owner.get("/t/default/jobs").text
+
+
+def test_a_job_is_switched_on_and_off(owner, opened):
+    switch = "/t/default/jobs/switch"
+    owner.follow(owner.post(switch, job="distill", on="1"))
+    assert roster.switches(opened.tenant).on == {"distill"}
+    owner.follow(owner.post(switch, job="distill", on="0"))
+    assert roster.switches(opened.tenant).on == set()
+    assert owner.post(switch, job="nothing", on="1").status_code == 400
+    assert owner.post("/t/default/jobs/run", job="rm").status_code == 400
+
+
+def test_failures_stand_until_the_same_goes_right(owner, opened):
+    assert "Nothing is wrong" in owner.get("/t/default/errors").text
+    failures.keep(opened.tenant.root, "facts", NOW, f"it broke on {HOSTILE}", run="0123456789")
+    shown = owner.get("/t/default/errors").text
+    assert "it broke on" in shown and "01234567" in shown and HOSTILE not in shown
+    failures.forget(opened.tenant.root, "facts")
+    assert "Nothing is wrong" in owner.get("/t/default/errors").text
+
+
+def test_a_damaged_head_is_named_with_its_cure(owner, opened):
+    opened.tenant.head.write_bytes(b"{}")
+    shown = owner.get("/t/default/errors").text
+    assert "A snapshot is damaged" in shown and "mnemolog build" in shown

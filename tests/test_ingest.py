@@ -1,0 +1,427 @@
+"""The queue of accepted batches: durable, leased, tried again, and in the log exactly once."""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from store import commands
+from store.commands import Draft
+from store.errors import (
+    Conflict,
+    IdempotencyMismatch,
+    InvalidInput,
+    InvalidName,
+    LogError,
+    LogForeign,
+    NotFound,
+    QueueFull,
+)
+from store.events import Recorded, new_id
+from store.ingest import batch, job_queue
+from store.ingest.batch import Turn
+from store.ingest.job import LEASE_US, MOST_ATTEMPTS, Job, Lease, retry_us
+from store.ingest.job_queue import KEPT_US, Queue
+from store.ingest.recording import STEP, record
+from store.log import EventLog
+from store.tenant import Tenant
+
+NOW = 1_790_000_000_000_000
+SECRET = "AKIAQ3EGRT7YPLM2VXKD"
+
+
+@pytest.fixture
+def queue(tenant: Tenant) -> Iterator[Queue]:
+    made = Queue(tenant.ingest)
+    yield made
+    made.close()
+
+
+def drafts(count: int, word: str = "tide") -> list[Draft]:
+    return [Draft(content=f"the {word} of pier {number} comes at noon") for number in range(count)]
+
+
+def accept(queue: Queue, *given: Draft, count: int = 3, id_: str = "", at: int = NOW) -> Job:
+    id_ = id_ or new_id(at)
+    job, _ = queue.accept(id_, at, batch.of_drafts(id_, at, list(given) or drafts(count)))
+    return job
+
+
+def leased(queue: Queue, owner: str = "me", now: int = NOW) -> Lease:
+    found = queue.lease(owner, now)
+    assert found is not None
+    return found
+
+
+def texts(log: EventLog) -> Counter[str]:
+    return Counter(one.body.content for one in log.read() if isinstance(one.body, Recorded))
+
+
+def clock() -> int:
+    return NOW
+
+
+# What is accepted
+
+
+def test_a_queue_that_was_never_used_has_no_file(queue: Queue):
+    assert queue.lease("me", NOW) is None
+    assert (queue.listed(), queue.unparsed()) == ([], 0)
+    assert set(queue.counts().values()) == {0}
+    assert not queue.path.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_its_file_is_the_owners_alone(queue: Queue, tenant: Tenant):
+    accept(queue)
+    modes = {stat.S_IMODE(one.stat().st_mode) for one in tenant.root.glob("ingest.sqlite*")}
+    assert modes == {0o600}
+
+
+def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
+    text = f"the deploy key is {SECRET}, said ops"
+    accept(queue, Draft(content=text, context=text, metadata={"note": [text]}, session=SECRET))
+    id_ = new_id(NOW)
+    turns = [Turn(role="user", content=text, speaker=f"key {SECRET}")]
+    queue.accept(id_, NOW, batch.of_turns(id_, NOW, turns))
+    queue.fail(leased(queue), f"it said {SECRET}", NOW, 0.0)
+    accept(queue, Draft(content=f"{'4111 ' * 4}"), *drafts(1))
+    for path in tenant.root.glob("ingest.sqlite*"):
+        assert SECRET.encode() not in path.read_bytes()
+    assert "[redacted:" in str(leased(queue).left)
+
+
+def test_what_is_no_memory_is_refused_before_anything_is_kept():
+    with pytest.raises(InvalidName, match=r"memories\[1\]"):
+        batch.of_drafts("j", NOW, [*drafts(1), Draft(content="the tide", project="../x")])
+    with pytest.raises(InvalidInput, match=r"turns\[0\]: a memory holds"):
+        batch.of_turns("j", NOW, [Turn(role="user", content="tide " * 50_000)])
+    with pytest.raises(InvalidInput, match="send 1 to 10,000 memories, not 10,001"):
+        batch.of_drafts("j", NOW, drafts(10_001))
+
+
+def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: EventLog):
+    said = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
+    turns = [Turn(role=role, content=f"the {role} speaks of tides") for role in said]
+    made = batch.of_turns("job", NOW, turns, project="acme/web", session="s1")
+    queue.accept("job", NOW, made)
+    record(queue, log, leased(queue), clock)
+    events = list(log.read())
+    assert [one.trust for one in events] == list(said.values())
+    assert {(one.body.kind, one.project, one.session) for one in events} == {
+        ("raw_turn", "acme/web", "s1")
+    }
+
+
+def test_the_same_id_is_the_same_job_and_another_batch_under_it_is_refused(queue: Queue):
+    first = accept(queue, id_="job")
+    again, is_new = queue.accept("job", NOW + 5, batch.of_drafts("job", NOW + 5, drafts(3)))
+    assert (again, is_new) == (first, False)
+    with pytest.raises(IdempotencyMismatch):
+        queue.accept("job", NOW, batch.of_drafts("job", NOW, drafts(4)))
+    with pytest.raises(IdempotencyMismatch):
+        queue.accept("job2", NOW, batch.of_drafts("job2", NOW, drafts(4)), key="jo")
+    assert queue.counts()["queued"] == 1
+
+
+def test_a_full_queue_takes_nothing_more_until_something_is_done(
+    queue: Queue, log: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(job_queue, "MOST_JOBS", 2)
+    accept(queue), accept(queue)
+    with pytest.raises(QueueFull):
+        accept(queue)
+    record(queue, log, leased(queue), clock)
+    accept(queue)
+    monkeypatch.setattr(job_queue, "MOST_BYTES", 10)
+    with pytest.raises(QueueFull):
+        accept(queue)
+
+
+def test_another_programs_file_is_left_alone(queue: Queue, tenant: Tenant):
+    with EventLog(tenant.log, create=True):
+        pass
+    other = Queue(tenant.log)
+    with pytest.raises(LogForeign):
+        accept(other)
+
+
+# What is recorded
+
+
+def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
+    queue: Queue, log: EventLog, tenant: Tenant
+):
+    job = accept(queue, count=STEP * 2 + 7)
+    assert record(queue, log, leased(queue), clock)
+    done = queue.get(job.id)
+    assert (done.state, done.done, done.ended_at) == ("done", STEP * 2 + 7, NOW)
+    assert [one.id for one in log.read()] == list(queue.outcome(job.id).ids)
+    assert {one.at for one in log.read()} == {NOW}
+    queue.tidy(NOW)
+    assert not any(b"pier" in one.read_bytes() for one in tenant.root.glob("ingest.sqlite*"))
+
+
+def test_ids_come_from_the_job_unless_a_draft_brings_one():
+    own = batch.of_drafts("job", NOW, [Draft(id="mine", content="the tide"), *drafts(2)]).ids
+    assert own[0] == "mine"
+    assert own == batch.of_drafts("job", NOW + 9, [Draft(id="mine", content="x y"), *drafts(2)]).ids
+    assert set(own[1:]).isdisjoint(batch.of_drafts("other", NOW, drafts(3)).ids)
+
+
+@pytest.mark.parametrize("place", [0, STEP - 1, STEP, STEP * 2 + 1])
+def test_a_job_that_broke_off_anywhere_goes_on_and_adds_nothing_twice(
+    queue: Queue, log: EventLog, place: int
+):
+    accept(queue, count=STEP * 3)
+    broken = leased(queue)
+    log.append([event for _, event in broken.left[:place]])  # and the queue was never told
+    record(queue, log, leased(queue, "next", NOW + LEASE_US), clock)
+    assert set(texts(log).values()) == {1}
+    assert log.head() == STEP * 3
+
+
+def test_junk_is_refused_with_its_reason_and_the_others_are_recorded(queue: Queue, log: EventLog):
+    commands.record(log, Draft(id="taken", content="the first tide"), NOW)
+    taken = Draft(id="taken", content="another tide entirely")
+    job = accept(queue, Draft(content="todo"), *drafts(STEP), taken, *drafts(1, "ebb"))
+    record(queue, log, leased(queue), clock)
+    outcome = queue.outcome(job.id)
+    assert [(one.item, one.reason.split(":")[0]) for one in outcome.refused] == [
+        (0, "nothing to remember"),
+        (STEP + 1, "id taken was used before for something else"),
+    ]
+    assert queue.get(job.id).refused == 2
+    assert log.head() == 1 + STEP + 1
+
+
+def test_a_batch_of_nothing_but_junk_is_done_and_says_so(queue: Queue, log: EventLog):
+    job = accept(queue, Draft(content="todo"))
+    record(queue, log, leased(queue), clock)
+    assert (queue.get(job.id).state, log.head()) == ("done", 0)
+
+
+# Leases
+
+
+def test_two_workers_never_hold_one_job(queue: Queue, tenant: Tenant):
+    accept(queue)
+    other = Queue(tenant.ingest)
+    assert queue.lease("a", NOW) is not None
+    assert other.lease("b", NOW + LEASE_US - 1) is None
+    other.close()
+
+
+def test_who_lost_its_lease_writes_nothing_more_into_the_job(queue: Queue, log: EventLog):
+    job = accept(queue, count=STEP * 2)
+    slow, later = leased(queue, "slow"), NOW + LEASE_US
+    quick = leased(queue, "quick", later)
+    assert not record(queue, log, slow, clock)
+    assert not queue.finish(slow, (), NOW)
+    assert not queue.fail(slow, "late", NOW, 0.0)
+    assert queue.get(job.id).owner == "quick"
+    assert record(queue, log, quick, lambda: later)
+    assert log.head() == STEP * 2
+
+
+def test_a_lease_is_held_anew_while_somebody_works(queue: Queue, log: EventLog):
+    accept(queue, count=STEP * 2)
+    job, moments = leased(queue), iter([NOW + LEASE_US - 1, NOW + 2 * LEASE_US])
+    seen: list[Lease | None] = []
+
+    def other_looks() -> bool:
+        seen.append(queue.lease("other", NOW + LEASE_US + 5))
+        return True
+
+    assert record(queue, log, job, moments.__next__, on_step=other_looks)
+    assert seen == [None]
+
+
+def test_the_job_of_a_process_that_died_is_taken_at_once(queue: Queue):
+    accept(queue)
+    leased(queue, "1-dead")
+    assert queue.release_of(lambda owner: owner == "2-alive") == 0
+    assert queue.release_of(lambda owner: owner == "1-dead") == 1
+    assert leased(queue, "next").job.attempts == 2
+
+
+def test_a_worker_that_ends_gives_its_job_back_where_it_stood(queue: Queue, log: EventLog):
+    job = accept(queue, count=STEP * 2)
+    assert not record(queue, log, leased(queue), clock, on_step=lambda: False)
+    assert (queue.get(job.id).state, queue.get(job.id).done) == ("queued", STEP)
+    rest = leased(queue, "next")
+    assert len(rest.left) == STEP
+    assert record(queue, log, rest, clock)
+    assert log.head() == STEP * 2
+
+
+# Failures
+
+
+def test_a_job_that_failed_waits_longer_each_time_and_is_dead_in_the_end(queue: Queue):
+    job, now, waited = accept(queue), NOW, []
+    for _ in range(MOST_ATTEMPTS - 1):
+        queue.fail(leased(queue, now=now), "LogFull: no space", now, 0.0)
+        waited.append(queue.get(job.id).next_at - now)
+        assert queue.lease("me", now + waited[-1] - 1) is None
+        now += waited[-1]
+    assert waited == [2_000_000, 8_000_000, 32_000_000, 128_000_000]
+    queue.fail(leased(queue, now=now), "LogFull: no space", now, 0.0)
+    dead = queue.get(job.id)
+    assert (dead.state, dead.error, dead.ended_at) == ("dead", "LogFull: no space", now)
+    assert queue.lease("me", now + KEPT_US) is None
+
+
+def test_half_of_a_wait_is_left_to_chance():
+    assert [retry_us(2, chance) for chance in (0.0, 0.5, 0.999_999)] == [
+        8_000_000,
+        6_000_000,
+        4_000_004,
+    ]
+
+
+def test_a_job_that_ends_whoever_takes_it_is_dead_too(queue: Queue):
+    job, now = accept(queue), NOW
+    for _ in range(MOST_ATTEMPTS):
+        leased(queue, now=now)
+        now += LEASE_US
+    assert queue.lease("me", now) is None
+    assert queue.get(job.id).state == "dead"
+    assert "without a word" in (queue.get(job.id).error or "")
+
+
+def test_what_gets_on_does_not_run_out_of_attempts(queue: Queue):
+    job, now = accept(queue, count=500), NOW
+    for number in range(MOST_ATTEMPTS * 2):
+        assert queue.advance(leased(queue, now=now), number, (), now)
+        now += LEASE_US
+    assert queue.get(job.id).state == "running"
+
+
+def test_a_dead_job_is_requeued_and_only_a_dead_one(queue: Queue, log: EventLog):
+    job = accept(queue)
+    with pytest.raises(Conflict, match="queued"):
+        queue.requeue(job.id, NOW)
+    with pytest.raises(NotFound):
+        queue.requeue("nobody", NOW)
+    kill(queue)
+    assert [one.id for one in queue.listed("dead")] == [job.id]
+    assert queue.requeue(job.id, NOW).attempts == 0
+    record(queue, log, leased(queue), clock)
+    assert (queue.get(job.id).state, queue.get(job.id).error) == ("done", None)
+    assert log.head() == 3
+
+
+def kill(queue: Queue) -> None:
+    """Let the one job fail until it is dead."""
+    now = NOW
+    while (found := queue.lease("me", now)) is not None:
+        queue.fail(found, "LogBusy: held", now, 0.0)
+        now += 1_000_000_000
+
+
+def test_what_a_log_cannot_take_stays_in_the_queue(queue: Queue, log: EventLog):
+    accept(queue, count=STEP * 2)
+    one = leased(queue)
+    with pytest.raises(LogError):
+        record(queue, closing(log), one, clock)
+    queue.fail(one, "LogError", NOW, 0.0)
+    assert queue.counts()["queued"] == 1
+
+
+def closing(log: EventLog) -> EventLog:
+    """Return a log that cannot be written."""
+    other = EventLog(log.path)
+    other.close()
+    return other
+
+
+# Upkeep
+
+
+def test_done_jobs_go_after_a_week_and_dead_ones_stay(queue: Queue, log: EventLog):
+    done = accept(queue)
+    record(queue, log, leased(queue), clock)
+    dead = accept(queue)
+    kill(queue)
+    queue.tidy(NOW + KEPT_US)
+    assert queue.get(done.id).state == "done"
+    queue.tidy(NOW + KEPT_US + 1)
+    assert [one.id for one in queue.listed()] == [dead.id]
+
+
+def test_no_more_done_jobs_are_kept_than_a_limit(
+    queue: Queue, log: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(job_queue, "MOST_KEPT", 2)
+    jobs = [accept(queue) for _ in range(4)]
+    for _ in jobs:
+        record(queue, log, leased(queue), clock)
+    queue.tidy(NOW)
+    assert [one.id for one in queue.listed()] == [jobs[3].id, jobs[2].id]
+
+
+def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
+    accept(queue, *(Draft(content=f"{n} {'tide ' * 2_000}") for n in range(300)))
+    queue.tidy(NOW)
+    before = queue.path.stat().st_size
+    record(queue, log, leased(queue), clock)
+    queue.tidy(NOW)
+    assert queue.path.stat().st_size < before / 10
+
+
+def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLog):
+    accept(queue)
+    made = batch.of_turns("job", NOW, [Turn(role="user", content="the API runs on port 8080")])
+    job, _ = queue.accept("job", NOW, made)
+    assert queue.unparsed() == 0
+    record(queue, log, leased(queue), clock)
+    record(queue, log, leased(queue), clock)
+    assert queue.unparsed() == job.number
+    queue.parsed(job.number)
+    assert queue.unparsed() == 0
+
+
+# Two processes
+
+WORK = """
+import sys, time
+from pathlib import Path
+from store.ingest.job_queue import Queue
+from store.ingest.recording import record
+from store.log import EventLog
+root, owner = Path(sys.argv[1]), sys.argv[2]
+queue = Queue(root / "ingest.sqlite")
+with EventLog(root / "log.sqlite") as log:
+    clock = lambda: time.time_ns() // 1000
+    print("ready", flush=True)
+    sys.stdin.readline()
+    done = []
+    while (lease := queue.lease(owner, clock())) is not None:
+        assert record(queue, log, lease, clock)
+        done.append(lease.job.id)
+    print(*done, flush=True)
+"""
+
+
+def test_two_processes_share_the_work_and_do_nothing_twice(
+    queue: Queue, log: EventLog, tenant: Tenant, child: Callable[..., object]
+):
+    jobs = [accept(queue, *drafts(150, f"tide{number}")) for number in range(12)]
+    workers = [child(WORK, tenant.root, f"worker{number}") for number in range(2)]
+    for one in workers:
+        assert one.stdout.readline() == "ready\n"
+    for one in workers:
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said = [one.stdout.readline().split() for one in workers]
+    assert sorted(said[0] + said[1]) == sorted(one.id for one in jobs)
+    assert set(texts(log).values()) == {1}
+    assert log.head() == 12 * 150
+
+
+def test_the_path_is_a_file_of_the_tenant(tenant: Tenant):
+    assert tenant.ingest == Path(tenant.root / "ingest.sqlite")

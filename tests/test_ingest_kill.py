@@ -1,0 +1,100 @@
+"""
+kill -9 while batches are accepted and recorded: every 202 is in the log in the end, exactly once.
+"""
+
+import http.client
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+
+import pytest
+from background import until
+from test_server_kill import Server
+
+from store.events import Recorded
+from store.ingest.job_queue import Queue
+from store.log import EventLog
+from store.tenant import tenant
+
+KILLS = 20
+CLIENTS = 4
+ITEMS = 130  # more than a step, so that a kill falls between two of them too
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")
+
+
+class Client:
+    """Sends one batch after the other; what was accepted is noted with all its texts."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.numbers = name, count()
+        self.accepted: dict[str, list[str]] = {}  # texts by job
+        self.unsure: list[str] = []
+
+    def send_until_cut_off(self, server: Server) -> None:
+        try:
+            while True:
+                batch = f"{self.name} batch {next(self.numbers)}"
+                texts = [f"item {number} of {batch}, as was sent" for number in range(ITEMS)]
+                self.unsure += texts
+                status, job = send(server, {"memories": [{"content": text} for text in texts]})
+                if status == 202:
+                    self.accepted[job["id"]] = texts
+                    del self.unsure[-ITEMS:]
+                else:
+                    assert (status, job["code"]) == (503, "queue_full")
+                    del self.unsure[-ITEMS:]
+        except (OSError, http.client.HTTPException):
+            return
+
+
+def send(server: Server, body: object) -> tuple[int, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    try:
+        connection.request("POST", "/v1/ingest", json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_twenty_kills_lose_no_accepted_batch_and_double_none(tmp_path: Path):
+    home, chance = tmp_path / "home", random.Random(7)
+    clients = [Client(f"client{number}") for number in range(CLIENTS)]
+    for _ in range(KILLS):
+        server = Server(home)
+        threads = [
+            threading.Thread(target=client.send_until_cut_off, args=(server,)) for client in clients
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(chance.uniform(0.02, 0.6))
+        server.kill()
+        for thread in threads:
+            thread.join()
+
+    last, queue = Server(home), Queue(tenant(home).ingest)
+    until(
+        lambda: not {state for state, many in queue.counts().items() if many} - {"done", "dead"}, 90
+    )
+    assert queue.counts()["dead"] == 0
+    queue.close()
+    last.kill(signal.SIGTERM)
+
+    with EventLog(tenant(home).log) as log:
+        assert log.integrity() == []
+        bodies = [(one.id, one.body) for one in log.read() if isinstance(one.body, Recorded)]
+    written = Counter(body.content for _, body in bodies)
+    accepted = {text for client in clients for texts in client.accepted.values() for text in texts}
+    unsure = {text for client in clients for text in client.unsure}
+    assert max(written.values()) == 1
+    assert max(Counter(id_ for id_, _ in bodies).values()) == 1
+    assert accepted <= written.keys() <= accepted | unsure
+    assert len(accepted) > KILLS * ITEMS

@@ -1,0 +1,246 @@
+"""A list of memories is what a look at each of them would give, page after page."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from conftest import NOW, Built
+
+from serve.filters import Filter
+from serve.reader import Reader, View
+from serve.summaries.listing import Listing, Position, page, shown
+from store import commands
+from store.commands import Draft
+from store.events import Revised, moment
+from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+
+LATER = NOW + 100_000_000
+HOUR = 3_600_000_000
+
+
+@pytest.fixture
+def changed(built: Built) -> Built:
+    """What is built, and changes of each sort that no build has seen."""
+    log = built.log
+    fresh = [
+        Draft(
+            id=f"f{number}",
+            content=f"Fresh note {number} about tides and migrations",
+            kind="lesson" if number % 2 else "decision",
+            tags=("team", "sea") if number % 3 else (),
+            project=("acme/web", "acme/api", None)[number % 3],
+            pinned=number % 4 == 0,
+            importance=number / 10,
+            created_at=moment(NOW - number * HOUR),
+        )
+        for number in range(10)
+    ]
+    commands.record_batch(log, fresh, NOW)
+    for id_ in ("m01", "f9"):
+        commands.forget(log, id_, NOW)
+    commands.archive(log, "m02", NOW + 1)
+    commands.restore(log, "m06", NOW + 2)
+    commands.supersede(log, "m03", "f1", NOW + 3)
+    commands.pin(log, "m04", NOW + 4)
+    commands.revise(log, "m05", Revised(importance=0.95, tags=("sea",)), NOW + 5)
+    newer = Draft(id="k3", key="deploy.region", value="ap", content="We deploy to ap-south-1")
+    short = Draft(id="t1", content="The badge is red until noon", ttl_s=1)
+    commands.record_batch(log, [newer, short], NOW + 6)
+    return built
+
+
+@pytest.fixture
+def view(changed: Built) -> Iterator[View]:
+    with Reader(changed.tenant, changed.log, changed.embedder).view() as found:
+        yield found
+
+
+def all_of(view: View) -> list[Memory]:
+    rows = view.snapshots.rows
+    ids = [one.id for one in rows.take(range(len(rows)))]
+    ids += [one.id for one in view.tail.current() if one.id not in ids]
+    return [found for id_ in ids if (found := view.tail.find(id_))]
+
+
+def passes(memory: Memory, asked: Listing) -> bool:
+    """Return whether a memory is to be listed, said once more and plainly."""
+    those, over = asked.those, memory.expires_at is not None and memory.expires_at <= LATER
+    state = "expired" if memory.state == ACTIVE and over else memory.state
+    as_active = replace(those, active_only=False)
+    in_state = asked.state in ("any", state)
+    if memory.state == FORGOTTEN:
+        other = not (those.kinds or those.tiers or those.tags or those.project)
+    else:
+        other = as_active.accepts(memory)
+    of_key = asked.key is None or memory.key == asked.key
+    return in_state and other and of_key and asked.pinned in (None, memory.pinned)
+
+
+ASKED = {
+    "plain": Listing(Filter(LATER)),
+    "kinds": Listing(Filter(LATER, kinds=("lesson", "goal"))),
+    "tiers": Listing(Filter(LATER, tiers=("semantic",))),
+    "tags": Listing(Filter(LATER, tags=("team", "sea"))),
+    "project": Listing(Filter(LATER, project="acme/web")),
+    "none": Listing(Filter(LATER, project="")),
+    "since": Listing(Filter(LATER, since=NOW - 5 * HOUR, until=NOW)),
+    "pinned": Listing(Filter(LATER), pinned=True),
+    "unpinned": Listing(Filter(LATER, kinds=("decision",)), pinned=False),
+    "archived": Listing(Filter(LATER), "archived"),
+    "superseded": Listing(Filter(LATER), "superseded"),
+    "forgotten": Listing(Filter(LATER), "forgotten"),
+    "stale": Listing(Filter(LATER), "stale"),
+    "expired": Listing(Filter(LATER), "expired"),
+    "any": Listing(Filter(LATER), "any"),
+    "key": Listing(Filter(LATER), "any", key="deploy.region"),
+    "no key": Listing(Filter(LATER), "any", key="deploy.nothing"),
+}
+KEYS: dict[str, Callable[[Memory], tuple[float, int]]] = {
+    "-created_at": lambda one: (-one.created_at, -one.seq),
+    "created_at": lambda one: (one.created_at, one.seq),
+    "-updated_at": lambda one: (-one.updated_at, -one.seq),
+    "updated_at": lambda one: (one.updated_at, one.seq),
+    "-importance": lambda one: (-one.importance, -one.seq),
+}
+
+
+def walked(view: View, asked: Listing, limit: int) -> Iterator[Memory]:
+    after: Position | None = None
+    while True:
+        found = page(view, asked, limit, after)
+        yield from found.memories
+        after = found.next
+        if after is None:
+            return
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_list_holds_what_passes_and_counts_it(view: View, name: str):
+    asked = ASKED[name]
+    expected = sorted((one for one in all_of(view) if passes(one, asked)), key=KEYS[asked.sort])
+    found = page(view, asked, 200)
+    assert [one.id for one in found.memories] == [one.id for one in expected]
+    assert (found.total, found.next) == (len(expected), None)
+    assert bool(expected) == (name not in ("stale", "no key"))
+
+
+@pytest.mark.parametrize("sort", KEYS)
+@pytest.mark.parametrize("limit", [1, 7, 200])
+def test_the_pages_of_a_list_make_the_whole_in_its_order(view: View, sort: str, limit: int):
+    asked = replace(ASKED["any"], sort=sort)
+    expected = sorted(all_of(view), key=KEYS[sort])
+    assert list(walked(view, asked, limit)) == expected
+
+
+def test_a_memory_built_from_nothing_lists_nothing(tenant, log, embedder):
+    with Reader(tenant, log, embedder).view() as view:
+        assert page(view, ASKED["any"], 5) == page(view, ASKED["key"], 5)
+        assert page(view, ASKED["any"], 5).total == 0
+
+
+def test_a_build_changes_nothing_in_a_list(changed: Built):
+    def listed() -> list[list[Memory]]:
+        with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
+            return [page(view, one, 200).memories for one in ASKED.values()]
+
+    before = listed()
+    changed.rebuild()
+    assert listed() == before
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("sqlite WAL", ["m01"]),
+        ("wal tides", []),
+        ("tides migrations", [f"f{number}" for number in range(10)]),
+        ("?!", []),
+    ],
+)
+def test_every_word_must_stand_in_a_memory(built: Built, words: str, expected: list[str]):
+    fresh = [Draft(id=f"f{n}", content=f"Note {n} about tides and migrations") for n in range(10)]
+    commands.record_batch(built.log, fresh, NOW)
+    with Reader(built.tenant, built.log, built.embedder).view() as view:
+        found = page(view, replace(ASKED["plain"], words=words), 200).memories
+    assert sorted(one.id for one in found) == expected
+
+
+def test_the_words_of_what_was_forgotten_find_nothing(view: View):
+    for state in ("any", "forgotten"):
+        asked = replace(ASKED["plain"], state=state, words="tides")
+        assert "f9" not in [one.id for one in page(view, asked, 200).memories]
+
+
+# Writing while a list is read
+
+
+def walked_while(changed: Built, asked: Listing, write: Callable[[int], object]) -> list[str]:
+    """Return the ids on the pages of a list, something written after each page."""
+    reader = Reader(changed.tenant, changed.log, changed.embedder)
+    ids: list[str] = []
+    after: Position | None = None
+    for turn in range(100):
+        with reader.view() as view:
+            found = page(view, asked, 3, after)
+        ids += [one.id for one in found.memories]
+        after = found.next
+        if after is None:
+            return ids
+        write(turn)
+    raise AssertionError("the list has no end")
+
+
+@pytest.mark.parametrize("sort", ["-created_at", "created_at"])
+def test_no_write_makes_a_page_repeat_or_miss_a_memory(changed: Built, sort: str):
+    with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
+        before = [one.id for one in page(view, ASKED["plain"], 200).memories]
+    gone = before[::5]
+    kept = [id_ for id_ in before if id_ not in gone]
+
+    def write(turn: int) -> None:
+        log = changed.log
+        for back in (0, turn, 40):  # before, at and behind where the list is
+            note = f"written {turn} {back} h back"
+            at = moment(NOW - back * HOUR)
+            commands.record(log, Draft(content=note, created_at=at), NOW + turn)
+        if turn < len(gone):
+            commands.forget(log, gone[turn], NOW + turn)
+        revised = Revised(importance=turn % 10 / 10, tags=("x",))
+        commands.revise(log, kept[turn % len(kept)], revised, NOW + turn)
+        if turn == 4:
+            changed.rebuild()
+
+    ids = walked_while(changed, replace(ASKED["plain"], sort=sort), write)
+    assert len(ids) == len(set(ids))
+    assert set(kept) <= set(ids)
+
+
+def test_what_changes_comes_again_at_the_end_of_the_order_of_change(changed: Built):
+    with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
+        asked = replace(ASKED["plain"], sort="updated_at")
+        before = [one.id for one in page(view, asked, 200).memories]
+
+    def write(turn: int) -> None:
+        if turn == 2:  # one that was listed and one that was not
+            for id_ in (before[0], before[-1]):
+                commands.revise(changed.log, id_, Revised(importance=0.1), LATER)
+
+    ids = walked_while(changed, asked, write)
+    assert set(before) == set(ids)
+    assert ids[-2:] == [before[0], before[-1]]
+    assert [id_ for id_ in before if ids.count(id_) == 2] == [before[0]]
+
+
+# What is shown
+
+
+def test_a_listed_memory_says_what_it_can_be_sorted_and_filtered_by(view: View):
+    found = {one.id: shown(one, LATER) for one in page(view, ASKED["any"], 200).memories}
+    assert found["k3"]["key"] == "deploy.region"
+    assert found["m05"]["importance"] == 0.95
+    assert found["t1"]["state"] == "expired"
+    assert found["m01"]["text"] == ""
+    assert "importance" not in found["m01"]

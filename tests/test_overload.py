@@ -1,0 +1,208 @@
+"""More than a server can do: slow clients, floods, nests, and requests that come too late."""
+
+import http.client
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from test_server import Server, Start, start
+
+from serve import gate
+from serve.app import MAX_BODY, create_app
+from serve.process import server as server_process
+from serve.process import turns
+from serve.process.tenants import OpenTenants
+from serve.process.turns import Turns, is_late
+from store.config import Settings
+
+__all__ = ["start"]  # the fixture of test_server
+
+SLOW = 200
+HEAD = "POST /v1/recall HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def resident_mib(server: Server) -> float:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def begun(server: Server, stack: ExitStack, data: str) -> socket.socket:
+    """Open a connection and send the beginning of a request."""
+    raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+    raw.sendall(data.encode())
+    return raw
+
+
+def status_of(raw: socket.socket) -> bytes:
+    return raw.recv(4_096).split()[1]
+
+
+@pytest.mark.parametrize("sent", [HEAD + "X-Slow: ", HEAD + "Content-Length: 90000\r\n\r\n{"])
+def test_two_hundred_who_dribble_a_request_keep_nobody_waiting(start: Start, sent: str):
+    server = start().ready()
+    id_ = server.add("the deploy runs at noon")
+    before = resident_mib(server) if sys.platform == "linux" else 0.0
+    with ExitStack() as stack:
+        slow = [begun(server, stack, sent) for _ in range(SLOW)]
+        for _ in range(3):
+            for one in slow:
+                one.sendall(b"x")
+            assert [hit["id"] for hit in server.recall("when is the deploy")["hits"]] == [id_]
+        if before:
+            assert resident_mib(server) - before < 50
+    assert server.ask("/health")[0] == 200
+
+
+def test_who_does_not_send_all_of_a_request_is_hung_up_on():
+    done, slow, new = object(), object(), object()
+    channels = {
+        number: SimpleNamespace(request=one, will_close=False)
+        for number, one in enumerate((None, slow, new))
+    }
+    server = SimpleNamespace(active_channels=channels)
+    now = 1_000.0
+    coming = {slow: now - server_process.REQUEST_S, done: now - 99.0}
+    assert server_process._hang_up(server, coming, now) == {slow: coming[slow], new: now}
+    assert [one.will_close for one in channels.values()] == [False, True, False]
+
+
+def test_a_flood_of_header_fields_is_refused(start: Start):
+    server = start().ready()
+    with ExitStack() as stack:
+        raw = begun(server, stack, HEAD)
+        raw.sendall(b"X-Flood: " + b"x" * server_process.MAX_HEAD + b"\r\n\r\n")
+        assert status_of(raw) == b"431"
+    assert server.ask("/health")[0] == 200
+
+
+def test_a_body_over_the_limit_is_refused_for_each_of_many(start: Start):
+    server = start().ready()
+    with ExitStack() as stack:
+        sent = HEAD + f"Content-Length: {MAX_BODY + 1}\r\n\r\n" + "x" * 10_000
+        for one in [begun(server, stack, sent) for _ in range(20)]:
+            assert status_of(one) == b"413"
+    assert server.ask("/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"query": ' + "[" * 100_000,
+        '{"query": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"a":' * 100_000 + "1" + "}" * 100_000,
+        '{"content": "x", "metadata": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}",
+    ],
+)
+def test_json_nested_a_hundred_thousand_deep_is_refused(start: Start, body: str):
+    server = start().ready()
+    for path in ("/v1/recall", "/v1/memories", "/mcp", "/v1/hooks/claude-code"):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        ours = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+        connection.request("POST", path, body, ours)
+        answer = connection.getresponse()
+        said = answer.read()
+        connection.close()
+        assert answer.status < 500, (path, said[:200])
+    assert server.ask("/health")[0] == 200
+
+
+def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):
+    open_tenants = OpenTenants(Settings(home))
+    app = create_app(open_tenants, "token")
+    gate.turn_away(app, lambda: True)
+    owner = {"Authorization": "Bearer token"}
+    answer = app.test_client().post("/v1/recall", json={"query": "x"}, headers=owner)
+    assert (answer.status_code, answer.json["code"]) == (503, "overloaded")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert answer.mimetype == "application/problem+json"
+    # whoever may not ask learns no more than on a quiet day
+    assert app.test_client().post("/v1/recall", json={"query": "x"}).status_code == 401
+
+
+@dataclass
+class Channel:
+    """What waitress gives a thread: it holds the thread until it may go on."""
+
+    path: str
+    answered: list[tuple[str, bool]]
+    may_end: threading.Event = field(default_factory=threading.Event)
+    begun: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def requests(self) -> list[object]:
+        return [SimpleNamespace(path=self.path)]
+
+    def service(self) -> None:
+        self.begun.set()
+        assert self.may_end.wait(20)
+        self.answered.append((self.path, is_late()))
+
+    def cancel(self) -> None:
+        self.may_end.set()
+
+
+class Clock:
+    """Seconds that go on when they are told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock_s() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
+    """Give what adds a request to the turns."""
+    those, answered, added = Turns(clock_s), [], []
+
+    def add(path: str) -> Channel:
+        added.append(Channel(path, answered))
+        those.add_task(added[-1])
+        return added[-1]
+
+    yield add
+    for one in added:
+        one.may_end.set()
+    those.shutdown()
+
+
+def test_what_takes_long_takes_no_turn_from_a_recall(waiting: Callable[[str], Channel]):
+    busy = [waiting("/v1/memories/batch") for _ in range(20)]
+    recall = waiting("/v1/recall")
+    assert recall.begun.wait(20)
+    assert sum(one.begun.is_set() for one in busy) < 20
+
+
+def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
+    waiting: Callable[[str], Channel], clock_s: Clock
+):
+    first = [waiting("/v1/recall") for _ in range(turns._RECALL_THREADS)]
+    for one in first:
+        assert one.begun.wait(20)
+    late = waiting("/v1/recall")
+    clock_s.now += turns._RECALL_S + 0.01
+    soon = waiting("/v1/recall")
+    for one in (*first, late, soon):
+        one.may_end.set()
+    while len(soon.answered) < len(first) + 2:
+        assert soon.begun.wait(20)
+    assert sorted(is_late for _, is_late in soon.answered) == [False] * (len(first) + 1) + [True]
+
+
+def test_a_write_waits_longer_than_a_recall():
+    assert turns._OTHERS_S > 10 * turns._RECALL_S
+
+
+def test_a_request_that_could_not_be_read_has_its_turn_too(waiting: Callable[[str], Channel]):
+    assert waiting("").begun.wait(20)

@@ -1,0 +1,225 @@
+"""Receipts are found page by page, warm or put away, and one tells how its recall ended."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from serve.app import create_app
+from serve.process.tenants import OpenTenants
+from store import commands, receipts
+from store.agent_events import Outcome, Prompted
+from store.cold import compaction
+from store.commands import Draft
+from store.config import Settings
+from store.errors import NotFound
+from store.events import Event, Hit, Rated, Recalled
+from store.job_events import Judged, Undone
+from store.log import EventLog
+from store.receipts import Wanted, page
+
+NOW = 1_790_000_000_000_000
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}
+
+
+def receipt(number: int, *hits: str, at: int | None = None, **envelope: Any) -> Event:
+    body = Recalled(
+        query=f"question {number}",
+        mode="auto",
+        manifest=None,
+        watermark=0,
+        hits=tuple(Hit(id_, 1.0 - rank / 10, 0.9) for rank, id_ in enumerate(hits)),
+        dropped={"bar": 2},
+        took_us=1_500,
+    )
+    id_ = f"r{number:03}"
+    return Event(id_, NOW + number * SECOND if at is None else at, body, id_, **envelope)
+
+
+@pytest.fixture
+def recalls(log: EventLog) -> EventLog:
+    """Twenty recalls, of which every fifth was silent and every fourth brought `a` second."""
+    commands.record_batch(log, [Draft(id=id_, content=f"memory {id_}") for id_ in "ab"], NOW)
+    log.append(
+        [
+            receipt(
+                number,
+                *() if number % 5 == 0 else ("b", "a") if number % 4 == 0 else ("b",),
+                project="acme/web" if number % 2 else None,
+                session=f"s{number % 3}",
+            )
+            for number in range(20)
+        ]
+    )
+    return log
+
+
+def found(log: EventLog, limit: int = 100, **wanted: Any) -> list[int]:
+    """Return the numbers of the receipts that are found page by page, each page of `limit`."""
+    place, numbers = None, []
+    while True:
+        one = page(log, Wanted(**wanted), limit, place)
+        assert len(one.receipts) <= limit
+        numbers += [int(event.id[1:]) for event in one.receipts]
+        if one.last is None:
+            return numbers
+        place = one.last
+
+
+FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
+    "all": ({}, lambda number: True),
+    "since": ({"since": NOW + 5 * SECOND}, lambda number: number >= 5),
+    "until": ({"until": NOW + 5 * SECOND}, lambda number: number < 5),
+    "project": ({"project": "acme/web"}, lambda number: number % 2),
+    "session": ({"session": "s1"}, lambda number: number % 3 == 1),
+    "memory": ({"memory": "a"}, lambda number: number % 4 == 0 and number % 5),
+    "silent": ({"silent": True}, lambda number: number % 5 == 0),
+    "spoken": ({"silent": False}, lambda number: number % 5),
+    "several": (
+        {"silent": False, "session": "s0", "project": "acme/web"},
+        lambda number: number % 5 and number % 3 == 0 and number % 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+@pytest.mark.parametrize("name", FILTERS)
+def test_pages_hold_what_passes_the_newest_first(recalls: EventLog, name: str, limit: int):
+    wanted, passes = FILTERS[name]
+    assert found(recalls, limit, **wanted) == [one for one in range(19, -1, -1) if passes(one)]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_receipts_that_were_put_away_are_found_too(
+    recalls: EventLog, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    wanted, passes = FILTERS[name]
+    monkeypatch.setattr(compaction, "LEAST", 1)
+    compaction.compact(recalls, recalls.head(), NOW + 400 * DAY)
+    assert recalls.segments()
+    recalls.append([receipt(20, "b", "a", session="s0", project="acme/web")])
+    numbers = [one for one in range(19, -1, -1) if passes(one)]
+    assert [one for one in found(recalls, 2, **wanted) if one < 20] == numbers
+
+
+def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
+    recalls: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(receipts, "_STEP", 4)
+    monkeypatch.setattr(receipts, "LOOKED_AT", 8)
+    first = page(recalls, Wanted(silent=True), 10)
+    assert [one.id for one in first.receipts] == ["r015"]
+    assert (first.looked_at, first.last is not None) == (8, True)
+    assert found(recalls, 10, silent=True) == [15, 10, 5, 0]
+    assert found(recalls, 1, memory="a") == [16, 12, 8, 4]
+
+
+def test_receipts_of_one_moment_are_neither_lost_nor_told_twice(log: EventLog):
+    log.append([receipt(number, at=NOW) for number in range(7)])
+    assert found(log, 2) == [6, 5, 4, 3, 2, 1, 0]
+
+
+def test_what_is_written_meanwhile_moves_no_page(recalls: EventLog):
+    first = page(recalls, Wanted(), 5)
+    recalls.append([receipt(30, "b")])
+    second = page(recalls, Wanted(), 5, first.last)
+    assert [one.id for one in second.receipts] == ["r014", "r013", "r012", "r011", "r010"]
+
+
+def test_what_a_question_says_is_not_taken_for_what_came_back(log: EventLog):
+    said = receipt(1)
+    body = said.body
+    assert isinstance(body, Recalled)
+    quoted = Recalled(**{**_fields(body), "query": '"id":"a","score" and "hits":[]'})
+    log.append([Event("q1", NOW, quoted, "q1")])
+    assert page(log, Wanted(memory="a"), 5).receipts == ()
+
+
+def _fields(body: Recalled) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in body.__struct_fields__}
+
+
+def test_only_a_recall_is_found_as_a_receipt(recalls: EventLog):
+    assert receipts.find(recalls, "r003").id == "r003"
+    for id_ in ("a", "nobody"):
+        with pytest.raises(NotFound):
+            receipts.find(recalls, id_)
+
+
+@pytest.fixture
+def client(recalls: EventLog) -> Iterator[FlaskClient]:
+    opened = OpenTenants(Settings(recalls.path.parent.parent.parent))
+    yield create_app(opened, "owner", lambda: NOW + DAY).test_client()
+    opened.close()
+
+
+def asked(client: FlaskClient, path: str) -> Any:
+    return client.get(f"/v1/receipts{path}", headers=OURS)
+
+
+def test_over_http_pages_follow_their_cursor(client: FlaskClient):
+    first = asked(client, "?limit=3&memory=a").json
+    assert [one["id"] for one in first["receipts"]] == ["r016", "r012", "r008"]
+    assert first["receipts"][0]["as_hit"] == {"rank": 2, "score": 0.9, "confidence": 0.9}
+    second = asked(client, f"?limit=3&memory=a&cursor={first['next']}").json
+    assert ([one["id"] for one in second["receipts"]], second["next"]) == (["r004"], None)
+
+
+@pytest.mark.parametrize("query", ["memory=b&cursor={}", "cursor=bm8", "cursor=%ff", "cursor="])
+def test_a_cursor_of_another_list_is_refused(client: FlaskClient, query: str):
+    cursor = asked(client, "?limit=1&memory=a").json["next"]
+    answer = asked(client, "?" + query.format(cursor))
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor")
+
+
+def test_over_http_an_answer_just_given_has_its_receipt(client: FlaskClient):
+    body = {"query": "memory a"}
+    recall = client.post("/v1/recall", json=body, headers=OURS).json["recall"]
+    assert asked(client, "?limit=1").json["receipts"][0]["id"] == recall
+    assert asked(client, f"/{recall}").json["query"] == "memory a"
+
+
+def test_a_receipt_tells_what_was_said_of_it_and_how_its_turn_ended(
+    recalls: EventLog, client: FlaskClient
+):
+    log, later = recalls, NOW + 16 * SECOND
+    commands.rate(log, "r016", 1.0, later + 1, "it was that")
+    commands.rate(log, "a", -1.0, later + 2)
+    log.append([Event("w1", later, Rated(verdict=1.0), "b", trust="web")])
+    commands.rate(log, "b", 1.0, later + 2 * DAY)
+    log.append(
+        [Event("j1", later + 3, Judged(verdicts={"a": 0.5}, evidence={"a": "used"}), "r016")]
+    )
+    log.append([Event("j2", later + 4, Judged(verdicts={"a": -0.5}), "r016")])
+    log.append([Event("u1", later + 5, Undone(events=("j2",)), "p1")])
+    log.append(
+        [
+            Event(
+                "o1",
+                later + 6,
+                Outcome(effort="test", passed=True, before=False),
+                "o1",
+                session="s1",
+            ),
+            Event("p2", later + 7, Prompted(prompt="next"), "p2", session="s1"),
+            Event("o2", later + 8, Outcome(effort="test", passed=False), "o2", session="s1"),
+        ]
+    )
+    commands.forget(log, "b", later + 9)
+    told = asked(client, "/r016").json
+    assert [(one["of"], one["verdict"], one["reason"]) for one in told["ratings"]] == [
+        ("r016", 1.0, "it was that"),
+        ("a", -1.0, None),
+    ]
+    assert told["judged"]["verdicts"] == [{"id": "a", "verdict": 0.5, "evidence": "used"}]
+    assert [(one["effort"], one["passed"], one["before"]) for one in told["outcomes"]] == [
+        ("test", True, False)
+    ]
+    assert [(one["id"], one["memory"]["text"]) for one in told["hits"]] == [
+        ("b", ""),
+        ("a", "memory a"),
+    ]
+    assert told["dropped"] == {"bar": 2} and told["took_ms"] == 1.5

@@ -1,0 +1,410 @@
+"""A tenant's token: what is kept of it, what it opens, how often, and until when."""
+
+import json
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from mcp_client import message
+from werkzeug.test import TestResponse
+
+from serve.access.caller import OWNER, Caller
+from serve.access.callers import Callers
+from serve.access.owner import hook_key
+from serve.access.rate import BURST_S, Rates
+from serve.app import create_app
+from serve.mcp_server.protocol import OUT_OF_SCOPE
+from serve.process import control
+from serve.process.tenants import OpenTenants
+from store import tenant as tenants
+from store import tokens
+from store.config import Settings
+from store.errors import ConfigError, InvalidInput, NotFound
+from store.log import EventLog
+from store.redaction.redact import redact
+from store.registry import Server
+from store.tokens import Scope, Token, Wanted
+
+NOW = 1_800_000_000_000_000
+OWNERS = "the-owner's-token"
+DAY_S = 86_400
+ALL: tuple[Scope, ...] = ("read", "write", "admin")
+
+
+def made(home: Path, *scopes: Scope, tenant: str = "team", **wanted: Any) -> tuple[Token, str]:
+    return tokens.make(home, tenant, Wanted(scopes=scopes or ALL, **wanted), NOW)
+
+
+# What is kept
+
+
+def test_only_a_hash_is_kept_of_it(home: Path):
+    token, text = made(home)
+    kept = (home / "tokens.json").read_text()
+    assert text.startswith(f"mnemo_{token.id}_") and len(text) > 50
+    assert text not in kept and text.split("_", 2)[2] not in kept
+    assert tokens.every(home) == (token,)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_the_files_are_their_owners_alone(home: Path):
+    mask = os.umask(0)  # whatever the user's mask lets through
+    try:
+        made(home)
+    finally:
+        os.umask(mask)
+    for path in (home, *home.iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_a_file_that_others_may_write_makes_nobody_known(home: Path):
+    token, text = made(home)
+    callers = Callers(Settings(home), OWNERS, lambda: NOW)
+    (home / "tokens.json").chmod(0o644)
+    assert callers.of(text, "/v1/recall", None) is None
+    with pytest.raises(ConfigError, match="chmod 600"):
+        tokens.every(home)
+    (home / "tokens.json").chmod(0o600)
+    found = callers.of(text, "/v1/recall", None)
+    assert found is not None and found.token_id == token.id
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"tokens": 5}', b"\xff", b'{"tokens": [{}]}'])
+def test_a_file_that_cannot_be_read_makes_only_the_owner_known(home: Path, content: bytes):
+    _, text = made(home)
+    (home / "tokens.json").write_bytes(content)
+    callers = Callers(Settings(home), OWNERS, lambda: NOW)
+    assert callers.of(text, "/v1/recall", None) is None
+    assert callers.of(OWNERS, "/v1/recall", None) is OWNER
+
+
+def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
+    texts: list[str] = []
+
+    def work() -> None:
+        for _ in range(5):
+            kept, text = made(home)
+            gone, _ = made(home)
+            tokens.revoke(home, gone.id, NOW)
+            texts.append(text)
+            assert tokens.opened_by(text, tokens.every(home), NOW) == kept
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    every = tokens.every(home)
+    assert len(every) == 40
+    assert len([one for one in every if one.state(NOW) == "active"]) == len(texts) == 20
+    assert all(tokens.opened_by(one, every, NOW) for one in texts)
+
+
+def test_another_process_may_change_the_file(
+    home: Path, child: Callable[..., Any], request: pytest.FixtureRequest
+):
+    callers = Callers(Settings(home), OWNERS, lambda: NOW)
+    token, text = made(home)
+    assert callers.of(text, "/v1/recall", None)
+    code = (
+        "import sys; from pathlib import Path; from store import tokens\n"
+        "tokens.revoke(Path(sys.argv[1]), sys.argv[2], 5)"
+    )
+    process = child(code, home, token.id)
+    process.communicate()
+    assert process.returncode == 0
+    assert callers.of(text, "/v1/recall", None) is None
+
+
+def test_one_that_ended_long_ago_is_listed_no_more(home: Path):
+    old, _ = made(home)
+    short, _ = made(home, ttl_s=DAY_S)
+    tokens.revoke(home, old.id, NOW)
+    later = NOW + tokens.KEPT_US + DAY_S * 1_000_000
+    tokens.make(home, "team", Wanted(scopes=("read",)), later)
+    assert not {one.id for one in tokens.every(home)} & {old.id, short.id}
+
+
+def test_a_text_of_ours_is_a_secret_that_no_memory_keeps(home: Path):
+    _, text = made(home)
+    assert text not in redact(f"the CI asks with {text} since May")
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "\x1b[2J", "\u202eback"])
+def test_a_name_is_one_line_that_shows(home: Path, name: str):
+    with pytest.raises(InvalidInput):
+        made(home, name=name)
+
+
+# What it opens
+
+
+@pytest.fixture
+def callers(home: Path) -> Callers:
+    return Callers(Settings(home), OWNERS, lambda: NOW)
+
+
+def test_a_token_is_its_tenant_and_scopes(home: Path, callers: Callers):
+    token, text = made(home, "read", name="ci", per_minute=7)
+    found = callers.of(text, "/v1/recall", None)
+    assert found == Caller("ci", "team", frozenset({"read"}), token.id, 7)
+    assert not found.is_owner and found.tenant_for("other") == "team"
+
+
+def test_what_is_nearly_a_token_opens_nothing(home: Path, callers: Callers):
+    token, text = made(home)
+    other, foreign = made(home, tenant="other")
+    secret = text.split("_", 2)[2]
+    wrong = [
+        *("", "mnemo", "mnemo_", "mnemo__", f"mnemo_{token.id}", f"mnemo_{token.id}_"),
+        *(text[:-1], text + "x", text.upper(), text.swapcase(), secret, text[1:], f" {text}"),
+        *(f"mnemo_{other.id}_{secret}", f"mnemo_{token.id}_{foreign.split('_', 2)[2]}"),
+        *(token.sha256, f"mnemo_{token.id}_{token.sha256}", f"x{text}", "mnemo_é_ü", "_" * 99),
+    ]
+    for sent in wrong:
+        assert callers.of(sent, "/v1/recall", None) is None, sent
+
+
+def test_one_that_is_revoked_is_dead_at_once(home: Path, callers: Callers):
+    token, text = made(home)
+    assert callers.of(text, "/v1/recall", None)
+    first = tokens.revoke(home, token.id, NOW)
+    assert callers.of(text, "/v1/recall", None) is None
+    assert tokens.revoke(home, token.id, NOW + 5) == first
+
+
+def test_one_that_has_expired_is_dead(home: Path):
+    token, text = made(home, ttl_s=60)
+    now = [NOW]
+    callers = Callers(Settings(home), OWNERS, lambda: now[0])
+    now[0] = NOW + 60_000_000 - 1
+    assert callers.of(text, "/v1/recall", None)
+    now[0] += 1
+    assert callers.of(text, "/v1/recall", None) is None
+    assert token.state(now[0]) == "expired"
+
+
+def test_a_token_of_another_tenant_is_as_unknown_as_none(home: Path):
+    token, _ = made(home)
+    for tenant, id_ in (("other", token.id), ("team", "nobody")):
+        with pytest.raises(NotFound, match="no token"):
+            tokens.revoke(home, id_, NOW, tenant)
+
+
+def test_all_of_a_tenant_are_revoked_together(home: Path):
+    (mine, _), (others, _) = made(home), made(home, tenant="other")
+    assert tokens.revoke_all(home, "team", NOW) == 1
+    assert tokens.revoke_all(home, "team", NOW) == 0
+    states = {one.id: one.state(NOW) for one in tokens.every(home)}
+    assert states == {mine.id: "revoked", others.id: "active"}
+
+
+@pytest.mark.parametrize("named", [None, "", "team", "default"])
+def test_a_hooks_key_is_never_the_owners(callers: Callers, named: str | None):
+    key = hook_key(OWNERS, "codex", named)
+    found = callers.of(key, "/v1/hooks/codex", named)
+    assert found is not None and not found.is_owner and not found.may("admin")
+    assert found.tenant == (named or "default")
+    assert callers.of(key, "/v1/recall", named) is None
+    assert callers.of(key, "/v1/hooks/cursor", named) is None
+
+
+def test_nobody_is_the_owner_by_accident():
+    for name, tenant in (("ci", None), ("owner", ""), ("ci", "")):
+        with pytest.raises(ValueError, match="owner"):
+            Caller(name, tenant, frozenset({"read"}))
+    with pytest.raises(ValueError, match="owner"):
+        Caller("owner", None, frozenset({"read"}), token_id="abc")
+    assert not Caller("owner", "team", frozenset(ALL)).is_owner
+
+
+# How often
+
+
+def test_a_burst_is_answered_and_then_what_the_rate_allows():
+    now = [0.0]
+    rates = Rates(lambda: now[0])
+    caller = Caller("ci", "team", frozenset({"read"}), "t1", per_minute=600)
+
+    def answered(asked: int) -> int:
+        return sum(rates.wait_s(caller) == 0 for _ in range(asked))
+
+    assert answered(500) == 10 * BURST_S
+    assert 0 < rates.wait_s(caller) <= 0.1
+    now[0] += rates.wait_s(caller)
+    assert answered(5) == 1
+    now[0] += 60
+    assert answered(5_000) == 10 * BURST_S
+    in_a_minute = 0
+    for _ in range(6_000):
+        now[0] += 0.01
+        in_a_minute += answered(1)
+    assert in_a_minute == pytest.approx(600, abs=1)
+
+
+def test_a_rare_token_may_ask_once_and_then_waits():
+    now = [0.0]
+    rates = Rates(lambda: now[0])
+    caller = Caller("ci", "team", frozenset({"read"}), "t1", per_minute=1)
+    assert rates.wait_s(caller) == 0
+    assert rates.wait_s(caller) == pytest.approx(60)
+    now[0] = 60.0
+    assert rates.wait_s(caller) == 0
+
+
+def test_each_has_a_bucket_of_its_own_and_the_owner_none():
+    rates = Rates(lambda: 0.0)
+    one, two = (Caller("ci", "team", frozenset({"read"}), id_, 1) for id_ in ("t1", "t2"))
+    assert [rates.wait_s(who) > 0 for who in (one, one, two, two)] == [False, True, False, True]
+    assert all(rates.wait_s(OWNER) == 0 for _ in range(10_000))
+
+
+# Over HTTP
+
+
+@pytest.fixture
+def opened(home: Path) -> Iterator[OpenTenants]:
+    for name in ("default", "team"):
+        EventLog(tenants.tenant(home, name).log, create=True).close()
+    opened = OpenTenants(Settings(home))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def seconds() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def client(opened: OpenTenants, seconds: list[float]) -> FlaskClient:
+    app = create_app(opened, OWNERS, lambda: NOW, lambda: seconds[0])
+    app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
+    return app.test_client()
+
+
+def ask(
+    client: FlaskClient, text: str, method: str, path: str, body: object = None, **headers: str
+) -> TestResponse:
+    ours = {"Host": "127.0.0.1", "Authorization": f"Bearer {text}"} | headers
+    data = None if body is None else json.dumps(body)
+    return client.open(
+        path, method=method, data=data, headers=ours, content_type="application/json"
+    )
+
+
+def test_whatever_is_named_a_tokens_tenant_is_meant(
+    client: FlaskClient, opened: OpenTenants, home: Path
+):
+    _, text = made(home)
+    for number, body in enumerate(({}, {"tenant": "default"}, {"tenant": "nobody"})):
+        note = {"id": f"n{number}", "content": f"the tide comes at {number}"} | body
+        assert ask(client, text, "POST", "/v1/memories?tenant=default", note).status_code == 400
+        assert ask(client, text, "POST", "/v1/memories", note).status_code == 201
+    call = {"name": "remember", "arguments": {"content": "said through MCP", "id": "n3"}}
+    named = {"X-Mnemolog-Tenant": "default"}
+    told = ask(client, text, "POST", "/mcp", message("tools/call", call), **named)
+    assert "isError" not in told.json["result"]
+    event = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "s",
+        "prompt": "the tide",
+        "cwd": "",
+    }
+    hooked = ask(client, text, "POST", "/v1/hooks/claude-code?tenant=default", event)
+    assert hooked.status_code in (200, 204)
+    opened.get("team").write_receipts()
+    opened.get("default").write_receipts()
+    assert opened.get("default").log.head() == 0
+    assert {"n0", "n1", "n2", "n3"} < {one.id for one in opened.get("team").log.read()}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "may"),
+    [
+        (("read",), {"read"}),
+        (("write",), {"write"}),
+        (("read", "write"), {"read", "write", "hook"}),
+        (("admin",), {"read", "write", "hook", "admin"}),
+    ],
+)
+def test_a_token_does_what_its_scopes_allow(
+    client: FlaskClient, home: Path, scopes: tuple[Scope, ...], may: set[str]
+):
+    _, text = made(home, *scopes)
+    asked = {
+        "read": ("POST", "/v1/recall", {"query": "the tide"}),
+        "write": ("POST", "/v1/memories", {"content": "the tide comes at noon"}),
+        "hook": ("POST", "/v1/hooks/claude-code", {}),
+        "owner": ("GET", "/v1/server", None),
+        "owner again": ("POST", "/v1/server/stop", {}),
+    }
+    for what, (method, path, body) in asked.items():
+        answer = ask(client, text, method, path, body)
+        if what in may:
+            assert answer.status_code != HTTPStatus.FORBIDDEN, what
+        else:
+            assert (answer.status_code, answer.json["code"]) == (403, "out_of_scope"), what
+    assert ask(client, OWNERS, "GET", "/v1/server").json["instance"] == "instance"
+
+
+READING = {"recall", "get_memory", "recent", "project_overview"}
+WRITING = {"remember", "remember_batch", "update_memory", "forget", "feedback", "goals"}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "there"),
+    [(("read",), READING), (("write",), WRITING), (("admin",), READING | WRITING)],
+)
+def test_a_tool_that_a_token_may_not_use_is_not_there_for_it(
+    client: FlaskClient, home: Path, scopes: tuple[Scope, ...], there: set[str]
+):
+    _, text = made(home, *scopes)
+
+    def rpc(method: str, **params: object) -> Any:
+        return ask(client, text, "POST", "/mcp", message(method, params)).json
+
+    assert {one["name"] for one in rpc("tools/list")["result"]["tools"]} == there
+    for name in READING | WRITING:
+        answer = rpc("tools/call", name=name, arguments={})
+        if name in there:
+            assert "error" not in answer
+        else:
+            assert answer["error"]["code"] == OUT_OF_SCOPE
+            assert "scope" in answer["error"]["message"]
+
+
+def test_without_read_no_resource_prompt_or_completion_is_given(client: FlaskClient, home: Path):
+    _, text = made(home, "write")
+    for method in ("resources/list", "resources/read", "prompts/get", "completion/complete"):
+        answer = ask(client, text, "POST", "/mcp", message(method, {"uri": "memory://x"}))
+        assert answer.json["error"]["code"] == OUT_OF_SCOPE
+
+
+def test_a_token_that_asks_too_often_is_told_when_to_come_back(
+    client: FlaskClient, home: Path, seconds: list[float]
+):
+    _, text = made(home, per_minute=60)
+    asked = [ask(client, text, "POST", "/v1/recall", {"query": "tide"}) for _ in range(12)]
+    assert [one.status_code for one in asked] == [200] * 10 + [429] * 2
+    assert asked[-1].json["code"] == "too_many_requests"
+    wait_s = int(asked[-1].headers["Retry-After"])
+    assert wait_s == 1
+    assert ask(client, OWNERS, "GET", "/v1/server").status_code == 200
+    seconds[0] += wait_s
+    assert ask(client, text, "POST", "/v1/recall", {"query": "tide"}).status_code == 200
+    for path in ("/mcp", "/v1/hooks/claude-code", "/v1/nothing"):
+        assert ask(client, text, "POST", path, {}).status_code == 429
+
+
+def test_a_401_says_how_to_ask(client: FlaskClient):
+    bare = client.get("/v1/lessons", headers={"Host": "127.0.0.1"})
+    wrong = ask(client, "mnemo_aaaaaaaaaaaa_b", "GET", "/v1/lessons")
+    assert bare.headers["WWW-Authenticate"] == 'Bearer realm="mnemolog"'
+    assert wrong.headers["WWW-Authenticate"] == 'Bearer realm="mnemolog", error="invalid_token"'
