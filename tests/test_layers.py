@@ -134,7 +134,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/logfile/file.py",
                 "store/logfile/write.py",
                 "store/ingest/job_queue.py",
-                "store/ingest/rows.py",
+                "store/ingest/queue_file.py",
             },
         ),
         ("sqlite3", set()),
