@@ -21,11 +21,13 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import errors, jobs, memories, proposals
+from serve.dashboard.pages import errors, goals, jobs, lessons, memories, proposals
 from serve.dashboard.sites import Site
 
 BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     memories.blueprint,
+    lessons.blueprint,
+    goals.blueprint,
     proposals.blueprint,
     jobs.blueprint,
     errors.blueprint,
