@@ -75,14 +75,14 @@ def test_twenty_kills_lose_no_accepted_batch_and_double_none(tmp_path: Path):
         ]
         for thread in threads:
             thread.start()
-        time.sleep(chance.uniform(0.02, 0.6))
+        time.sleep(chance.uniform(0.02, 0.4))
         server.kill()
         for thread in threads:
             thread.join()
 
     last, queue = Server(home), Queue(tenant(home).ingest)
     until(
-        lambda: not {state for state, many in queue.counts().items() if many} - {"done", "dead"}, 90
+        lambda: not {state for state, many in queue.counts().items() if many} - {"done", "dead"}, 180
     )
     assert queue.counts()["dead"] == 0
     queue.close()
