@@ -9,6 +9,9 @@ from flask import Blueprint
 from serve.api import (
     changes,
     export,
+    facts,
+    goals,
+    graph,
     ingest,
     jobs,
     listing,
@@ -18,6 +21,7 @@ from serve.api import (
     receipts,
     server,
     summaries,
+    tenants,
 )
 from serve.api.operation import Operation, route
 from serve.api.service import Service
@@ -30,10 +34,14 @@ _OTHERS: tuple[Operation, ...] = (
     *changes.OPERATIONS,
     *export.OPERATIONS,
     *summaries.OPERATIONS,
+    *facts.OPERATIONS,
+    *goals.OPERATIONS,
+    *graph.OPERATIONS,
     *proposals.OPERATIONS,
     *receipts.OPERATIONS,
     *ingest.OPERATIONS,
     *jobs.OPERATIONS,
+    *tenants.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import errors, jobs, lab, memories, overview, proposals
+from serve.dashboard.pages import access, errors, jobs, lab, memories, overview, proposals
 from serve.dashboard.sites import Site
 
 BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
@@ -30,5 +30,6 @@ BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     lab.blueprint,
     proposals.blueprint,
     jobs.blueprint,
+    access.blueprint,
     errors.blueprint,
 )
