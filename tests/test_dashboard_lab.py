@@ -278,5 +278,6 @@ def test_on_a_phone_and_without_scripts_it_asks_and_answers(app: Flask):
         page.locator("#f-q").fill(QUESTION)
         page.get_by_role("button", name="Recall").click()
         page.get_by_text("What a model would see").wait_for()
+        page.wait_for_load_state()  # how wide it is, the stylesheets say
         assert page.locator("main").bounding_box()["width"] <= PHONE["width"]
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
