@@ -142,6 +142,7 @@ def test_a_retry_after_the_job_was_forgotten_adds_nothing(
         ([], (400, "invalid_input")),
         ({"memory": NOTES}, (400, "invalid_input")),
         ({"memories": [{"content": "a tide", "project": "../x"}]}, (400, "invalid_name")),
+        ({"project": "../x"}, (400, "invalid_name")),
         ({"memories": [{"content": "a tide", "kind": "poem"}]}, (400, "invalid_input")),
         ({"turns": [{"role": "admin", "content": "a tide"}]}, (400, "invalid_input")),
         ({"memories": NOTES, "tenant": "nobody"}, (404, "not_found")),

@@ -17,6 +17,7 @@ from store.body import Name
 from store.commands import Draft
 from store.events import new_id
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, said
+from store.tenant import checked_project
 
 
 class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +47,8 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
 
 
 def _batch(id_: str, now: int, asked: NewJob) -> Batch:
-    whose = {"project": asked.project, "session": asked.session, "agent": asked.agent}
+    project = checked_project(asked.project) if asked.project else None
+    whose = {"project": project, "session": asked.session, "agent": asked.agent}
     drafts = [_whose(draft, whose) for draft in asked.memories]
     return of_drafts(id_, now, drafts, said(asked.turns, **whose))
 
