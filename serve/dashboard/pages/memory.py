@@ -11,6 +11,7 @@ from serve.answers import seen, whole
 from serve.dashboard import forms, past
 from serve.dashboard.changes import encoded
 from serve.dashboard.flashes import Undo
+from serve.dashboard.pages import receipts
 from serve.dashboard.sites import Site, tenant_url
 from serve.process.tenants import OpenTenant
 from serve.reader import View
@@ -33,6 +34,7 @@ from store.logfile.checks import unchanged
 from store.projections.memories import FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest
+MOST_RECALLS = 8  # that brought it: the newest
 _CHOICES = {
     "kinds": MEMORY_KINDS,
     "tiers": TIERS,
@@ -139,6 +141,7 @@ def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         erased = bool(events) and is_erased(events[0].body)
         return {"memory": None, "tombstone": seen(memory), "is_erased": erased}
     told = whole(view, opened.log, memory)
+    recalls, has_more = receipts.of_memory(opened, id_, MOST_RECALLS)
     steps = past.past(events, opened.log.undone(opened.log.head()))
     return {
         "memory": memory,
@@ -153,6 +156,8 @@ def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "steps": steps[:MOST_STEPS],
         "others": {one.other: _line(view, one.other) for one in steps[:MOST_STEPS] if one.other},
         "steps_left": max(0, len(steps) - MOST_STEPS),
+        "recalls": recalls,
+        "has_more_recalls": has_more,
         "newest": opened.log.newest_change(id_),
     }
 
