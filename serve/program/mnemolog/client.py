@@ -2,7 +2,7 @@
 Client: a memory over HTTP, for programs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from mnemolog.receipts import Receipts
 from mnemolog.shapes import Acknowledged, Health, Rated, Recalled
 
 _RECALLED, _RATED, _HEALTH = Decoder(Recalled), Decoder(Rated), Decoder(Health)
-_ANY = Decoder(dict[str, Any])
+_ANY, _JSON = Decoder(dict[str, Any]), Decoder(Any)
 
 TIMEOUT_S = 30.0
 RETRIES = 3
@@ -140,6 +140,22 @@ class Client:
         }
         key = idempotency_key
         return self._asking.post(IN_SHORT, "/v1/ingest", body, key=key, is_keyed=True)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        is_safe: bool = False,
+    ) -> Any:
+        """Return the JSON that any request is answered with; for what has no call of its own.
+
+        `is_safe` says that it may be sent twice; a GET always may.
+        """
+        answer = self._asking.send(method, path, query=query, body=body, is_safe=is_safe)
+        return decoded(_JSON, answer.body) if answer.body else None
 
     def overview(self, topic: str = "", *, project: str | None = None) -> dict[str, Any]:
         """Return what is known of a topic: rules, what holds now, goals, background."""
