@@ -320,6 +320,17 @@ def test_a_form_that_cannot_be_used_comes_back_as_it_was(owner, log, sent, said:
     assert log.head() == 0
 
 
+def test_a_form_sent_twice_is_remembered_once(owner, log):
+    sent = {"id": fields(owner.get(f"{LIST}/new").text)["id"], "content": "We deploy on Tuesdays"}
+    first, second = (owner.post(f"{LIST}/new", **sent) for _ in range(2))
+    assert first.status_code == second.status_code == 303
+    assert log.head() == 1
+    other = owner.post(f"{LIST}/new", **(sent | {"content": "We deploy on Fridays"}))
+    assert other.status_code == 409 and "Fridays" in other.text
+    again = owner.post(f"{LIST}/new", id=fields(other.text)["id"], content="We deploy on Fridays")
+    assert again.status_code == 303
+
+
 def test_a_secret_is_said_to_be_taken_out(owner, log):
     token = "ghp_" + "a1B2c3D4e5F6" * 3
     page = owner.follow(owner.post(f"{LIST}/new", content=f"the token is {token}"))
