@@ -5,7 +5,7 @@ from typing import Any
 from store import commands, lesson_commands, recommendations
 from store.agent_events import Outcome, Prompted
 from store.commands import Draft
-from store.events import Event, Hit, Recalled, Route, Revised
+from store.events import Event, Hit, Recalled, Revised, Route
 from store.job_events import Judged, Made, Planned
 from store.plans import plans, steps
 from store.projections.memories import Fold
