@@ -135,6 +135,24 @@ class EntityIndex:
             total[self.documents(entity)] += np.log1p(documents / self._counts[entity])
         return total
 
+    def find(self, kind: str, name: str) -> int | None:
+        """Return the entity of a kind and a name, None where no memory names it."""
+        row = bisect_left(range(len(self)), (kind, name), key=self._key)
+        return row if row < len(self) and self._key(row) == (kind, name) else None
+
+    def beginning(self, text: str, limit: int) -> list[int]:
+        """Return entities whose name or an alias begins so, the most mentioned first.
+
+        Case does not matter. No more than `limit` names are looked at.
+        """
+        start = text.casefold()
+        row, found = bisect_left(self._aliases, start, key=str), set[int]()
+        last = min(len(self._aliases), row + limit)
+        while row < last and str(self._aliases[row]).startswith(start):
+            found.add(int(self._alias_entities[row]))
+            row += 1
+        return sorted(found, key=lambda entity: (-int(self._counts[entity]), entity))
+
     def neighbours(self, entity: int, limit: int = 10) -> list[tuple[int, float]]:
         """Return the entities most strongly mentioned with one, and the edges' weights.
 
@@ -146,6 +164,9 @@ class EntityIndex:
         weights = np.concatenate([self.weights[before], self.weights[start:end]])
         best = np.argsort(-weights, kind="stable")[:limit]
         return [(int(others[row]), float(weights[row])) for row in best]
+
+    def _key(self, entity: int) -> tuple[str, str]:
+        return self.kind(entity), self.name(entity)
 
     def _meant(self, mention: Mention) -> list[int]:
         entities = self._called(mention.name) + self._called(mention.alias)

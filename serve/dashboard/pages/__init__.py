@@ -21,11 +21,12 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import errors, goals, jobs, lessons, memories, proposals
+from serve.dashboard.pages import errors, goals, graph, jobs, lessons, memories, proposals
 from serve.dashboard.sites import Site
 
 BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     memories.blueprint,
+    graph.blueprint,
     lessons.blueprint,
     goals.blueprint,
     proposals.blueprint,
