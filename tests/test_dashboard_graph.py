@@ -182,7 +182,7 @@ def test_a_script_draws_the_picture_and_a_search_chooses(app: Flask):
         page.get_by_role("button", name="Find").click()
         side = page.get_by_role("complementary", name="The chosen entity")
         side.get_by_role("heading", name="serve/gate.py").wait_for()
-        side.get_by_role("link", name="serve/app.py", exact=True).click()  # a neighbour, in the picture
+        side.get_by_role("link", name="serve/app.py", exact=True).click()
         side.get_by_role("heading", name="serve/app.py").wait_for()
         assert page.url.endswith(GRAPH)
         side.get_by_role("button", name="Close").click()
