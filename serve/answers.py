@@ -45,7 +45,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `as_of` is a moment, or the position of an event in the log and stands for when that happened.
     The project "" asks for memories that belong to none. `cold` asks for what was archived or has
-    expired too.
+    expired too. `min_score` is a floor under a hit's `score`, which orders the hits of one answer;
+    how sure a hit is says its `confidence`.
     """
 
     query: Query
@@ -63,6 +64,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cold: bool = False
     as_of: datetime | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
+    min_score: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     explain: bool = False
     touch: bool = True
 
@@ -124,6 +126,7 @@ def answer(
         min_confidence=(
             wanted.min_confidence if asked.min_confidence is None else asked.min_confidence
         ),
+        min_score=asked.min_score,
         explain=asked.explain,
     )
     receipt_id = new_id(now) if asked.touch else None

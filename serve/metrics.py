@@ -19,7 +19,7 @@ from store.events import Event, Recalled
 if TYPE_CHECKING:
     from serve.process.tenants import OpenTenant, OpenTenants
 
-MIMETYPE = "text/plain; version=0.0.4; charset=utf-8"
+MIMETYPE = "text/plain; version=0.0.4"  # Werkzeug adds the charset
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 Sample = tuple[str, Mapping[str, str], float]  # what follows the name, labels, value

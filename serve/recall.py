@@ -19,8 +19,9 @@ from serve.router import bar, most
 from serve.stages import why
 from serve.stages.candidates import Candidates, candidates, holding
 from serve.stages.collapse import Collapsed, collapsed
+from serve.stages.laps import Laps
 from serve.stages.replaced import Replaced
-from serve.stages.selection import Selection, select
+from serve.stages.selection import Selection, select, shown_scores
 from serve.stages.weighing import weigh
 from store.embedding import Embedder
 from store.events import Route
@@ -73,26 +74,30 @@ class Answer:
 
 def recall(view: View, question: Question, embedder: Embedder) -> Answer:
     """Answer a question from one state of the memory."""
-    notices = list(view.snapshots.notices)
+    laps, notices = Laps(), list(view.snapshots.notices)
     analysis = analyse(view, question, embedder, notices)
+    laps.over("analysis")
     route = question.router.route(analysis.task_mode) if question.router else None
     question = _routed(question, route)
     found = candidates(view, question, analysis)
+    laps.over("candidates")
     sure, covered = _confidence(view, analysis, found)
     fitting = KINDS[analysis.task_mode] if analysis.task_mode else None
     alone = weigh(view, question, found, covered, fitting)
     folded = collapsed(view, question, found.docs, alone, sure)
     weighed = folded.weighed
+    laps.over("weighing")
     if question.mode == "auto" and analysis.is_smalltalk:
         selection = Selection(small_talk=len(sure))
     else:
         selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
-    replaced = Replaced(view)
+    laps.over("selection")
+    replaced, scores = Replaced(view), shown_scores(weighed)
     returned = {one.memory.id for one in selection.chosen}
     hits = tuple(
         Hit(
             memory=one.memory,
-            score=round(float(weighed.scores[one.place]), 6),
+            score=float(scores[one.place]),
             confidence=round(float(sure[one.place]), 4),
             copies=one.copies,
             conflicts_with=one.conflicts_with,
@@ -124,7 +129,10 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
         bar=question.min_confidence,
         route=route,
         why=_why(view, question, analysis, found, folded, sure, selection)
-        | {"route": {"mode": route.state, "actions": route.actions} if route else None}
+        | {
+            "route": {"mode": route.state, "actions": route.actions} if route else None,
+            "took_us": laps.us,
+        }
         if question.explain
         else None,
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
-import waitress
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
 from serve.app import create_app
@@ -92,16 +92,22 @@ class _Fields(HTMLParser):
             self.found[str(named["name"])] = named.get("value") or ""
 
 
+class _Quiet(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: object) -> None:
+        """Say nothing of each request."""
+
+
 @contextmanager
 def served(app: Flask) -> Iterator[str]:
     """Serve an application on a free port of this machine; give its address."""
-    server = waitress.create_server(app, host="127.0.0.1", port=0, threads=4)
-    thread = threading.Thread(target=server.run, daemon=True)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.effective_port}"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        server.close()
+        server.shutdown()
+        server.server_close()
         thread.join(timeout=5)
 
 

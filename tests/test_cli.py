@@ -267,6 +267,7 @@ def test_why_shows_the_stages():
         (("deploys",), "came back as number"),
         (("deploys", "--kind", "goal"), "it is a fact"),
         (("deploys zebra unicorn quagga", "--min-confidence", "0.99"), "below the bar"),
+        (("deploys", "--min-score", "9"), "is below the floor 9.0000"),
         (("deploys", "--until", "1d"), "not before --until"),
         (("zebra", "--mode", "lexical"), "no channel found it"),
     ],
@@ -274,6 +275,15 @@ def test_why_shows_the_stages():
 def test_why_says_where_a_memory_was_lost(words, reason):
     run("record", "Deploys need two approvals", "--id", "d1")
     assert reason in run("why", words[0], "d1", *words[1:]).stdout
+
+
+def test_a_floor_under_the_score_keeps_back_what_lies_below():
+    run("record", "Deploys need two approvals", "--id", "d1")
+    assert [hit["id"] for hit in answer("recall", "deploys", "--min-score", "0.01")["hits"]] == [
+        "d1"
+    ]
+    assert answer("recall", "deploys", "--min-score", "9")["hits"] == []
+    assert "floor       9.0000 of score" in run("why", "deploys", "--min-score", "9").stdout
 
 
 def test_a_forgotten_memory_shows_nothing_and_can_come_back():

@@ -12,7 +12,7 @@ from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, 
 from flask import Flask
 
 from serve.process.tenants import OpenTenants
-from serve.summaries import entity_graph
+from serve.summaries import picture
 from store import build, commands, tenant
 from store.commands import Draft
 from store.config import Settings
@@ -164,7 +164,7 @@ def test_entities_are_found_by_kind_and_name(app: Flask, tmp_path: Path):
         for number in range(len(index)):
             assert index.find(index.kind(number), index.name(number)) == number
         assert index.find("file", "zzz") is None and index.find("", "") is None
-        named = entity_graph.most_mentioned(index, None, 2)
+        named = picture.most_mentioned(index, None, 2)
     tenants.close()
     assert [one.mentions for one in named] == [3, 2]
 

@@ -185,6 +185,18 @@ def test_what_is_not_sure_enough_is_counted(project: View):
     assert answer.below_bar == answer.dropped["below_bar"] == len(everything.hits) - len(kept) > 0
 
 
+@pytest.mark.parametrize("profile", ["balanced", "match"])
+def test_what_scores_below_the_floor_is_kept_back_and_counted(project: View, profile: str):
+    asked = {"top_k": 200, "profile": profile}
+    everything = ask(project, "deploy stock orders", **asked)
+    floor = everything.hits[2].score
+    kept = [hit for hit in everything.hits if hit.score >= floor]
+    answer = ask(project, "deploy stock orders", min_score=floor, **asked)
+    assert ids(answer) == [hit.memory.id for hit in kept]
+    assert answer.dropped["below_score"] == len(everything.hits) - len(kept) > 0
+    assert answer.below_bar == 0
+
+
 def test_confidence_says_how_much_of_the_question_is_covered(project: View):
     hits = ask(project, NOTES["redis"]).hits
     assert hits[0].memory.id == "redis"

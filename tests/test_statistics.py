@@ -3,15 +3,20 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 from conftest import NOW, Built
 
+from serve.charts.chart import figure
+from serve.cli import main
+from serve.lessons.standing import Standing
 from serve.reader import Reader, View
 from serve.statistics import recalls
 from serve.statistics.figures import Statistics, live, statistics, waiting
 from serve.statistics.growth import growth
 from serve.statistics.holdings import memories
-from serve.statistics.pictures import of_file
+from serve.statistics.pictures import impact, of_file
 from serve.statistics.recalls import answered, rate, ratings
 from serve.statistics.shown import counts, shown
 from serve.statistics.spending import spending
@@ -24,6 +29,7 @@ from store.events import Event, Hit, Rated, Recalled
 from store.job_events import Called, Planned
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
+from store.projections.lessons import Counts
 from store.tenant import Tenant
 
 DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
@@ -189,7 +195,7 @@ def test_builds_tell_of_checks_refusals_and_failures(built: Built):
     found = of(built).builds
     assert found.served is not None
     assert found.served.memories == 40
-    assert found.served.passed > 0 and not found.served.failed
+    assert found.served.checks and not found.served.failed
     assert found.refusal == refused
     assert [one.what for one in found.failures] == ["judge"]
     assert found.tail == 0
@@ -241,3 +247,59 @@ def test_a_tenant_that_was_never_built_has_statistics(tenant: Tenant, log: Event
     with Reader(tenant, log, embedder).view() as view:
         found = statistics(tenant.root.parents[1], tenant, log, view, NOW)
     assert (found.memories.active, found.builds.tail, found.builds.served) == (1, 1, None)
+
+
+def run(built: Built, *arguments: str, code: int = 0) -> str:
+    home = str(built.tenant.root.parents[1])
+    result = CliRunner().invoke(main, ["--home", home, "stats", *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_command_prints_what_there_is(built: Built):
+    told(built.log, NOW, recalled(4, 0.5))
+    printed = run(built)
+    assert "memories  36 active of 39" in printed
+    assert "half within 4.0 ms" in printed
+    assert "build     1" in printed
+
+
+def test_the_command_speaks_json(built: Built):
+    found = msgspec.json.decode(run(built, "--json"))
+    assert found["memories"]["active"] == 36
+    assert found["lessons"] == []
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.svg", "<svg "), ("a.HTML", "<!doctype html>")])
+def test_pictures_are_drawn_into_a_file(built: Built, tmp_path: Path, name: str, begins: str):
+    told(built.log, NOW, recalled(4, 0.5))
+    file = tmp_path / name
+    assert f"drew {file}" in run(built, "--plot", str(file))
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(begins)
+    assert "Time of a recall" in text and "What lessons are worth" in text
+
+
+@pytest.mark.parametrize("name", ["a.png", "a", "nowhere/a.svg"])
+def test_a_file_that_cannot_be_drawn_is_refused_before_anything_is_read(
+    built: Built, tmp_path: Path, name: str
+):
+    said = run(built, "--plot", str(tmp_path / name), code=2)
+    assert ".svg" in said or "folder" in said
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_what_a_lesson_says_is_harmless_in_a_picture(built: Built):
+    lesson = Draft(
+        id="bad", kind="lesson", content="<script>alert(1)</script> \u202e never do this"
+    )
+    commands.record(built.log, lesson, NOW)
+    memory = Reader(built.tenant, built.log, built.embedder).answered(
+        lambda view: view.tail.find("bad")
+    )
+    assert memory is not None
+    sums = {"good_followed": 3, "bad_followed": 0, "good_ignored": 0, "bad_ignored": 3}
+    chart = impact([Standing(memory, Counts(sums), {})])
+    assert "\u202e" not in figure(chart)
+    assert "<script" not in figure(chart)
+    assert chart.rows[0][1] == "+100 pts"

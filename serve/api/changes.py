@@ -12,7 +12,8 @@ from serve.api.idempotency import derived, first_use, replayed
 from serve.api.memories import whole
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import Edge, InTenant, Reason, WholeMemory
+from serve.api.shapes import Edge, InTenant, WholeMemory
+from serve.fields import Reason
 from store import commands
 from store.body import Id
 from store.commands import Change
@@ -152,6 +153,7 @@ OPERATIONS = (
         "write",
         body=ChangedMemory,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=(*_OF_ONE, "junk_text"),
         headers=etag.HEADERS,
     ),
@@ -176,6 +178,7 @@ OPERATIONS = (
         "write",
         body=WithReason,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=_KEYED,
         headers=_HEADERS,
     ),
@@ -188,6 +191,7 @@ OPERATIONS = (
         "write",
         body=WithReason,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=_KEYED,
         headers=_HEADERS,
     ),
@@ -200,6 +204,7 @@ OPERATIONS = (
         "write",
         body=NewerMemory,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=_KEYED,
         headers=_HEADERS,
     ),

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from serve.api.idempotency import HEADER, MARK, key_of
 from serve.api.jobs import JobInShort, in_short, queue_of
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
@@ -16,8 +17,7 @@ from store.body import Name
 from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import new_id
-from store.ingest import batch
-from store.ingest.batch import MAX_ITEMS, Batch, Turn
+from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, of_turns
 
 
 class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,9 +34,10 @@ class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def ingest(call: Call[Nothing, NewJob]) -> Reply:
-    now, queue = call.now, queue_of(call)
-    id_ = new_id(now)
-    job, is_new = queue.accept(id_, now, _batch(id_, now, call.body))
+    now, key = call.now, key_of(call)
+    id_ = key.id("job") if key else new_id(now)
+    batch = _batch(id_, now, call.body)
+    job, is_new = queue_of(call).accept(id_, now, batch, id_[:MARK] if key else "")
     call.service.tenants.ingest.wake()
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if not is_new:
@@ -49,8 +50,8 @@ def _batch(id_: str, now: int, asked: NewJob) -> Batch:
         raise InvalidInput("send `memories` or `turns`, and not both")
     whose = {"project": asked.project, "session": asked.session, "agent": asked.agent}
     if asked.turns:
-        return batch.of_turns(id_, now, asked.turns, **whose)
-    return batch.of_drafts(id_, now, [_whose(draft, whose) for draft in asked.memories])
+        return of_turns(id_, now, asked.turns, **whose)
+    return of_drafts(id_, now, [_whose(draft, whose) for draft in asked.memories])
 
 
 def _whose(draft: Draft, otherwise: dict[str, str | None]) -> Draft:
@@ -71,6 +72,7 @@ OPERATIONS = (
         body=NewJob,
         answers={HTTPStatus.ACCEPTED: JobInShort},
         problems=("invalid_name", "not_found", "queue_full", "idempotency_mismatch"),
-        headers=("Idempotency-Key",),
+        headers=(HEADER,),
+        tells=("Location",),
     ),
 )

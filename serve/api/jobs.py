@@ -6,12 +6,15 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from serve.api.cursor import cursor, digest, position
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InTenant, TenantName
+from serve.summaries.ingested import shown
+from serve.summaries.listing import Position
 from store.body import Id
-from store.events import isoformat
 from store.ingest.batch import Refused
 from store.ingest.job import Job, Outcome, State
 from store.ingest.job_queue import Queue
@@ -20,6 +23,7 @@ from store.ingest.job_queue import Queue
 class OfJobs(InTenant, frozen=True, kw_only=True):
     state: Annotated[State, Meta(description="Only those in this state.")] | None = None
     limit: Annotated[int, Meta(description="How many at most.", ge=1, le=500)] = 50
+    cursor: Annotated[str, Meta(description="`next` of the page before.")] | None = None
 
 
 class Requeue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,15 +59,21 @@ class WholeJob(JobInShort, frozen=True, kw_only=True):
 
 
 class Jobs(Struct, frozen=True, kw_only=True):
-    """The newest first."""
+    """The newest first; `next` is the cursor of the page after this one, null at the end."""
 
     jobs: tuple[JobInShort, ...]
+    next: str | None
 
 
 def listed(call: Call[OfJobs, Nothing]) -> Reply:
-    query = call.query
-    found = queue_of(call).listed(query.state, limit=query.limit)
-    return Reply({"jobs": [in_short(one) for one in found]})
+    query, limit = call.query, call.query.limit
+    of = digest(replace(query, tenant=call.tenant.tenant.name, limit=50, cursor=None))
+    before = None if query.cursor is None else position(query.cursor, f"jobs {of}").seq
+    found = queue_of(call).listed(query.state, before=before, limit=limit + 1)
+    following = None
+    if len(found) > limit:
+        following = cursor(Position(0, found[limit - 1].number), f"jobs {of}")
+    return Reply({"jobs": [in_short(one) for one in found[:limit]], "next": following})
 
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
@@ -84,27 +94,11 @@ def queue_of(call: Call[Any, Any]) -> Queue:
 
 def in_short(job: Job) -> JobInShort:
     """Return a job as it is sent."""
-    return JobInShort(**_fields(job))
+    return JobInShort(**shown(job))
 
 
 def whole(job: Job, outcome: Outcome) -> WholeJob:
-    return WholeJob(ids=outcome.ids, because=outcome.refused, **_fields(job))
-
-
-def _fields(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "at": isoformat(job.at),
-        "state": job.state,
-        "attempts": job.attempts,
-        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
-        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
-        "items": job.items,
-        "turns": job.turns,
-        "done": job.done,
-        "refused": job.refused,
-        "error": job.error,
-    }
+    return WholeJob(ids=outcome.ids, because=outcome.refused, **shown(job))
 
 
 OPERATIONS = (
@@ -117,7 +111,7 @@ OPERATIONS = (
         tag="jobs",
         query=OfJobs,
         answers={HTTPStatus.OK: Jobs},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "invalid_cursor"),
     ),
     Operation(
         "GET",

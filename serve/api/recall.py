@@ -3,7 +3,7 @@ Recall: ask a memory, and say whether what came back helped.
 """
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,20 +12,33 @@ from serve.api import idempotency
 from serve.api.idempotency import derived, first_use, replayed
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import ShownMemory
+from serve.api.shapes import At, ShownMemory
 from store import commands
 
 
-class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that came back. `confidence` is the calibrated chance that it bears on the query."""
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """What a memory took the place of."""
 
-    role: str
+    id: str
+    text: str
+    at: At
+
+
+class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that came back. `confidence` is the calibrated chance that it bears on the query.
+
+    `copies` say the same and were folded into it; `conflicts_with` is a newer one that says another
+    value; `history` what it replaced, newest first; `insights` are of jobs, and gave way to it. A
+    `rule` is to be followed, a `fact` is background. `why`, where asked for, is its evidence.
+    """
+
+    role: Literal["rule", "fact"]
     score: float
     confidence: float
     copies: tuple[str, ...] = ()
     conflicts_with: str | None = None
     insights: tuple[str, ...] = ()
-    history: tuple[dict[str, Any], ...] = ()
+    history: tuple[Replaced, ...] = ()
     why: dict[str, Any] | None = None
 
 
@@ -81,6 +94,16 @@ OPERATIONS = (
         "Recall what bears on a query; no model is asked.",
         recall,
         tag="recall",
+        body=RecallRequest,
+        answers={HTTPStatus.OK: Recalled},
+        problems=("not_found", "invalid_name"),
+    ),
+    Operation(
+        "POST",
+        "/v1/memories/search",
+        "searchMemories",
+        "Recall, by another address: takes, does and answers what POST /v1/recall does.",
+        recall,
         body=RecallRequest,
         answers={HTTPStatus.OK: Recalled},
         problems=("not_found", "invalid_name"),

@@ -8,6 +8,10 @@ from flask import Blueprint
 
 from serve.api import (
     changes,
+    export,
+    facts,
+    goals,
+    graph,
     ingest,
     jobs,
     listing,
@@ -17,6 +21,7 @@ from serve.api import (
     receipts,
     server,
     summaries,
+    tenants,
 )
 from serve.api.operation import Operation, route
 from serve.api.service import Service
@@ -27,11 +32,16 @@ _OTHERS: tuple[Operation, ...] = (
     *memories.OPERATIONS,
     *listing.OPERATIONS,
     *changes.OPERATIONS,
+    *export.OPERATIONS,
     *summaries.OPERATIONS,
+    *facts.OPERATIONS,
+    *goals.OPERATIONS,
+    *graph.OPERATIONS,
     *proposals.OPERATIONS,
     *receipts.OPERATIONS,
     *ingest.OPERATIONS,
     *jobs.OPERATIONS,
+    *tenants.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

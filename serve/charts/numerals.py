@@ -37,8 +37,11 @@ def milliseconds(value: float) -> str:
 
 
 def dollars(value: float) -> str:
-    """Return "$0.0021" or "$12.30": a call costs a fraction of a cent."""
-    return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
+    """Return "$0.0021", "$0.01" or "$12.30": a call costs a fraction of a cent."""
+    if value >= 1:
+        return f"${value:,.2f}"
+    cents, rest = f"{value:.4f}"[:4], f"{value:.4f}"[4:].rstrip("0")
+    return f"${cents}{rest}"
 
 
 def size(value: float) -> str:

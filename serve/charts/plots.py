@@ -161,10 +161,11 @@ def histogram(
             drawn.append(bar(x + 1, top, slot - 2, up(0) - top, "column f1", said_of))
         if place % every == 0:
             drawn.append(text(x, HEIGHT - 7, _bare(edges[place], written), "tick", "middle"))
-    for name, value in (marks or {}).items():
+    for row, (name, value) in enumerate((marks or {}).items()):
         x = _LEFT + slot * _place(edges, value)
         drawn.append(line(x, _TOP, x, HEIGHT - _BOTTOM, "rule"))
-        drawn.append(text(x + 3, _TOP + 8, f"{name} {written(value)}", "remark"))
+        # below one another, so that near ones do not lie upon each other
+        drawn.append(text(x + 3, _TOP + 8 + 12 * row, f"{name} {written(value)}", "remark"))
     total = sum(counts)
     return Chart(
         title,

@@ -86,11 +86,11 @@ def jsonl(session_: Session, /, file: Path, **options: Any) -> None:
     """Read JSON Lines, as `mnemolog export` writes them; `-` is standard input."""
     from store.importers.jsonl import drafts
 
-    source = _standard_input() if str(file) == "-" else file
+    source = standard_input() if str(file) == "-" else file
     _import(session_, lambda project, on_skip: drafts(source, project=project), **options)
 
 
-def _standard_input() -> Path:
+def standard_input() -> Path:
     """Return standard input as a path; what comes in is never copied to a file, redacted or not."""
     path = Path("/dev/stdin")
     if not path.exists():

@@ -16,7 +16,8 @@ import msgspec
 from serve import moments
 
 _BAD = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-MOST_LINES = 400  # of a difference: comparing more takes longer than a page may
+MOST_LINES = 200  # of a difference: comparing more takes longer than a page may
+LONGEST = 20_000  # characters of a side of a difference
 _LATEST = datetime.max.replace(tzinfo=UTC).timestamp() * 1e6
 _EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp() * 1e6
 
@@ -84,7 +85,7 @@ def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, s
 
     Texts of very many lines are shown whole, one after the other.
     """
-    old, new = clean(before).splitlines(), clean(after).splitlines()
+    old, new = _lines(before), _lines(after)
     if len(old) + len(new) > MOST_LINES:
         return [*_all("gone", old), *_all("new", new)]
     found: list[tuple[Sign, str]] = []
@@ -100,8 +101,13 @@ def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, s
     return found
 
 
+def _lines(text: str) -> list[str]:
+    cut = clean(text[:LONGEST]).splitlines()
+    return cut if len(text) <= LONGEST else [*cut, f"… {len(text) - LONGEST:,} more characters"]
+
+
 def _all(sign: Sign, lines: Sequence[str]) -> list[tuple[Sign, str]]:
-    return [(sign, one) for one in lines[:MOST_LINES]]
+    return [(sign, one) for one in lines]
 
 
 def _moment(at: int) -> datetime:

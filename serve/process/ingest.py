@@ -8,14 +8,12 @@ tenant's failures, and the worker goes on. Facts are read out of turns that were
 """
 
 import logging
-import os
 import random
-import secrets
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +24,8 @@ from store.config import Settings
 from store.errors import MnemologError
 from store.ingest.job import Lease
 from store.ingest.job_queue import Queue
-from store.ingest.recording import record
+from store.ingest.recording import is_gone, new_owner, record
 from store.plans import roster
-from store.registry import lives
 from store.tenant import Tenant
 
 if TYPE_CHECKING:
@@ -60,9 +57,11 @@ class Ingest:
         """`clock` gives microseconds UTC, `chance` numbers in [0, 1)."""
         self._home, self._opened, self._is_idle = home, opened, is_idle
         self._read_facts, self._clock, self._chance = read_facts, clock, chance
-        self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._owner = new_owner()
         self._queues: dict[str, Queue] = {}
         self._lock = threading.Lock()
+        self._working = threading.Lock()  # held over one job, or whatever else looks into queues
+        self._leaving: set[str] = set()  # tenants that are to be deleted
         self._reading: tuple[Tenant, int, subprocess.Popen[bytes]] | None = None
         self._wait_until: dict[str, int] = {}  # by tenant: facts are not read before
         self._tidied = 0
@@ -98,11 +97,20 @@ class Ingest:
         with self._lock:
             return self._queues.setdefault(tenant.name, Queue(tenant.ingest))
 
-    def drop(self, name: str) -> None:
-        """Let go of the queue of a tenant that is to be deleted."""
-        with self._lock:
-            if (found := self._queues.pop(name, None)) is not None:
-                found.close()
+    @contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """Let go of the queue of a tenant that is to be deleted; as long as the block lasts none is
+        worked on. What is under way there is given back.
+        """
+        self._leaving.add(name)
+        try:
+            with self._working:
+                with self._lock:
+                    if (found := self._queues.pop(name, None)) is not None:
+                        found.close()
+                yield
+        finally:
+            self._leaving.discard(name)
 
     def turn(self) -> bool:
         """Do one due job of each tenant; return whether there was any."""
@@ -124,9 +132,13 @@ class Ingest:
 
     def _attempt(self, tenant: Tenant) -> bool:
         """Do one job of a tenant; return whether it was done."""
+        with self._working:
+            return tenant.exists and self._did(tenant)  # else it was deleted meanwhile
+
+    def _did(self, tenant: Tenant) -> bool:
         queue, lease = self.queue(tenant), None
         try:
-            queue.release_of(_is_gone)
+            queue.release_of(is_gone)
             lease = queue.lease(self._owner, self._clock())
             if lease is None:
                 return False
@@ -144,7 +156,7 @@ class Ingest:
     def _stepped(self, one: "OpenTenant") -> bool:
         """Take over in recall what a step wrote, so that no question waits for more than one."""
         one.reader.keep_up()
-        return not self._closing.is_set()
+        return not (self._closing.is_set() or one.tenant.name in self._leaving)
 
     def _failed(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
         now = self._clock()
@@ -158,12 +170,13 @@ class Ingest:
     def _look_after(self) -> None:
         """Do what waits until there is nothing to record."""
         try:
-            self._facts()
-            now = self._clock()
-            if now - self._tidied >= TIDY_S * 1_000_000:
-                self._tidied = now
-                for tenant in self._with_queues():
-                    self.queue(tenant).tidy(now)
+            with self._working:
+                self._facts()
+                now = self._clock()
+                if now - self._tidied >= TIDY_S * 1_000_000:
+                    self._tidied = now
+                    for tenant in self._with_queues():
+                        self.queue(tenant).tidy(now)
         except (MnemologError, OSError):
             log.exception("upkeep of the queues failed")
 
@@ -189,11 +202,6 @@ class Ingest:
         wait_s = BUSY_S if process.returncode == _BUSY else FAILED_S
         self._wait_until[tenant.name] = self._clock() + wait_s * 1_000_000
         log.warning("facts of tenant %s: exit code %d", tenant.name, process.returncode)
-
-
-def _is_gone(owner: str) -> bool:
-    """Return whether the process that holds a lease is no more."""
-    return not lives(int(owner.partition("-")[0]))
 
 
 def spawn_facts(settings: Settings) -> FactReader:

@@ -54,6 +54,7 @@ class Question:
     profile: Profile = "balanced"
     profiles: Profiles = field(default_factory=Profiles)
     min_confidence: float = 0.0
+    min_score: float = 0.0
     explain: bool = False
     layers: tuple[Layer, ...] = ()
     router: Router | None = None  # None: asked as it stands

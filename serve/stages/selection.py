@@ -11,6 +11,8 @@ dozen are read and compared.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from serve.query.analysis import Question
 from serve.stages.alike import Told, likeness, names_one, near, told
 from serve.stages.weighing import Values, Weighed
@@ -32,10 +34,13 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What comes back, best first; `below_bar` and `over_top_k` are places, best first."""
+    """What comes back, best first; `below_bar`, `below_score` and `over_top_k` are places, best
+    first.
+    """
 
     chosen: tuple[Chosen, ...] = ()
     below_bar: Sequence[int] = ()
+    below_score: Sequence[int] = ()
     over_top_k: Sequence[int] = ()
     small_talk: int = 0
 
@@ -49,6 +54,7 @@ class Selection:
         counts = {
             "small_talk": self.small_talk,
             "below_bar": len(self.below_bar),
+            "below_score": len(self.below_score),
             "folded": self.folded,
             "over_top_k": len(self.over_top_k),
         }
@@ -98,8 +104,10 @@ def select(
 ) -> Selection:
     """Return what comes back of the candidates; `read` gives the memories at some places."""
     is_below = sure[weighed.order] < question.min_confidence
-    passed: list[int] = weighed.order[~is_below].tolist()
+    is_low = shown_scores(weighed)[weighed.order] < question.min_score
+    passed: list[int] = weighed.order[~is_below & ~is_low].tolist()
     below: list[int] = weighed.order[is_below].tolist()
+    low: list[int] = weighed.order[~is_below & is_low].tolist()
     looked_at = passed[: question.top_k + LOOK_AHEAD]
     groups, left = _grouped(question, zip(looked_at, read(looked_at), strict=True))
     chosen = [one for group in groups for one in _chosen(group)]
@@ -107,8 +115,14 @@ def select(
     return Selection(
         tuple(chosen[: question.top_k]),
         below,
+        low,
         [*(place for place in looked_at if place in over), *passed[len(looked_at) :]],
     )
+
+
+def shown_scores(weighed: Weighed) -> Values:
+    """Return the scores as shown, in the candidates' order: these are held to the floor."""
+    return np.round(weighed.scores, 6)
 
 
 def _chosen(group: _Group) -> Iterable[Chosen]:

@@ -96,6 +96,7 @@ def of_answer(
         "profile": question.profile,
         "weights": folded.weighed.weights,
         "min_confidence": question.min_confidence,
+        "min_score": question.min_score,
         "top_k": question.top_k,
         "dropped": folded.counted(selection.dropped),
         "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},

@@ -24,8 +24,11 @@ class Published:
     memories: int
     bytes: int
     took_s: float
-    passed: int  # checks
-    failed: tuple[CheckResult, ...]
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def failed(self) -> tuple[CheckResult, ...]:
+        return tuple(one for one in self.checks if not one.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,5 @@ def _published(one: Manifest) -> Published:
         memories.rows["memories"] if memories else 0,
         one.bytes,
         sum(ref.seconds for ref in one.projections.values()),
-        sum(check.passed for check in one.checks),
-        tuple(check for check in one.checks if not check.passed),
+        one.checks,
     )

@@ -24,7 +24,6 @@ def of_overview(found: Statistics) -> list[Chart]:
     return [
         memories_over_time(found.growth),
         events_over_time(found.growth),
-        recalls_by_day(found.rate),
         latency(found.answered),
         confidence(found.answered),
         by_kind(found.memories),
@@ -34,7 +33,8 @@ def of_overview(found: Statistics) -> list[Chart]:
 
 def of_file(found: Statistics, lessons: Sequence[Standing]) -> list[Chart]:
     """Return the charts of `mnemolog stats --plot`."""
-    return [*of_overview(found), scores(found.answered), by_state(found.memories), impact(lessons)]
+    more = (recalls_by_day(found.rate), scores(found.answered), by_state(found.memories))
+    return [*of_overview(found), *more, impact(lessons)]
 
 
 def memories_over_time(found: Growth) -> Chart:
@@ -131,10 +131,11 @@ def impact(lessons: Sequence[Standing]) -> Chart:
     }
     first = dict(list(values.items())[:_LESSONS])
     return plots.rows(
-        "Lessons: turns that came out well, more where followed",
+        "What lessons are worth",
         first,
         lambda value: f"{value:+.0f} pts",
-        said="A difference of shares in points, of lessons with three turns or more on each side.",
+        said="How much oftener turns came out well where a lesson was followed than where it was "
+        "not, in points, of lessons with three turns or more on each side.",
         unit="points",
     )
 

@@ -63,18 +63,31 @@ class Answered:
     `took_ms` is that of each, the newest first; the confidence and score are those of each hit.
     """
 
-    looked_at: int
-    silent: int
     since: int | None
     took_ms: Values
-    hits: Values  # how many came back to each
+    hits: npt.NDArray[np.int64]  # how many came back to each
     confidence: Values
     score: Values
+
+    @property
+    def looked_at(self) -> int:
+        return len(self.hits)
+
+    @property
+    def silent(self) -> int:
+        """How many brought nothing."""
+        return int(np.count_nonzero(self.hits == 0))
 
     @property
     def silence(self) -> float | None:
         """The share that brought nothing; None where nothing was asked."""
         return self.silent / self.looked_at if self.looked_at else None
+
+    def newest(self, most: int) -> "Answered":
+        """Return what the newest of them say; since when is left open."""
+        hits = self.hits[:most]
+        ends = int(hits.sum())
+        return Answered(None, self.took_ms[:most], hits, self.confidence[:ends], self.score[:ends])
 
     def took(self, share: float) -> float | None:
         """Return the time in ms within which a share of them was answered."""
@@ -86,11 +99,9 @@ def answered(log: EventLog, most: int = NEWEST) -> Answered:
     found = [(at, body) for at, body in log.newest("recalled", most) if isinstance(body, Recalled)]
     hits = [hit for _, body in found for hit in body.hits]
     return Answered(
-        looked_at=len(found),
-        silent=sum(not body.hits for _, body in found),
         since=found[-1][0] if found else None,
         took_ms=np.array([body.took_us / 1_000 for _, body in found], np.float64),
-        hits=np.array([len(body.hits) for _, body in found], np.float64),
+        hits=np.array([len(body.hits) for _, body in found], np.int64),
         confidence=np.array([hit.confidence for hit in hits], np.float64),
         score=np.array([hit.score for hit in hits], np.float64),
     )

@@ -2,6 +2,8 @@
 Recording: a leased job's memories go into the log, in small steps, each held before the next.
 """
 
+import os
+import secrets
 from collections.abc import Callable, Sequence
 
 from store.errors import InvalidInput
@@ -10,8 +12,19 @@ from store.ingest.batch import Refused
 from store.ingest.job import Lease
 from store.ingest.job_queue import Queue
 from store.log import EventLog
+from store.registry import lives
 
 STEP = 100  # events a transaction: what recall has to lay over its snapshots in one go
+
+
+def new_owner() -> str:
+    """Return a name under which this process leases jobs."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_gone(owner: str) -> bool:
+    """Return whether the process of a name that `new_owner` gave is no more."""
+    return not lives(int(owner.partition("-")[0]))
 
 
 def record(

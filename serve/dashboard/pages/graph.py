@@ -9,15 +9,15 @@ from flask import Blueprint, Response, render_template, request
 from serve.answers import seen
 from serve.dashboard.sites import Site
 from serve.reader import View
-from serve.summaries import entity_graph
-from serve.summaries.entity_graph import Entity
+from serve.summaries import picture
+from serve.summaries.picture import Entity
 from store.errors import NotFound
 from store.mentions.mentions import EntityKind
 from store.projections.entities import EntityIndex
 
 KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
 SHOWN = 100  # entities of the table
-_LOOKED_AT = 2_000  # names that a search goes through
+_FOUND = 10 * SHOWN  # by a search, of any kind
 
 
 def blueprint(site: Site) -> Blueprint:
@@ -31,10 +31,10 @@ def blueprint(site: Site) -> Blueprint:
             found, manifest = view.snapshots.entities, view.snapshots.manifest
         entities = []
         if found is not None and asked:
-            listed = (entity_graph.named(found, one) for one in found.beginning(asked, _LOOKED_AT))
+            listed = (picture.named(found, one) for one in found.beginning(asked, _FOUND))
             entities = [one for one in listed if kind in (None, one.kind)]
         elif found is not None:
-            entities = entity_graph.most_mentioned(found, kind, SHOWN)
+            entities = picture.most_mentioned(found, kind, SHOWN)
         return render_template(
             "graph.html",
             asked=asked,
@@ -42,23 +42,23 @@ def blueprint(site: Site) -> Blueprint:
             kinds=KINDS,
             entities=entities[:SHOWN],
             more=len(entities) > SHOWN,
-            drawn=entity_graph.drawn(manifest) if manifest is not None else None,
+            drawn=picture.drawn(manifest) if manifest is not None else None,
             is_built=manifest is not None,
         )
 
     @pages.get("/t/<tenant>/graph/picture")
-    def picture(tenant: str) -> Response:
+    def drawn(tenant: str) -> Response:
         opened = site.tenant(tenant)
         with opened.reader.view() as view:
             manifest, found = view.snapshots.manifest, view.snapshots.entities
-        mark = entity_graph.mark(manifest) if manifest is not None else None
+        mark = picture.mark(manifest) if manifest is not None else None
         if manifest is None or found is None or mark is None:
             raise NotFound("no picture was built yet: run `mnemolog build`")
         answer = Response(mimetype="application/octet-stream")
         answer.set_etag(mark)
         answer.headers["Cache-Control"] = "private, no-cache"  # kept, and asked about every time
         if not request.if_none_match.contains(mark):
-            answer.set_data(entity_graph.picture(opened.tenant, manifest, found))
+            answer.set_data(picture.picture(opened.tenant, manifest, found))
         answer.make_conditional(request)
         return answer
 
@@ -83,4 +83,4 @@ def _entity(view: View, kind: str, name: str, now: int) -> Entity:
     number = index.find(kind, name) if index is not None else None
     if index is None or number is None:
         raise NotFound(f"the last build knows no {kind or 'entity'} {name!r}")
-    return entity_graph.entity_of(view, index, number, now)
+    return picture.entity_of(view, index, number, now)

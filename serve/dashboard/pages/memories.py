@@ -1,32 +1,189 @@
 """
-Memories: found, listed and changed, many at once or one by one.
+Memories: found by a question or listed by filters, and changed, many at once.
 """
 
-from flask import Blueprint, render_template, request
+from datetime import datetime
+from typing import Any
 
-from serve.answers import seen
-from serve.dashboard.sites import Site
-from serve.filters import Filter
-from serve.summaries.newest import newest
+from flask import Blueprint, Response, render_template, request
+from msgspec import structs
+
+from serve.answers import answer
+from serve.api.cursor import cursor, digest, position
+from serve.dashboard import changes
+from serve.dashboard.changes import DOES, DONE, Does, Done
+from serve.dashboard.flashes import Undo
+from serve.dashboard.forms import Wanted, wanted
+from serve.dashboard.pages import memory
+from serve.dashboard.sites import Site, back, tenant_url
+from serve.process.tenants import OpenTenant
+from serve.summaries import listing
+from store.errors import ChangedSince, InvalidInput
+from store.events import MEMORY_KINDS, TIERS, micros
 
 SHOWN = 50
+STATES = (
+    ("active", "active"),
+    ("archived", "archived"),
+    ("stale", "stale"),
+    ("superseded", "superseded"),
+    ("expired", "expired"),
+    ("forgotten", "forgotten"),
+    ("any", "in any state"),
+)
+SORTS = (
+    ("", "best, else newest"),
+    ("-created_at", "newest"),
+    ("created_at", "oldest"),
+    ("-updated_at", "last changed"),
+    ("-importance", "most important"),
+)
 
 
 def blueprint(site: Site) -> Blueprint:
     pages = Blueprint("memories", __name__)
 
     @pages.get("/t/<tenant>/memories")
-    def index(tenant: str) -> str:
+    def index(tenant: str) -> tuple[str, int]:
         opened = site.tenant(tenant)
-        asked = Filter(now=site.clock())
-        found = opened.reader.answered(lambda view: newest(view, asked, SHOWN))
-        return render_template(
-            "memories.html", query=request.args.get("q", ""), memories=[seen(one) for one in found]
+        asked, found, error = Wanted(), _nothing(), ""
+        try:
+            asked = wanted(request.args)
+            found = (
+                _recalled(site, opened, asked) if asked.recalls else _listed(site, opened, asked)
+            )
+        except InvalidInput as wrong:
+            error = str(wrong)
+        page = render_template(
+            "memories.html",
+            asked=asked,
+            error=error,
+            kinds=(("", "any"), *((one, one.replace("_", " ")) for one in MEMORY_KINDS)),
+            tiers=(("", "any"), *((one, one) for one in TIERS)),
+            states=STATES,
+            sorts=SORTS,
+            columns=_columns(asked),
+            **found,
         )
+        return page, 400 if error else 200
 
-    @pages.get("/t/<tenant>/memories/<id_>")
-    def show(tenant: str, id_: str) -> str:
-        site.tenant(tenant)
-        return id_
+    @pages.post("/t/<tenant>/memories/change")
+    def change(tenant: str) -> Response:
+        """Do one thing to all chosen memories."""
+        opened = site.tenant(tenant)
+        page = back(tenant_url("memories.index"))
+        does, tag = request.form.get("do", ""), request.form.get("tag", "")[:100]
+        if does not in DOES:
+            raise InvalidInput(f"{does!r} is nothing that can be done to a memory")
+        try:
+            done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
+        except InvalidInput as wrong:
+            return site.done(page, str(wrong), "warn")
+        return site.done(page, _said(done, does), undo=_undo(done))
 
+    @pages.post("/t/<tenant>/memories/undo")
+    def undo(tenant: str) -> Response:
+        """Take back what a form changed, if nobody changed it since."""
+        opened = site.tenant(tenant)
+        page = back(tenant_url("memories.index"))
+        try:
+            count = changes.take_back(opened, request.form.getlist("was"), site.clock())
+        except ChangedSince as wrong:
+            return site.done(page, f"not taken back: {wrong}", "warn")
+        return site.done(page, f"taken back: {_memories(count)}")
+
+    memory.add(pages, site)
     return pages
+
+
+def _listed(site: Site, opened: OpenTenant, asked: Wanted) -> dict[str, Any]:
+    """Return a page of the list, newest first where no order is asked for."""
+    now = site.clock()
+    of = digest(structs.replace(asked, after=""))
+    after = position(asked.after, of) if asked.after else None
+    what = asked.listing(now)
+    found = opened.reader.answered(lambda view: listing.page(view, what, SHOWN, after))
+    rows = [
+        {"state": "active", "tags": ()} | listing.shown(one, now) | {"made": one.created_at}
+        for one in found.memories
+    ]
+    following = "" if found.next is None else cursor(found.next, of)
+    return {
+        "memories": rows,
+        "total": found.total,
+        "next": _address(asked, after=following) if following else "",
+        "first": _address(asked) if asked.after else "",
+        "bar": 0.0,
+        "notices": (),
+    }
+
+
+def _recalled(site: Site, opened: OpenTenant, asked: Wanted) -> dict[str, Any]:
+    """Return what a search finds, the best first; `bar` is what an agent's recall asks for."""
+    choices, embedder = site.settings.choices, site.tenants.embedder
+    said, _ = answer(opened.reader, embedder, asked.request(site.clock()), choices, site.clock())
+    rows = [
+        {"state": "active", "tags": ()} | one | {"made": micros(datetime.fromisoformat(one["at"]))}
+        for one in said["hits"]
+        if not asked.pinned or one.get("pinned")
+    ]
+    return _nothing() | {
+        "memories": rows,
+        "total": len(rows),
+        "bar": choices.min_confidence,
+        "notices": said.get("notices", ()),
+    }
+
+
+def _nothing() -> dict[str, Any]:
+    return {"memories": [], "total": 0, "next": "", "first": "", "bar": 0.0, "notices": ()}
+
+
+def _columns(asked: Wanted) -> list[dict[str, str]]:
+    """Return the heads of the table, with the addresses that sort by them."""
+    if asked.recalls:
+        return [
+            {"title": "Memory", "class": "wide"},
+            {"title": "Confidence", "class": "num"},
+            {"title": "Kind"},
+            {"title": "Project"},
+            {"title": "Made"},
+        ]
+    sort = asked.sort or "-created_at"
+    return [
+        {"title": "Memory", "class": "wide"},
+        _sorted("Importance", "importance", sort, asked) | {"class": "num"},
+        {"title": "Kind"},
+        {"title": "Project"},
+        _sorted("Made", "created_at", sort, asked),
+    ]
+
+
+def _sorted(title: str, column: str, sort: str, asked: Wanted) -> dict[str, str]:
+    """Return a head that sorts; once more turns the order round, where there is another."""
+    is_by, turned = sort.removeprefix("-") == column, sort.startswith("-")
+    other = column if sort == f"-{column}" and column != "importance" else f"-{column}"
+    found = {"title": title, "href": _address(asked, sort=other)}
+    return found | ({"sorted": "descending" if turned else "ascending"} if is_by else {})
+
+
+def _address(asked: Wanted, **changed: str) -> str:
+    return tenant_url("memories.index", **asked.query(**changed))
+
+
+def _said(done: Done, does: Does) -> str:
+    same = f"; {_memories(done.same)} left as they were" if done.same else ""
+    return f"{DONE[does]}: {_memories(done.changed)}{same}"
+
+
+def _memories(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"
+
+
+def _undo(done: Done) -> Undo | None:
+    fields = tuple(("was", one) for one in done.was)
+    return Undo(tenant_url("memories.undo"), (*fields, ("back", _back()))) if fields else None
+
+
+def _back() -> str:
+    return back(tenant_url("memories.index"))

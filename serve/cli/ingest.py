@@ -1,0 +1,214 @@
+"""`mnemolog ingest`: batches that are durable at once and recorded soon; what became of each."""
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import output, session
+from serve.cli.session import Session
+from serve.summaries.ingested import shown
+from store.config import Settings
+from store.errors import LogError, QueueFull
+from store.events import isoformat
+from store.log import EventLog
+from store.tenant import checked_project
+
+if TYPE_CHECKING:
+    from store.commands import Draft
+    from store.ingest.job import Job
+    from store.ingest.job_queue import Queue
+
+A_JOB = 1_000  # drafts of a file that become one
+LOOK_S = 0.1  # between looks at what another process records
+_REASONS_SHOWN = 5
+_STATES = ("queued", "running", "done", "dead")
+
+
+class _OrFile(click.Group):
+    """Commands, and what is none of them is a file: `mnemolog ingest memories.jsonl`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        words = args if args[0] in self.commands else ["add", *args]
+        return super().resolve_command(ctx, words)
+
+
+@click.group(
+    cls=_OrFile,
+    invoke_without_command=True,
+    subcommand_metavar="[FILE|-] [COMMAND] [ARGS]...",
+    epilog=output.example("mnemolog ingest memories.jsonl", "mnemolog ingest list --state dead"),
+)
+@output.json_option
+@click.pass_context
+def ingest(context: click.Context, as_json: bool) -> None:
+    """Accept memories for good and record them exactly once, whatever ends meanwhile.
+
+    Alone, list what was accepted. A batch whose recording fails is tried again, after five times
+    it is dead, and waits for `requeue`.
+    """
+    if context.invoked_subcommand is None:
+        _list(context.obj, None, 20, as_json=as_json)
+
+
+@ingest.command(epilog=output.example("mnemolog ingest add memories.jsonl --project acme/web"))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
+@click.option("--project", help="The project of the lines that name none.")
+@output.json_option
+@click.pass_obj
+def add(session_: Session, /, file: Path, project: str | None, as_json: bool) -> None:
+    """Accept JSON Lines, a draft of a memory each, and record them; `-` is standard input.
+
+    A server that runs lends a hand. The same file again adds nothing.
+    """
+    from serve.cli.imports import standard_input
+    from store.importers.jsonl import drafts
+
+    settings = session_.settings()
+    belongs = checked_project(project) if project is not None else None
+    source = standard_input() if str(file) == "-" else file
+    with session.open_or_make(settings) as log:
+        queue = _queue(settings)
+        jobs = [_accepted(queue, log, some) for some in _parts(drafts(source, project=belongs))]
+        _work_off(queue, log, jobs)
+        _tell(queue, jobs, as_json=as_json)
+
+
+@ingest.command("list", epilog=output.example("mnemolog ingest list --state dead"))
+@click.option("--state", type=click.Choice(_STATES), help="Only those in this state.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="How many.")
+@output.json_option
+@click.pass_obj
+def list_(session_: Session, /, state: str | None, limit: int, as_json: bool) -> None:
+    """List what was accepted, the newest first."""
+    _list(session_, state, limit, as_json=as_json)
+
+
+@ingest.command(epilog=output.example("mnemolog ingest show 01KA2B3C4D5E6F7G8H9J0KMNPQ"))
+@click.argument("job")
+@output.json_option
+@click.pass_obj
+def show(session_: Session, /, job: str, as_json: bool) -> None:
+    """Show what became of a job: its memories, and what was refused and why."""
+    queue = _queue(session_.settings())
+    found, outcome = queue.get(job), queue.outcome(job)
+    if as_json:
+        because = [{"item": one.item, "reason": one.reason} for one in outcome.refused]
+        output.emit(shown(found) | {"ids": outcome.ids, "because": because})
+        return
+    output.say(f"{found.id}  {_standing(found)}")
+    output.say(f"accepted {isoformat(found.at)}, {found.attempts} attempts")
+    if found.error:
+        output.say(output.clean(f"error    {found.error}"))
+    for one in outcome.refused:
+        output.say(output.clean(f"refused  item {one.item}: {one.reason}"))
+
+
+@ingest.command(epilog=output.example("mnemolog ingest requeue 01KA2B3C4D5E6F7G8H9J0KMNPQ"))
+@click.argument("job")
+@output.json_option
+@click.pass_obj
+def requeue(session_: Session, /, job: str, as_json: bool) -> None:
+    """Try a dead job again, at once."""
+    settings = session_.settings()
+    with session.open_log(settings) as log:
+        queue = _queue(settings)
+        again = queue.requeue(job, session.now())
+        _work_off(queue, log, [again])
+        _tell(queue, [again], as_json=as_json)
+
+
+def _queue(settings: Settings) -> "Queue":
+    from store.ingest.job_queue import Queue
+
+    return Queue(session.chosen(settings).ingest)
+
+
+def _parts(drafts: "Iterable[Draft]") -> "Iterator[list[Draft]]":
+    remaining = iter(drafts)
+    while part := list(islice(remaining, A_JOB)):
+        yield part
+
+
+def _accepted(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
+    """Return the job of a part; where too much waits, after what waits was recorded."""
+    from store.events import new_id
+    from store.ingest import batch
+
+    now = session.now()
+    id_ = new_id(now)
+    waiting = batch.of_drafts(id_, now, drafts)
+    while True:
+        try:
+            return queue.accept(id_, now, waiting)[0]
+        except QueueFull:
+            if not _work(queue, log):
+                raise
+
+
+def _work_off(queue: "Queue", log: EventLog, jobs: "list[Job]") -> None:
+    """Record until none of some jobs can be now; others, that are due, come with them."""
+    while any(_may_go_on(queue.get(one.id)) for one in jobs):
+        if not _work(queue, log):
+            time.sleep(LOOK_S)  # another process has it
+
+
+def _may_go_on(job: "Job") -> bool:
+    return job.state == "running" or (job.state == "queued" and job.next_at <= session.now())
+
+
+def _work(queue: "Queue", log: EventLog) -> bool:
+    """Record one job; return whether there was one. Raise LogError as the disk says."""
+    import random
+
+    from store.ingest.recording import is_gone, new_owner, record
+
+    queue.release_of(is_gone)
+    lease = queue.lease(new_owner(), session.now())
+    if lease is None:
+        return False
+    try:
+        record(queue, log, lease, session.now)
+    except LogError as error:
+        queue.fail(lease, f"{type(error).__name__}: {error}", session.now(), random.random())
+        raise
+    return True
+
+
+def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
+    found = [queue.get(one.id) for one in jobs]
+    done = sum(one.items - one.refused for one in found if one.state == "done")
+    refused, waiting = sum(one.refused for one in found), [one for one in found if not one.is_over]
+    if as_json:
+        output.emit({"recorded": done, "refused": refused, "jobs": [shown(one) for one in found]})
+        return
+    output.say(f"{done} recorded, {refused} refused")
+    reasons = (one.reason for job in found for one in queue.outcome(job.id).refused)
+    for reason in islice(reasons, _REASONS_SHOWN):
+        output.note(output.clean(f"refused: {reason}"))
+    for job in waiting:
+        output.note(f"note: {job.id} waits and is tried again: {output.clean(job.error or '')}")
+
+
+def _list(session_: Session, state: Any, limit: int, *, as_json: bool) -> None:
+    found = _queue(session_.settings()).listed(state, limit=limit)
+    if as_json:
+        output.emit({"jobs": [shown(one) for one in found]})
+    elif not found:
+        output.say(f"no job is {state}" if state else "nothing was accepted")
+    else:
+        rows = [
+            (one.id, isoformat(one.at), _standing(one), output.one_line(one.error or "", 200))
+            for one in found
+        ]
+        output.table(("job", "accepted", "state", "error"), rows)
+
+
+def _standing(job: "Job") -> str:
+    refused = f", {job.refused} refused" if job.refused else ""
+    return f"{job.state} {job.done}/{job.items}{refused}"

@@ -1,0 +1,168 @@
+"""
+Changes that a page makes to one memory or many, in one transaction, and how each is taken back.
+
+What would change nothing is left out. Each change can be taken back as long as nobody changed the
+memory since: `Was` holds what it was before and the seq that the change was given.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from serve.process.tenants import OpenTenant
+from serve.reader import View
+from store import commands
+from store.body import Id
+from store.commands import Change
+from store.errors import InvalidInput, NotFound
+from store.events import Archived, Event, Forgotten, Pinned, Restored, Revised, Superseded
+from store.logfile.checks import unchanged
+from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, STALE, SUPERSEDED, Memory
+
+Does = Literal["tag", "untag", "pin", "unpin", "archive", "restore", "forget"]
+DOES: tuple[Does, ...] = get_args(Does)
+DONE = {
+    "tag": "tagged",
+    "untag": "untagged",
+    "pin": "pinned",
+    "unpin": "unpinned",
+    "archive": "archived",
+    "restore": "restored",
+    "forget": "forgotten",
+}
+MOST = 500  # memories of one form
+
+
+class Was(msgspec.Struct, frozen=True, array_like=True):
+    """A memory before a change; `seq` is the newest change's afterwards."""
+
+    id: Id
+    seq: int
+    state: str
+    by: Id | None
+    expires_at: int | None
+    pinned: bool
+    tags: tuple[str, ...]
+
+
+_was = msgspec.json.Decoder(Was)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a form: how many were changed, how many were so already, how to undo it."""
+
+    changed: int
+    same: int
+    was: tuple[str, ...]
+
+
+def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag: str = "") -> Done:
+    """Change all of some memories or none; raise NotFound or InvalidInput."""
+    wanted = list(dict.fromkeys(ids))
+    if not 0 < len(wanted) <= MOST:
+        raise InvalidInput(f"choose 1 to {MOST} memories")
+    if does in ("tag", "untag") and not tag.strip():
+        raise InvalidInput("name the tag")
+    before = opened.reader.answered(lambda view: _found(view, wanted))
+    events: list[Event] = []
+    changed: list[Memory] = []
+    for memory in before:
+        change = _change(memory, does, tag.strip())
+        if change is not None:
+            events.append(commands.told(opened.log, memory.id, change, now))
+            changed.append(memory)
+    done = opened.log.append(events)
+    # what was stale is made so by its sources, and no event of ours brings that back
+    was = tuple(
+        encoded(memory, appended.event.seq)
+        for memory, appended in zip(changed, done, strict=True)
+        if memory.state != STALE
+    )
+    return Done(len(changed), len(before) - len(changed), was)
+
+
+def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
+    """Take changes back, all or none, and return of how many memories.
+
+    Raise ChangedSince where one was changed by another since, InvalidInput for what is no change.
+    """
+    try:
+        before = [_was.decode(one) for one in sent[:MOST]]
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"this is no change to take back: {error}") from error
+    if not before:
+        raise InvalidInput("there is nothing to take back")
+    present = opened.reader.answered(lambda view: _found(view, [one.id for one in before]))
+    events = [
+        commands.told(opened.log, memory.id, change, now)
+        for memory, was in zip(present, before, strict=True)
+        for change in _back(memory, was, now)
+    ]
+    opened.log.append(events, [unchanged(one.id, {one.seq}) for one in before])
+    return len(before)
+
+
+def encoded(memory: Memory, seq: int) -> str:
+    """Return what a memory was, for the form that takes its change back."""
+    was = Was(
+        memory.id,
+        seq,
+        memory.state,
+        memory.superseded_by,
+        memory.expires_at,
+        memory.pinned,
+        memory.tags,
+    )
+    return msgspec.json.encode(was).decode()
+
+
+def _found(view: View, ids: Sequence[str]) -> list[Memory]:
+    found = [view.tail.find(id_) for id_ in ids]
+    for id_, one in zip(ids, found, strict=True):
+        if one is None:
+            raise NotFound(f"no memory {id_!r}")
+    return [one for one in found if one is not None]
+
+
+def _change(memory: Memory, does: Does, tag: str) -> Change | None:
+    """Return what does it to a memory; None where it is so already."""
+    state = memory.state
+    changes: dict[Does, tuple[bool, Any]] = {
+        "tag": (tag not in memory.tags, Revised(tags=(*memory.tags, tag))),
+        "untag": (tag in memory.tags, Revised(tags=tuple(x for x in memory.tags if x != tag))),
+        "pin": (not memory.pinned, Pinned(pinned=True)),
+        "unpin": (memory.pinned, Pinned(pinned=False)),
+        "archive": (state in (ACTIVE, STALE), Archived()),
+        "restore": (state != ACTIVE or memory.expires_at is not None, Restored()),
+        "forget": (state != FORGOTTEN, Forgotten()),
+    }
+    is_wanted, change = changes[does]
+    if not is_wanted or (state == FORGOTTEN and does != "restore"):
+        return None
+    found: Change = change
+    return found
+
+
+def _back(memory: Memory, was: Was, now: int) -> list[Change]:
+    """Return what makes a memory again what it was."""
+    changes: list[Change] = []
+    if memory.state != was.state or memory.superseded_by != was.by:
+        if was.state == ACTIVE:
+            changes.append(Restored())
+        elif was.state == ARCHIVED:
+            changes.append(Archived())
+        elif was.state == FORGOTTEN:
+            changes.append(Forgotten())
+        elif was.state == SUPERSEDED and was.by is not None:
+            changes.append(Superseded(by=was.by))
+    # restoring a memory ends its ttl
+    if was.expires_at is not None and (was.expires_at != memory.expires_at or changes):
+        changes.append(Revised(ttl_s=max(1, (was.expires_at - now) // 1_000_000)))
+    if memory.pinned != was.pinned:
+        changes.append(Pinned(pinned=was.pinned))
+    if memory.tags != was.tags:
+        changes.append(Revised(tags=was.tags))
+    return changes

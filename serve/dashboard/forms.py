@@ -1,0 +1,233 @@
+"""
+Forms: what a page's form sent, read as the values our functions take.
+
+An empty field of a new memory says nothing; of an edited one it empties the field, and one that was
+not sent leaves it as it is.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, get_args
+
+import msgspec
+from msgspec import json, structs
+
+from serve import moments
+from serve.answers import RecallRequest
+from serve.filters import Filter
+from serve.summaries.listing import Listing, Sort, State
+from store.commands import Draft
+from store.errors import InvalidInput
+from store.events import MEMORY_KINDS, TIERS, Revised, micros
+from store.projections.memories import ACTIVE, Memory
+from store.tenant import checked_project
+
+Sent = Mapping[str, str]
+ANY = "any"
+FOUND = 50  # memories that a search shows
+
+_TEXTS = ("content", "context", "action", "result")
+_NUMBERS = ("importance", "progress")
+_NEW = (*_TEXTS, "kind", "key", "value", "chain", "status", "source", "tier", "project")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the list's form asks for, as it was typed. `sort` "": the best first, else the newest.
+
+    With words the memories are recalled; in an order or a state that recall does not know, those
+    are listed that hold the words.
+    """
+
+    q: str = ""
+    kind: str = ""
+    state: str = ACTIVE
+    project: str = ""
+    tag: str = ""
+    tier: str = ""
+    since: str = ""
+    until: str = ""
+    pinned: str = ""
+    sort: str = ""
+    after: str = ""
+
+    @property
+    def recalls(self) -> bool:
+        """Whether the memories are recalled, and not listed."""
+        return bool(self.q) and not self.sort and self.state in (ACTIVE, ANY)
+
+    def query(self, **changed: str) -> dict[str, str]:
+        """Return the fields that say something, as an address holds them; the cursor not."""
+        found: dict[str, str] = msgspec.to_builtins(
+            structs.replace(self, **({"after": ""} | changed))
+        )
+        return found
+
+    def listing(self, now: int) -> Listing:
+        """Return what is listed; raise InvalidInput for what cannot be meant."""
+        state: Any = self.state
+        return Listing(
+            self._filter(now),
+            state,
+            pinned=True if self.pinned else None,
+            words=self.q,
+            sort=self.sort or "-created_at",  # type: ignore[arg-type]
+        )
+
+    def request(self, now: int) -> RecallRequest:
+        """Return what is recalled; what is not sure enough comes back too."""
+        those = self._filter(now)
+        return RecallRequest(
+            query=self.q[:2_000],
+            project=those.project,
+            top_k=FOUND,
+            kinds=those.kinds,  # type: ignore[arg-type]
+            tiers=those.tiers,  # type: ignore[arg-type]
+            tags=those.tags,
+            since=_moment(self.since, now),
+            until=_moment(self.until, now),
+            active_only=self.state == ACTIVE,
+            min_confidence=0.0,
+            touch=False,
+        )
+
+    def _filter(self, now: int) -> Filter:
+        since, until = _moment(self.since, now), _moment(self.until, now)
+        return Filter(
+            now=now,
+            project=checked_project(self.project) if self.project else None,
+            kinds=(self.kind,) if self.kind else (),
+            tiers=(self.tier,) if self.tier else (),
+            tags=tuple(_parts(self.tag)),
+            since=micros(since) if since else None,
+            until=micros(until) if until else None,
+        )
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "kind": ("", *MEMORY_KINDS),
+    "tier": ("", *TIERS),
+    "state": get_args(State),
+    "sort": ("", *get_args(Sort)),
+}
+
+
+def wanted(sent: Sent) -> Wanted:
+    """Return what a query asks; raise InvalidInput for a choice that there is not."""
+    names = Wanted.__struct_fields__
+    given = {name: value.strip() for name, value in sent.items() if name in names}
+    found = Wanted(**given)
+    for name, choices in _CHOICES.items():
+        said = getattr(found, name)
+        if said not in choices:
+            raise InvalidInput(f"{name} is one of {', '.join(filter(None, choices))}, not {said!r}")
+    return found
+
+
+def draft(sent: Sent) -> Draft:
+    """Return the memory that a form describes; raise InvalidInput naming what is wrong."""
+    given: dict[str, Any] = {
+        name: _lines(sent[name]) for name in _NEW if sent.get(name, "").strip()
+    }
+    given |= _numbers(sent) | _ttl(sent)
+    if sent.get("value") and not sent.get("key"):
+        raise InvalidInput("a value needs a key")
+    if sent.get("metadata", "").strip():
+        given["metadata"] = _metadata(sent["metadata"])
+    if sent.get("created_at"):
+        given["created_at"] = moments.moment(sent["created_at"], 0)
+    if "content" not in given:
+        raise InvalidInput("there is no text to remember")
+    found: Draft = _converted(
+        given | {"tags": tuple(_parts(sent.get("tags", ""))), "pinned": bool(sent.get("pinned"))},
+        Draft,
+    )
+    return found
+
+
+def revision(sent: Sent, memory: Memory) -> Revised:
+    """Return what a form changes in a memory: only the fields that differ from what they are."""
+    given: dict[str, Any] = {}
+    for name in _TEXTS:
+        said = _lines(sent.get(name, getattr(memory, name) or ""))
+        if said != _lines(getattr(memory, name) or ""):
+            given[name] = said
+    if "tags" in sent and (tags := tuple(_parts(sent["tags"]))) != memory.tags:
+        given["tags"] = tags
+    for name, number in _numbers(sent).items():
+        if number != getattr(memory, name):
+            given[name] = number
+    for name in ("tier", "status"):
+        if (said := sent.get(name, "")) and said != getattr(memory, name):
+            given[name] = said
+    if sent.get("metadata") is not None:
+        metadata = _metadata(sent["metadata"])
+        if metadata != json.decode(memory.metadata):
+            given["metadata"] = metadata
+    given |= _ttl(sent)
+    if not given:
+        raise InvalidInput("nothing was changed")
+    if reason := sent.get("reason", "").strip():
+        given["reason"] = reason[:2_000]
+    found: Revised = _converted(given, Revised)
+    return found
+
+
+def filled(memory: Memory) -> dict[str, str]:
+    """Return what a memory's form shows before anything is typed."""
+    shown = {name: getattr(memory, name) or "" for name in (*_TEXTS, "tier", "status")}
+    numbers = {name: getattr(memory, name) for name in _NUMBERS}
+    return {
+        **shown,
+        **{name: "" if number is None else f"{number:g}" for name, number in numbers.items()},
+        "tags": ", ".join(memory.tags),
+        "metadata": json.format(memory.metadata, indent=2) if memory.metadata != "{}" else "{}",
+        "ttl": "",
+        "reason": "",
+    }
+
+
+def _converted(given: dict[str, Any], to: Any) -> Any:
+    try:
+        return msgspec.convert(given, to)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _numbers(sent: Sent) -> dict[str, float]:
+    found = {}
+    for name in _NUMBERS:
+        if text := sent.get(name, "").strip():
+            try:
+                found[name] = float(text)
+            except ValueError as error:
+                raise InvalidInput(f"{name} is a number from 0 to 1, not {text!r}") from error
+    return found
+
+
+def _ttl(sent: Sent) -> dict[str, int]:
+    text = sent.get("ttl", "").strip()
+    return {"ttl_s": moments.seconds(text)} if text else {}
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    try:
+        found = json.decode(text.strip() or "{}")
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"metadata is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidInput("metadata is a JSON object: {…}")
+    return found
+
+
+def _lines(text: str) -> str:
+    """Return a text with plain line ends; a form sends each as CRLF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _parts(text: str) -> list[str]:
+    """Return what commas part, each once."""
+    return list(dict.fromkeys(one for part in text.split(",") if (one := part.strip())))
+
+
+def _moment(text: str, now: int) -> datetime | None:
+    return moments.moment(text, now) if text else None

@@ -1,0 +1,68 @@
+"""
+Recall lab: a question under one or two settings, and what every stage made of it.
+
+The address is the experiment: it asks the same for whoever opens it. Reading writes nothing, not
+even a receipt, and no language model is asked.
+"""
+
+from urllib.parse import urlencode
+
+from flask import Blueprint, render_template, request
+
+from serve.dashboard.sites import Site, tenant_url
+from serve.lab import asked as asking
+from serve.lab.answered import answered
+from serve.lab.compared import compared
+from serve.reader import View
+from serve.stages.spoken import SPOKEN, WANTS
+from store.events import MEMORY_KINDS, TIERS, isoformat
+from store.log import EventLog
+
+MOST_PROJECTS = 200  # that can be chosen from
+_DAY = 86_400_000_000
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("lab", __name__)
+
+    @pages.get("/t/<tenant>/lab")
+    def index(tenant: str) -> str:
+        opened, now, usual = site.tenant(tenant), site.clock(), site.settings.choices
+        asked = asking.read(request.args, usual)
+        found = [
+            answered(opened.reader, site.tenants.embedder, asked, side, usual, now)
+            for side in (asked.a, asked.b)
+            if asked.query and side is not None
+        ]
+        projects = opened.reader.answered(_projects)
+        if asked.project not in (asking.ANY, asking.NONE, *projects):
+            projects.append(asked.project)
+        return render_template(
+            "lab.html",
+            asked=asked,
+            b=asked.b or asked.a,
+            found=found,
+            compared=compared(found[0].hits, found[1].hits) if len(found) == 2 else None,
+            link=f"{tenant_url('lab.index')}?{urlencode(asking.link(asked, usual))}",
+            projects=projects,
+            life=_life(opened.log, now),
+            asking=asking,
+            kinds=MEMORY_KINDS,
+            tiers=TIERS,
+            spoken=SPOKEN,
+            wants=WANTS,
+        )
+
+    return pages
+
+
+def _projects(view: View) -> list[str]:
+    names: list[str] = view.snapshots.rows.projects.column("name").to_pylist()
+    return sorted(names)[:MOST_PROJECTS]
+
+
+def _life(log: EventLog, now: int) -> dict[str, object]:
+    """Return the days of the log's life: the first, the last, and how many lie between."""
+    first = min(log.at(1) or now, now)
+    days = now // _DAY - first // _DAY
+    return {"first": isoformat(first)[:10], "last": isoformat(now)[:10], "days": days}

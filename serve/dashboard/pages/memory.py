@@ -1,0 +1,220 @@
+"""
+Memory: all there is of one, and the forms that make it, change it and tie it to others.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+from flask import Blueprint, Response, render_template, request
+
+from serve.answers import seen, whole
+from serve.dashboard import forms, past
+from serve.dashboard.changes import encoded
+from serve.dashboard.flashes import Undo
+from serve.dashboard.sites import Site, tenant_url
+from serve.process.tenants import OpenTenant
+from serve.reader import View
+from serve.summaries import history
+from store import commands
+from store.errors import ChangedSince, InvalidInput, NotFound
+from store.events import (
+    GOAL_STATUSES,
+    MEMORY_KINDS,
+    RELATIONS,
+    TIERS,
+    Linked,
+    Recorded,
+    Revised,
+    Superseded,
+    is_erased,
+)
+from store.log import Appended
+from store.logfile.checks import unchanged
+from store.projections.memories import FORGOTTEN, Memory
+
+MOST_STEPS = 40  # of a history: the newest
+_CHOICES = {
+    "kinds": MEMORY_KINDS,
+    "tiers": TIERS,
+    "statuses": ("", *GOAL_STATUSES),
+    "relations": RELATIONS,
+}
+
+
+def add(pages: Blueprint, site: Site) -> None:
+    """Add the pages of one memory to those of all."""
+
+    @pages.get("/t/<tenant>/memory/<id_>")
+    def show(tenant: str, id_: str) -> str:
+        opened = site.tenant(tenant)
+        found = opened.reader.answered(lambda view: _shown(view, opened, id_))
+        return render_template("memory.html", **found, **_CHOICES)
+
+    @pages.get("/t/<tenant>/memories/new")
+    def new(tenant: str) -> str:
+        site.tenant(tenant)
+        sent = {"kind": "fact", "tier": "auto"} | request.args.to_dict()
+        return render_template("memory_new.html", sent=sent, error="", **_CHOICES)
+
+    @pages.post("/t/<tenant>/memories/new")
+    def create(tenant: str) -> Response | tuple[str, int]:
+        opened, sent = site.tenant(tenant), request.form.to_dict()
+        try:
+            done = commands.record(opened.log, forms.draft(sent), site.clock())
+        except InvalidInput as wrong:
+            page = render_template("memory_new.html", sent=sent, error=str(wrong), **_CHOICES)
+            return page, HTTPStatus.BAD_REQUEST
+        said = "remembered" + ("; a secret was taken out first" if _is_redacted(sent, done) else "")
+        undo = Undo(
+            tenant_url("memories.change"), (("do", "forget"), ("id", done.event.id)), "Forget it"
+        )
+        return site.done(_address(done.event.id), said, undo=undo)
+
+    @pages.get("/t/<tenant>/memory/<id_>/edit")
+    def edit(tenant: str, id_: str) -> str:
+        opened = site.tenant(tenant)
+        memory, seen_ = _to_edit(opened, id_)
+        return _form(memory, seen_, {})
+
+    @pages.post("/t/<tenant>/memory/<id_>/edit")
+    def revise(tenant: str, id_: str) -> Response | tuple[str, int]:
+        opened, sent = site.tenant(tenant), request.form.to_dict()
+        memory, newest = _to_edit(opened, id_)
+        try:
+            return _revised(site, opened, memory, forms.revision(sent, memory))
+        except ChangedSince:
+            error = "it was changed while you wrote: compare, then send again"
+            return _form(memory, newest, sent, error), HTTPStatus.PRECONDITION_FAILED
+        except InvalidInput as wrong:
+            return _form(memory, _seen(), sent, str(wrong)), HTTPStatus.BAD_REQUEST
+
+    @pages.post("/t/<tenant>/memory/<id_>/put-back")
+    def put_back(tenant: str, id_: str) -> Response:
+        """Undo one revision of a memory: its fields say again what they said before."""
+        opened = site.tenant(tenant)
+        memory, _ = _to_edit(opened, id_)
+        step = request.form.get("step", type=int, default=0)
+        undone = opened.log.undone(opened.log.head())
+        change = past.before(opened.log.about(id_), step, undone)
+        if change is None:
+            return site.done(_address(id_), "there is nothing to put back", "warn")
+        try:
+            return _revised(site, opened, memory, change, "put back")
+        except ChangedSince as wrong:
+            return site.done(_address(id_), f"not put back: {wrong}", "warn")
+
+    @pages.post("/t/<tenant>/memory/<id_>/link")
+    def link(tenant: str, id_: str) -> Response:
+        opened, relation = site.tenant(tenant), request.form.get("relation", "")
+        if relation not in RELATIONS:
+            raise InvalidInput(f"relation is one of {', '.join(RELATIONS)}")
+        try:
+            target = commands.resolve(opened.log, request.form.get("target", "").strip())
+            change = Linked(target=target, relation=relation)  # type: ignore[arg-type]
+            opened.log.append([commands.told(opened.log, id_, change, site.clock())])
+        except (InvalidInput, NotFound) as wrong:
+            return site.done(_address(id_), str(wrong), "warn")
+        return site.done(_address(id_), "linked")
+
+    @pages.post("/t/<tenant>/memory/<id_>/supersede")
+    def supersede(tenant: str, id_: str) -> Response:
+        opened = site.tenant(tenant)
+        try:
+            by = commands.resolve(opened.log, request.form.get("by", "").strip())
+            memory, _ = _to_edit(opened, id_)
+            event = commands.told(opened.log, id_, Superseded(by=by), site.clock())
+            [done] = opened.log.append([event])
+        except (InvalidInput, NotFound) as wrong:
+            return site.done(_address(id_), str(wrong), "warn")
+        fields = (("was", encoded(memory, done.event.seq)), ("back", _address(id_)))
+        undo = Undo(tenant_url("memories.undo"), fields)
+        return site.done(_address(id_), "replaced", undo=undo)
+
+
+def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
+    """Return what the page of a memory shows; raise NotFound."""
+    memory = _found(view, id_)
+    events = opened.log.about(id_)
+    if memory.state == FORGOTTEN:
+        erased = bool(events) and is_erased(events[0].body)
+        return {"memory": None, "tombstone": seen(memory), "is_erased": erased}
+    told = whole(view, opened.log, memory)
+    steps = past.past(events, opened.log.undone(opened.log.head()))
+    return {
+        "memory": memory,
+        "told": told,
+        "edges": [_edge(view, id_, one) for one in told["edges"]],
+        "duplicates": [one | {"memory": _line(view, one["id"])} for one in told["duplicates"]],
+        "chain": [
+            seen(one) | {"state": one.state}
+            for one in history.of_memory(view, id_)
+            if one.id != id_
+        ],
+        "steps": steps[:MOST_STEPS],
+        "others": {one.other: _line(view, one.other) for one in steps[:MOST_STEPS] if one.other},
+        "steps_left": max(0, len(steps) - MOST_STEPS),
+        "newest": opened.log.newest_change(id_),
+    }
+
+
+def _edge(view: View, id_: str, edge: dict[str, Any]) -> dict[str, Any]:
+    """Return an edge as one of its ends sees it."""
+    is_from = edge["source"] == id_
+    return {
+        "relation": edge["relation"],
+        "is_from": is_from,
+        "memory": _line(view, edge["target" if is_from else "source"]),
+    }
+
+
+def _line(view: View, id_: str) -> dict[str, Any]:
+    found = view.tail.find(id_)
+    return {"id": id_, "text": ""} if found is None else seen(found) | {"state": found.state}
+
+
+def _found(view: View, id_: str) -> Memory:
+    memory = view.tail.find(id_)
+    if memory is None:
+        raise NotFound(f"no memory {id_!r}")
+    return memory
+
+
+def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
+    """Return a memory and its newest change's seq; raise NotFound, InvalidInput for a tombstone."""
+    newest = opened.log.newest_change(id_)  # first: what comes between is told, not overwritten
+    memory = opened.reader.answered(lambda view: _found(view, id_))
+    if memory.state == FORGOTTEN:
+        raise InvalidInput(f"memory {id_!r} is forgotten: restore it first")
+    return memory, newest
+
+
+def _revised(
+    site: Site, opened: OpenTenant, memory: Memory, change: Revised, said: str = "changed"
+) -> Response:
+    """Append a revision of what the form was made from; raise ChangedSince, InvalidInput."""
+    event = commands.told(opened.log, memory.id, change, site.clock())
+    [done] = opened.log.append([event], [unchanged(memory.id, {_seen()})])
+    fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
+    undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)
+    return site.done(_address(memory.id), said, undo=undo)
+
+
+def _seen() -> int:
+    """Return the seq of the newest change that the form was made from."""
+    return request.form.get("seen", type=int, default=0)
+
+
+def _form(memory: Memory, newest: int, sent: dict[str, str], error: str = "") -> str:
+    shown = forms.filled(memory) | sent
+    return render_template(
+        "memory_edit.html", memory=memory, newest=newest, sent=shown, error=error, **_CHOICES
+    )
+
+
+def _is_redacted(sent: dict[str, str], done: Appended) -> bool:
+    body, said = done.event.body, commands.checked_text(sent["content"].replace("\r\n", "\n"))
+    return isinstance(body, Recorded) and body.content != said
+
+
+def _address(id_: str) -> str:
+    return tenant_url("memories.show", id_=id_)

@@ -1,0 +1,193 @@
+"""
+Overview: how the memory stands at a glance; each figure leads to the page that has more of it.
+
+The counters that move are asked for again every few seconds while somebody looks; without a script
+they are those of the moment the page was loaded.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+from flask import Blueprint, Response, current_app, render_template
+from markupsafe import Markup
+
+from serve.charts import numerals, plots
+from serve.charts.chart import figure, svg
+from serve.dashboard.sites import Site, tenant_url
+from serve.statistics.figures import LIVE, Live, Statistics, live, statistics
+from serve.statistics.pictures import of_overview
+from store.audits.health import canaries_alarm
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure. `name` is that among the counters that move, empty where it does not."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: str = ""
+    url: str = ""
+    name: str = ""
+    note_name: str = ""
+    spark: Markup | None = None
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("overview", __name__)
+
+    @pages.get("/t/<tenant>/overview")
+    def index(tenant: str) -> str:
+        opened, now = site.tenant(tenant), site.clock()
+        home = site.settings.home
+        found = opened.reader.answered(
+            lambda view: statistics(home, opened.tenant, opened.log, view, now)
+        )
+        return render_template(
+            "overview.html",
+            found=found,
+            alarms=_alarms(found),
+            tiles=_tiles(found),
+            charts=[Markup(figure(chart)) for chart in of_overview(found)],
+            jobs_url=_url("jobs.index"),
+            errors_url=_url("errors.index"),
+            dollars=numerals.dollars,
+        )
+
+    @pages.get("/t/<tenant>/overview/live")
+    def counters(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        found = opened.reader.answered(lambda view: live(opened.log, view, site.clock()))
+        return Response(msgspec.json.encode(_moving(found)), mimetype="application/json")
+
+    return pages
+
+
+def _moving(found: Live) -> dict[str, str]:
+    """Return the counters that move, by name, as the page writes them; the spark as SVG."""
+    return {
+        "memories": numerals.count(found.memories),
+        "events": numerals.count(found.events),
+        "tail": numerals.count(found.tail),
+        "a_minute": _a_minute(found.a_minute),
+        "asked": f"{numerals.count(found.last_hour)} this hour, "
+        f"{numerals.count(found.last_day)} in 24 h",
+        "silence": _share(found.silence),
+        "p50": _time(found.p50_ms),
+        "p95": f"95 % within {_time(found.p95_ms)}"
+        if found.p95_ms is not None
+        else "no recall yet",
+        "minutes": _spark(found.minutes),
+    }
+
+
+def _tiles(found: Statistics) -> list[Tile]:
+    newest = found.answered.newest(LIVE)  # as the counters that move have it
+    rate, builds, spending = found.rate, found.builds, found.spending
+    moving = _moving(
+        Live(
+            at=found.at,
+            events=found.events,
+            memories=found.memories.active,
+            tail=builds.tail,
+            a_minute=rate.a_minute,
+            last_hour=rate.last_hour,
+            last_day=rate.last_day,
+            minutes=rate.minutes,
+            silence=newest.silence,
+            p50_ms=newest.took(0.5),
+            p95_ms=newest.took(0.95),
+        )
+    )
+    ratings, disk = found.ratings, found.disk
+    helped = _share(ratings.helped / ratings.looked_at if ratings.looked_at else None)
+    failed = len(builds.failures)
+    month = f"{numerals.dollars(spending.month.cost_usd)} in 30 days"
+    return [
+        Tile(
+            "Recalls a minute",
+            moving["a_minute"],
+            moving["asked"],
+            url=_url("lab.index"),
+            name="a_minute",
+            note_name="asked",
+            spark=Markup(moving["minutes"]),
+        ),
+        Tile(
+            "Silence",
+            moving["silence"],
+            f"of the newest {numerals.count(newest.looked_at)} recalls",
+            name="silence",
+        ),
+        Tile("Time of a recall", moving["p50"], moving["p95"], name="p50", note_name="p95"),
+        Tile(
+            "Active memories",
+            moving["memories"],
+            f"{numerals.count(found.memories.total)} held",
+            url=_url("memories.index"),
+            name="memories",
+        ),
+        Tile(
+            "Events not built in",
+            moving["tail"],
+            f"{numerals.count(builds.changes)} change a memory",
+            url=_url("jobs.index"),
+            name="tail",
+        ),
+        Tile(
+            "Waiting for you",
+            numerals.count(found.waiting),
+            "plans, drafts, recommendations",
+            tone="warn" if found.waiting else "",
+            url=_url("proposals.index"),
+        ),
+        Tile(
+            "Errors",
+            numerals.count(failed),
+            "that did not go right since",
+            tone="bad" if failed else "",
+            url=_url("errors.index"),
+        ),
+        Tile(
+            "Spent today",
+            numerals.dollars(spending.today.cost_usd),
+            month,
+            url=_url("jobs.index"),
+        ),
+        Tile("Rated helpful", helped, f"of {numerals.count(ratings.looked_at)} newest ratings"),
+        Tile(
+            "On disk",
+            numerals.size(disk.total),
+            f"log {numerals.size(disk.log)}, snapshots {numerals.size(disk.snapshots)}",
+        ),
+    ]
+
+
+def _alarms(found: Statistics) -> list[str]:
+    """Return what the newest build found of recall that a person should know of."""
+    return [
+        alarm
+        for check in (found.builds.served.checks if found.builds.served else ())
+        if (alarm := canaries_alarm(check))
+    ]
+
+
+def _spark(minutes: tuple[int, ...]) -> str:
+    return svg(plots.spark("Recalls by minute of the last hour", minutes))
+
+
+def _a_minute(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else numerals.count(round(value))
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else numerals.percent(value)
+
+
+def _time(value: float | None) -> str:
+    return "–" if value is None else numerals.milliseconds(value)
+
+
+def _url(endpoint: str) -> str:
+    """Return the address of a page of this tenant; nothing where there is no such page."""
+    return tenant_url(endpoint) if endpoint in current_app.view_functions else ""

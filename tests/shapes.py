@@ -1,0 +1,37 @@
+"""Whether a value holds no more than a declared shape says; `msgspec.convert` lets more through."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+
+def undeclared(value: Any, shape: Any) -> list[str]:
+    """Return the paths in a JSON value that a shape does not declare.
+
+    Raise msgspec.ValidationError where something it declares is missing or of another type.
+    """
+    msgspec.convert(value, shape)
+    return list(_beyond(value, inspect.type_info(shape), "$"))
+
+
+def _beyond(value: Any, of: inspect.Type, path: str) -> Iterator[str]:
+    if isinstance(of, inspect.UnionType):
+        if value is not None:
+            fitting = [one for one in of.types if not isinstance(one, inspect.NoneType)]
+            found = [list(_beyond(value, one, path)) for one in fitting]
+            yield from min(found, key=len)
+    elif isinstance(of, inspect.StructType) and isinstance(value, dict):
+        fields = {field.encode_name: field.type for field in of.fields}
+        for name, inner in value.items():
+            if name in fields:
+                yield from _beyond(inner, fields[name], f"{path}.{name}")
+            else:
+                yield f"{path}.{name}"
+    elif isinstance(of, inspect.VarTupleType | inspect.ListType) and isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _beyond(inner, of.item_type, f"{path}[{place}]")
+    elif isinstance(of, inspect.DictType) and isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _beyond(inner, of.value_type, f"{path}.{name}")

@@ -1,0 +1,84 @@
+"""GET /v1/export: what the command writes, sent while others ask and write."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from api_client import OURS, TOKEN, Api
+from click.testing import CliRunner
+from conftest import NOW, Built
+
+from serve.app import create_app
+from serve.cli import main
+from serve.process.tenants import OpenTenants
+from store import commands
+from store.commands import Draft
+from store.config import Settings
+from store.export import export
+from store.importers import jsonl
+
+
+@pytest.fixture
+def api(built: Built) -> Iterator[Api]:
+    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
+    yield Api(create_app(opened, TOKEN, lambda: NOW + 1_000_000).test_client())
+    opened.close()
+
+
+@pytest.mark.parametrize("asked", ["", "?all_states=true", "?project=acme/web"])
+def test_it_sends_what_the_command_writes(api: Api, built: Built, asked: str):
+    answer = api.get(f"/v1/export{asked}")
+    choices = {"all_states": "all" in asked, "project": "acme/web" if "acme" in asked else None}
+    assert (answer.status_code, answer.mimetype) == (200, "application/x-ndjson")
+    expected = list(export(built.log, NOW + 1_000_000, **choices))
+    assert answer.data.splitlines() == expected != []
+    words = ["export", *(["--all-states"] if choices["all_states"] else [])]
+    words += ["--project", "acme/web"] if choices["project"] else []
+    written = CliRunner().invoke(main, words).output.splitlines()
+    told = [json.loads(line)["id"] for line in written]
+    assert told == [json.loads(line)["id"] for line in expected]
+
+
+def test_what_is_sent_can_be_imported(api: Api, tmp_path: Path):
+    file = tmp_path / "memories.jsonl"
+    file.write_bytes(api.get("/v1/export?all_states=true").data)
+    drafts = {draft.id: draft for draft in jsonl.drafts(file, project=None)}
+    assert drafts["m13"].context == "asked by the SRE team"
+    assert "m06" not in drafts  # forgotten
+
+
+def test_the_server_goes_on_while_it_is_sent(api: Api, built: Built):
+    many = [Draft(id=f"x{n}", content=f"note {n} about tides " + "sea " * 200) for n in range(400)]
+    commands.record_batch(built.log, many, NOW)
+    answer = api.client.get("/v1/export", headers=OURS, buffered=False)
+    chunks = answer.iter_encoded()
+    sent = next(chunks)
+    api.ok("POST", "/v1/memories", {"id": "later", "content": "the deploy runs at noon"})
+    assert api.ok("POST", "/v1/recall", {"query": "where does the deploy run"})["hits"]
+    rest = b"".join(chunks)
+    assert rest and len((sent + rest).splitlines()) == len(list(export(built.log, NOW))) - 1
+    assert b'"later"' not in sent + rest
+
+
+def test_a_memory_that_holds_nothing_sends_nothing(api: Api):
+    answer = api.get("/v1/export?project=acme/nothing")
+    assert (answer.status_code, answer.data) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("project=../x", (400, "invalid_name")),
+        ("all_states=maybe", (400, "invalid_input")),
+        ("state=active", (400, "invalid_input")),
+        ("tenant=nobody", (404, "not_found")),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(api: Api, query: str, expected: tuple[int, str]):
+    assert api.problem("GET", f"/v1/export?{query}") == expected
+
+
+def test_a_log_that_cannot_be_read_is_said_so_and_not_cut_off(api: Api, built: Built, tamper):
+    tamper(built.log.path, "UPDATE events SET body = '{}' WHERE seq = 3")
+    assert api.problem("GET", "/v1/export") == (500, "log_corrupt")

@@ -1,0 +1,80 @@
+"""POST /v1/memories/search: every choice of a recall, under the address of what it searches."""
+
+from collections.abc import Iterator
+
+import pytest
+from api_client import TOKEN, Api
+from conftest import NOW, Built
+
+from serve.app import create_app
+from serve.process.tenants import OpenTenants
+from store.config import Settings
+
+SEARCH = "/v1/memories/search"
+
+
+@pytest.fixture
+def api(built: Built) -> Iterator[Api]:
+    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
+    yield Api(create_app(opened, TOKEN, lambda: NOW + 1_000_000).test_client())
+    opened.close()
+
+
+def ids(api: Api, query: str, **asked: object) -> list[str]:
+    body = {"query": query, "min_confidence": 0, "top_k": 50, "touch": False, **asked}
+    return [one["id"] for one in api.ok("POST", SEARCH, body)["hits"]]
+
+
+ASKED = [
+    {},
+    {"top_k": 2},
+    {"mode": "lexical"},
+    {"mode": "vector"},
+    {"mode": "entity"},
+    {"profile": "match"},
+    {"profile": "wal"},
+    {"kinds": ["goal"]},
+    {"tiers": ["semantic"]},
+    {"tags": ["team"]},
+    {"project": "acme/web"},
+    {"since": "2026-01-01T00:00:00Z", "until": "2027-01-01T00:00:00Z"},
+    {"active_only": False},
+    {"cold": True},
+    {"as_of": "2026-09-21T00:00:00Z"},
+    {"min_confidence": 0.4},
+    {"min_score": 0.1},
+    {"explain": True},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_a_search_answers_what_a_recall_answers(api: Api, asked: dict[str, object]):
+    body = {"query": "where do we deploy the queue", "touch": False, **asked}
+    found, recalled = (api.ok("POST", path, body) for path in (SEARCH, "/v1/recall"))
+    assert found | {"took_ms": 0} == recalled | {"took_ms": 0}
+
+
+def test_each_filter_of_a_search_filters(api: Api):
+    assert ids(api, "queue", kinds=["goal"]) == ["g2"]
+    assert ids(api, "we deploy", tags=["team"], kinds=["goal"]) == []
+    assert "p1" in ids(api, "web client", project="acme/web")
+    assert "p1" not in ids(api, "web client", project="acme/api")
+    assert ids(api, "queue", until="2020-01-01T00:00:00Z") == []
+    assert "m19" in ids(api, "Redis queue Postgres", cold=True)
+    assert "m19" not in ids(api, "Redis queue Postgres")
+    assert "k1" in ids(api, "deploy us-east-1", active_only=False)
+
+
+def test_a_floor_under_the_score_keeps_hits_back(api: Api):
+    body = {"query": "queue", "min_confidence": 0, "touch": False}
+    scores = [one["score"] for one in api.ok("POST", SEARCH, body)["hits"]]
+    hits = api.ok("POST", SEARCH, body | {"min_score": scores[1]})["hits"]
+    assert [one["score"] for one in hits] == [one for one in scores if one >= scores[1]]
+    assert api.problem("POST", SEARCH, body | {"min_score": -1}) == (400, "invalid_input")
+
+
+def test_a_search_can_be_explained_and_leaves_a_receipt(api: Api):
+    found = api.ok("POST", SEARCH, {"query": "deploy region", "explain": True})
+    assert found["why"]["dropped"].keys() <= {"below_bar", "below_score", "folded", "over_top_k"}
+    assert found["hits"][0]["why"]["channels"]
+    assert api.ok("POST", "/v1/rate", {"id": found["recall"], "verdict": 1})["id"]

@@ -1,0 +1,272 @@
+"""The recall lab: what every stage did, two settings side by side, an address that asks again."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+from conftest import NOW, Built
+from dashboard_page import CHROMIUM, PHONE, Browser, application, browser, tab
+from flask import Flask
+from werkzeug.datastructures import MultiDict
+
+from serve.answers import answer
+from serve.lab import asked as asking
+from serve.lab.answered import Answered, answered
+from serve.lab.compared import compared
+from serve.process.tenants import OpenTenants
+from store import commands
+from store.commands import Draft
+from store.config import Choices, Settings
+from store.errors import InvalidInput
+
+PAGE = "/t/default/lab"
+QUESTION = "where do database migrations live"
+HOSTILE = "<script>alert(1)</script> <svg onload=alert(1)> \u202edeploy\x1b[31m"
+USUAL = Choices()
+
+
+@pytest.fixture
+def tenants(built: Built) -> Iterator[OpenTenants]:
+    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def app(tenants: OpenTenants) -> Flask:
+    return application(tenants, lambda: NOW)
+
+
+@pytest.fixture
+def owner(app: Flask) -> Browser:
+    return browser(app)
+
+
+def read(*pairs: tuple[str, str]) -> asking.Asked:
+    return asking.read(MultiDict(pairs), USUAL)
+
+
+def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[Answered]:
+    asked, reader = read(*pairs), tenants.get("default").reader
+    sides = [one for one in (asked.a, asked.b) if one is not None]
+    return [answered(reader, tenants.embedder, asked, one, USUAL, NOW) for one in sides]
+
+
+# What is asked
+
+
+def test_an_address_of_the_settings_says_the_question_only():
+    asked = read(("q", QUESTION), ("mode", "auto"), ("fusion", "weighted"), ("top_k", "8"))
+    assert asking.link(asked, USUAL) == [("q", QUESTION)]
+
+
+def test_an_address_says_all_that_differs_and_reads_back_the_same():
+    asked = read(
+        ("q", QUESTION),
+        ("project", "acme/web"),
+        ("kind", "fact"),
+        ("kind", "lesson"),
+        ("tier", "semantic"),
+        ("tags", "team, web"),
+        ("since", "2026-01-01"),
+        ("as_of", "2026-09-01"),
+        ("states", "all"),
+        ("set", "1"),
+        ("layers", "parts"),
+        ("layers", "dates"),
+        ("top_k", "3"),
+        ("compare", "1"),
+        ("b_mode", "lexical"),
+        ("b_min_confidence", "0.1"),
+    )
+    assert asked.b is not None and asked.b.choices.min_confidence == 0.1
+    assert asked.a.choices.layers == ("parts", "dates")
+    assert asking.read(MultiDict(asking.link(asked, USUAL)), USUAL) == asked
+
+
+def test_a_form_without_a_layer_ticked_asks_for_none():
+    usual = Choices(layers=("parts",))
+    assert asking.read(MultiDict([("q", "x")]), usual).a.choices.layers == ("parts",)
+    sent = asking.read(MultiDict([("q", "x"), ("set", "1")]), usual)
+    assert sent.a.choices.layers == ()
+    assert asking.read(MultiDict(asking.link(sent, usual)), usual) == sent
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("mode", "psychic"),
+        ("profile", "x"),
+        ("fusion", "x"),
+        ("top_k", "0"),
+        ("top_k", "many"),
+        ("min_confidence", "2"),
+        ("kind", "x"),
+        ("tier", "x"),
+        ("states", "x"),
+    ],
+    ids="=".join,
+)
+def test_what_is_none_of_the_choices_is_named(owner: Browser, wrong: tuple[str, str]):
+    with pytest.raises(InvalidInput):
+        read(("q", "x"), wrong)
+    answered_ = owner.get(f"{PAGE}?{urlencode([('q', 'x'), wrong])}")
+    assert answered_.status_code == 400 and answered_.mimetype == "text/html"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["since=soon", "as_of=2026-99-99", "since=2026-02-02&until=2026-01-01"]
+)
+def test_a_date_that_is_none_is_named(owner: Browser, wrong: str):
+    assert owner.get(f"{PAGE}?q=x&{wrong}").status_code == 400
+
+
+# What is answered
+
+
+def test_the_lab_answers_as_recall_does(tenants: OpenTenants):
+    (found,) = lab(tenants, ("q", QUESTION))
+    asked = asking.request(read(("q", QUESTION)), read(("q", QUESTION)).a, USUAL, NOW)
+    reader = tenants.get("default").reader
+    plain, receipt = answer(reader, tenants.embedder, asked, USUAL, NOW)
+    assert receipt is None
+    assert [hit["id"] for hit in found.hits] == [hit["id"] for hit in plain["hits"]]
+    assert found.hits[0]["id"] == "m10"
+
+
+def test_stages_lose_memories_and_never_gain_any(tenants: OpenTenants):
+    (found,) = lab(tenants, ("q", QUESTION), ("top_k", "1"), ("min_confidence", "0.2"))
+    left = [stage.left for stage in found.stages]
+    assert left == sorted(left, reverse=True)
+    assert (left[0], left[-1]) == (40, len(found.hits)) == (40, 1)
+    assert set(found.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
+
+
+def test_the_block_is_what_a_hook_writes(tenants: OpenTenants):
+    (found,) = lab(tenants, ("q", QUESTION))
+    assert set(found.block.ids) == {hit["id"] for hit in found.hits}
+    assert found.is_sure
+
+
+def test_a_bar_that_was_said_holds(tenants: OpenTenants):
+    (found,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
+    assert found.hits == [] and found.payload["min_confidence"] == 0.99
+    assert not found.block.text and not found.is_sure
+
+
+def test_filters_hold(tenants: OpenTenants):
+    (found,) = lab(tenants, ("q", "web client"), ("project", "acme/web"), ("min_confidence", "0"))
+    assert "p1" in {hit["id"] for hit in found.hits}
+    (found,) = lab(tenants, ("q", "web client"), ("project", "-"), ("min_confidence", "0"))
+    assert "p1" not in {hit["id"] for hit in found.hits}
+    (found,) = lab(tenants, ("q", QUESTION), ("kind", "goal"), ("min_confidence", "0"))
+    assert {hit["kind"] for hit in found.hits} <= {"goal"}
+    (found,) = lab(tenants, ("q", QUESTION), ("as_of", "2020-01-01"))
+    assert found.why["passed_filter"] == 0
+
+
+def test_two_settings_are_told_apart(tenants: OpenTenants):
+    a, b = lab(tenants, ("q", QUESTION), ("compare", "1"), ("b_mode", "lexical"), ("b_top_k", "1"))
+    found = compared(a.hits, b.hits)
+    assert list(a.why["candidates"]) != list(b.why["candidates"])
+    assert found.count("B") == 0
+    assert found.count("") + found.count("A") == len(a.hits)
+
+
+def hits(*ids: str) -> list[dict[str, object]]:
+    return [{"id": id_, "confidence": 0.5} for id_ in ids]
+
+
+def test_moves_are_places_won_and_lost():
+    found = compared(hits("a", "b", "c"), hits("b", "d", "a"))
+    rows = {row.hit["id"]: row for row in found.rows}
+    assert list(rows) == ["a", "b", "d", "c"]
+    assert (rows["b"].move, rows["a"].move) == (1, -2)
+    assert (rows["c"].is_only, rows["d"].is_only, rows["a"].is_only) == ("A", "B", "")
+    assert (found.count("A"), found.count("B"), found.count(""), found.moved) == (1, 1, 2, 2)
+
+
+def test_nothing_compared_with_nothing_is_nothing():
+    assert compared([], []).rows == ()
+
+
+# The page
+
+
+def test_the_page_without_a_question_has_the_form_only(owner: Browser):
+    page = owner.get(PAGE)
+    assert page.status_code == 200 and 'name="q"' in page.text
+    assert "What came back" not in page.text
+
+
+def test_the_page_shows_every_stage(owner: Browser):
+    page = owner.get(f"{PAGE}?{urlencode({'q': QUESTION})}").text
+    for said in ("Passed the filter", "Sure enough", "Features of each hit", "What was heard"):
+        assert said in page
+    assert "Notes recalled from local memory" in page
+    assert "style=" not in page and "onload" not in page
+
+
+def test_the_page_links_to_itself(owner: Browser):
+    asked = {"q": QUESTION, "compare": "1", "b_fusion": "rrf", "top_k": "3"}
+    page = owner.get(f"{PAGE}?{urlencode(asked)}").text
+    link = page.partition('<a class="button" href="')[2].partition('"')[0].replace("&amp;", "&")
+    assert dict(parse_qsl(urlsplit(link).query)) == asked
+    assert "Side by side" in owner.get(link).text
+
+
+def test_small_talk_and_an_unknown_word_are_answered_by_silence(owner: Browser):
+    assert "it asks for no memory" in owner.get(f"{PAGE}?q=thanks").text
+    assert "Nothing was sure enough" in owner.get(f"{PAGE}?q=zzyzx").text
+
+
+@pytest.mark.parametrize("asked", ["", "&compare=1&b_mode=lexical&b_min_confidence=0"])
+def test_what_memories_and_questions_say_is_harmless(owner: Browser, built: Built, asked: str):
+    commands.record(built.log, Draft(content=HOSTILE, tags=("<b>",)), NOW)
+    page = owner.get(f"{PAGE}?{urlencode({'q': HOSTILE, 'tags': HOSTILE})}{asked}").text
+    page += owner.get(f"{PAGE}?{urlencode({'q': HOSTILE, 'min_confidence': '0'})}{asked}").text
+    assert "&lt;script&gt;" in page
+    for bad in ("<script>alert", "<svg onload", "\u202e", "\x1b"):
+        assert bad not in page
+
+
+def test_asking_writes_nothing(owner: Browser, built: Built):
+    before = built.log.version()
+    owner.get(f"{PAGE}?{urlencode({'q': QUESTION, 'compare': '1'})}")
+    assert built.log.version() == before
+
+
+def test_a_long_question_is_refused_as_recall_does(owner: Browser):
+    assert owner.get(f"{PAGE}?q={'x' * 100_001}").status_code == 400
+
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+
+
+@needs_browser
+def test_in_a_browser_two_settings_are_compared_and_the_slider_goes_back(app: Flask):
+    with tab(app) as page:
+        page.goto(PAGE)
+        page.locator("#f-q").fill(QUESTION)
+        page.get_by_text("Compare with another setting").click()
+        page.locator("#f-b_mode").select_option("lexical")
+        page.get_by_role("button", name="Recall").click()
+        page.get_by_role("heading", name="Side by side").wait_for()
+        assert "compare=1" in page.url and "b_mode=lexical" in page.url
+        page.locator("#f-slide").focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("Tab")
+        page.wait_for_url("**as_of=**")
+
+
+@needs_browser
+def test_on_a_phone_and_without_scripts_it_asks_and_answers(app: Flask):
+    with tab(app, scripts=False) as page:
+        page.set_viewport_size(PHONE)
+        page.goto(PAGE)
+        assert page.locator("#f-slide").is_hidden()
+        page.locator("#f-q").fill(QUESTION)
+        page.get_by_role("button", name="Recall").click()
+        page.get_by_text("What a model would see").wait_for()
+        assert page.locator("main").bounding_box()["width"] <= PHONE["width"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

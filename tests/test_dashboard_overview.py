@@ -1,0 +1,136 @@
+"""The overview: every figure, what went wrong, and counters that move while somebody looks."""
+
+from collections.abc import Iterator
+
+import pytest
+from conftest import NOW, Built
+from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser, tab
+from flask import Flask
+
+from serve.process.tenants import OpenTenants
+from store import commands, failures
+from store import manifest as manifests
+from store.commands import Draft
+from store.config import Settings
+from store.events import Event, Hit, Recalled
+from store.manifest import CheckResult, Refusal
+
+PAGE, LIVE = "/t/default/overview", "/t/default/overview/live"
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
+
+
+@pytest.fixture
+def tenants(built: Built) -> Iterator[OpenTenants]:
+    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def app(tenants: OpenTenants) -> Flask:
+    return application(tenants, lambda: NOW)
+
+
+@pytest.fixture
+def owner(app: Flask) -> Browser:
+    return browser(app)
+
+
+def recall(built: Built, number: int, *confidences: float) -> None:
+    hits = tuple(Hit(f"m0{place}", 1.0, sure) for place, sure in enumerate(confidences))
+    body = Recalled(
+        query="q", mode="auto", manifest=1, watermark=1, hits=hits, dropped={}, took_us=4_000
+    )
+    built.log.append([Event(f"r{number}", NOW - number * 60_000_000, body, f"r{number}")])
+
+
+def test_the_first_page_of_a_tenant_is_the_overview(owner: Browser):
+    answer = owner.get("/t/default/")
+    assert (answer.status_code, answer.headers["Location"]) == (303, PAGE)
+
+
+def test_it_shows_what_there_is(owner: Browser, built: Built):
+    recall(built, 2, 0.5)
+    recall(built, 3)
+    page = owner.get(PAGE)
+    assert page.status_code == 200
+    for said in ("36</a>", "39 held", "50 %", "4.0 ms", "11 passed", "No model was asked"):
+        assert said in page.text
+    assert page.text.count('role="img"') == 7  # a spark and six pictures
+    assert "style=" not in page.text and "<script>" not in page.text
+
+
+def test_a_tenant_of_nothing_has_an_overview(owner: Browser, tenants: OpenTenants, built: Built):
+    from store import tenant as of
+    from store.log import EventLog
+
+    EventLog(of.tenant(tenants.settings.home, "empty").log, create=True).close()
+    page = owner.get("/t/empty/overview")
+    assert page.status_code == 200
+    assert "Nothing was built yet" in page.text and "nothing yet" in page.text
+
+
+def test_a_refused_build_and_a_failure_are_said_first_and_harmless(owner: Browser, built: Built):
+    said = f"a key in {HOSTILE}"
+    manifests.refuse(built.tenant, Refusal(NOW, 9, (CheckResult("secrets", False, said),)))
+    failures.keep(built.tenant.root, "judge", NOW, said)
+    page = owner.get(PAGE).text
+    assert page.index("was not published") < page.index("Recalls a minute")
+    assert "secrets: a key in" in page and "judge</strong> failed" in page
+    assert "<script>alert" not in page and "\u202e" not in page and "\x1b" not in page
+
+
+def test_another_tenant_is_not_found(owner: Browser):
+    for path in ("/t/other/overview", "/t/other/overview/live", "/t/UP/overview"):
+        assert owner.get(path).status_code == 404
+
+
+def test_the_counters_are_for_who_is_logged_in(app: Flask):
+    answer = app.test_client().get(LIVE, headers=HOST)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+
+
+def test_the_counters_are_written_as_on_the_page(owner: Browser, built: Built):
+    recall(built, 2, 0.5)
+    page, found = owner.get(PAGE).text, owner.get(LIVE).json
+    assert found is not None
+    for name, value in found.items():
+        assert value in page, name
+
+
+def test_looking_writes_nothing(owner: Browser, built: Built):
+    before = built.log.version()
+    owner.get(PAGE)
+    owner.get(LIVE)
+    assert built.log.version() == before
+
+
+def test_it_counts_what_was_written_a_moment_ago(owner: Browser, built: Built):
+    owner.get(PAGE)
+    commands.record(built.log, Draft(content="Caches are warmed at start"), NOW)
+    assert owner.get(LIVE).json["memories"] == "37"
+
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+
+
+@needs_browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_in_a_browser_the_counters_move(app: Flask, built: Built, theme: str):
+    with tab(app, theme=theme) as page:
+        assert page.locator("[data-live=memories]").inner_text() == "36"
+        commands.record(built.log, Draft(content="Caches are warmed at start"), NOW)
+        page.locator("[data-live=memories]", has_text="37").wait_for()
+        assert page.locator("[data-live-state]").inner_text() == "live"
+
+
+@needs_browser
+def test_on_a_phone_and_without_scripts_all_is_there(app: Flask):
+    with tab(app, scripts=False) as page:
+        page.set_viewport_size(PHONE)
+        page.goto(PAGE)
+        assert page.locator("figure.plot").count() == 6
+        assert page.locator("[data-live-state]").is_hidden()
+        assert page.locator("main").bounding_box()["width"] <= PHONE["width"]
+        page.get_by_text("Figures").first.click()
+        assert page.locator(".plot-data table").first.is_visible()

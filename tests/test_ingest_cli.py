@@ -1,0 +1,120 @@
+"""`mnemolog ingest`: files in, jobs listed, dead ones tried again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import NOW
+
+from serve.cli import ingest as command
+from serve.cli import main
+from store.commands import Draft
+from store.errors import LogFull
+from store.events import new_id
+from store.ingest import batch, job_queue
+from store.ingest.job_queue import Queue
+from store.log import EventLog
+from store.tenant import Tenant
+
+
+def run(*words: str, given: str = "") -> Result:
+    return CliRunner().invoke(main, ["ingest", *words], input=given)
+
+
+def doctor() -> Result:
+    return CliRunner().invoke(main, ["doctor"])
+
+
+def told(*words: str) -> Any:
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Callable[..., str]:
+    def write(*drafts: dict[str, object]) -> str:
+        path = tmp_path / "memories.jsonl"
+        path.write_text("".join(json.dumps(one) + "\n" for one in drafts))
+        return str(path)
+
+    return write
+
+
+def notes(count: int) -> list[dict[str, object]]:
+    return [{"content": f"the tide of pier {number} comes at noon"} for number in range(count)]
+
+
+def events(tenant: Tenant) -> int:
+    with EventLog(tenant.log) as log:
+        return log.head()
+
+
+def test_a_file_is_recorded_in_jobs_and_junk_is_named(
+    lines: Callable[..., str], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(command, "A_JOB", 2)
+    done = run(lines(*notes(4), {"content": "todo"}))
+    assert done.exit_code == 0
+    assert done.stdout == "4 recorded, 1 refused\n"
+    assert "'todo' is a placeholder" in done.stderr
+    assert [one["items"] for one in told("list")["jobs"]] == [1, 2, 2]
+    assert events(tenant) == 4
+
+
+def test_the_same_file_again_adds_nothing(lines: Callable[..., str], tenant: Tenant):
+    path = lines(*notes(3))
+    assert told(path)["recorded"] == told(path, "--project", "acme/web")["recorded"] == 3
+    assert told(path)["recorded"] == 3
+    assert events(tenant) == 6
+
+
+def test_a_line_that_is_no_memory_is_an_error_with_its_number(lines: Callable[..., str]):
+    done = run(lines(*notes(1), {"text": "no content"}))
+    assert (done.exit_code, "line 2" in done.stderr) == (2, True)
+
+
+def test_where_too_much_waits_that_is_recorded_first(
+    lines: Callable[..., str], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(command, "A_JOB", 1)
+    monkeypatch.setattr(job_queue, "MOST_JOBS", 2)
+    assert told(lines(*notes(5)))["recorded"] == 5
+    assert events(tenant) == 5
+
+
+def test_what_the_log_cannot_take_waits_and_is_told(
+    lines: Callable[..., str], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*given: object) -> None:
+        raise LogFull("no space left")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(EventLog, "append", full)
+        assert run(lines(*notes(1))).exit_code == 4
+    (job,) = told("list")["jobs"]
+    assert (job["state"], job["error"]) == ("queued", "LogFull: no space left")
+    assert (told("list", "--state", "dead")["jobs"], events(tenant)) == ([], 0)
+
+
+def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, tenant: Tenant):
+    queue, id_ = Queue(tenant.ingest), new_id(NOW)
+    queue.accept(id_, NOW, batch.of_drafts(id_, NOW, [Draft(content="the tide comes at noon")]))
+    now = NOW
+    while (lease := queue.lease("me", now)) is not None:
+        queue.fail(lease, "LogBusy: held", now, 0.0)
+        now += 1_000_000_000
+    queue.close()
+    assert "1 accepted batches could not be recorded" in doctor().stdout
+    shown = run("show", id_)
+    assert "dead 0/1" in shown.stdout and "LogBusy: held" in shown.stdout
+    assert id_ in run().stdout
+    assert told("requeue", id_)["recorded"] == 1
+    assert told("show", id_)["state"] == "done"
+    assert "accepted batches" not in doctor().stdout
+    assert run("requeue", id_).exit_code == 2
+    assert run("show", "nobody").exit_code == 3
+    assert log.head() == 1
