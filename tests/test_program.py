@@ -115,6 +115,45 @@ def test_a_recall_leaves_a_receipt(client: Client):
     assert client.receipts.get(receipt.id).hits[0].memory.text == "The deploy runs at noon"
 
 
+def test_an_export_brings_all_there_is(client: Client):
+    client.record_batch([{"content": f"Note {number} is about tides"} for number in range(300)])
+    forgotten = client.record("The deploy runs at noon").id
+    client.memories.forget(forgotten)
+    assert len({one["id"] for one in client.export()}) == 300
+    assert {one["id"] for one in client.export(all_states=True)} >= {forgotten}
+    lines = client.export()
+    next(lines)
+    lines.close()  # what is left of it disturbs no other request
+    assert client.health().status == "ok"
+
+
+def test_a_tenant_has_tokens_that_open_it_alone(server: Server, client: Client):
+    client.record("Of the default tenant")
+    assert client.tenants.create("acme").tenant == "acme"
+    made = client.tenants.create_token("acme", ("read", "write"), label="ci")
+    with Client(f"http://127.0.0.1:{server.port}", made.token, tenant="default") as theirs:
+        theirs.record("The deploy of acme runs at noon")
+        [hit] = theirs.recall("deploy of the default tenant", min_confidence=0.0).hits
+        assert hit.text == "The deploy of acme runs at noon"
+        with pytest.raises(mnemolog.NotFound):
+            theirs.tenants.get("default")
+        with pytest.raises(mnemolog.Forbidden):
+            theirs.tenants.create("other")
+        assert client.tenants.stats("acme").active == 1
+        assert [one.name for one in client.tenants.tokens("acme")] == ["ci"]
+        assert client.tenants.revoke_token("acme", made.id).state == "revoked"
+        with pytest.raises(mnemolog.Unauthorized):
+            theirs.recall("anything")
+    assert client.tenants.delete("acme").tokens == 0
+    assert [one.tenant for one in client.tenants.list()] == ["default"]
+
+
+def test_what_has_no_call_of_its_own_is_asked_for_by_its_address(client: Client):
+    client.record("Answer within 40 ms", kind="goal")
+    [goal] = client.ask("GET", "/v1/goals", query={})["goals"]
+    assert goal["text"] == "Answer within 40 ms"
+
+
 def test_what_is_not_there_is_not_found(client: Client):
     with pytest.raises(mnemolog.NotFound) as refused:
         client.memories.get("a/b c")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import schemathesis
-from api_memory import NOW, populated
 from flask import Flask
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
 
+from api_memory import NOW, populated
 from serve.app import create_app
 from serve.process.tenants import OpenTenants
 from store.config import Settings
@@ -57,9 +57,7 @@ def test_no_request_finds_a_fault(app: Flask):
             phases[event.phase.value] = phases.get(event.phase.value, 0) + len(event.recorder.cases)
             found |= dict(_faults(event.recorder))
         elif isinstance(event, events.NonFatalError | events.FatalError):
-            found[f"error {len(found)}"] = (
-                f"{vars(event) if hasattr(event, '__dict__') else event.info.format() if hasattr(event, 'info') else event.exception!r}"
-            )
+            found[f"error {len(found)}"] = f"{vars(event) if hasattr(event,'__dict__') else event.info.format() if hasattr(event,'info') else event.exception!r}"
     print(phases)
     assert not found, "\n\n".join(f"{name}\n{said}" for name, said in sorted(found.items()))
 

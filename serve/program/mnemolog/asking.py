@@ -49,6 +49,10 @@ class Asking:
             if (cursor := page.next) is None:
                 return
 
+    def lines(self, path: str, query: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield the lines of a streamed answer."""
+        return self.connection.lines(path, self._of(query))
+
     def post(
         self,
         shape: Decoder[Shape],
@@ -69,6 +73,10 @@ class Asking:
             "POST", path, body=self._of(body), headers=headers, is_safe=is_safe or is_keyed
         )
         return decoded(shape, answer.body)
+
+    def delete(self, shape: Decoder[Shape], path: str, *, is_safe: bool = True) -> Shape:
+        """Return what a DELETE is answered with."""
+        return decoded(shape, self.connection.ask("DELETE", path, is_safe=is_safe).body)
 
     def send(
         self,

@@ -2,7 +2,7 @@
 Client: a memory over HTTP, for programs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from mnemolog.memories import Memories
 from mnemolog.proposals import Proposals
 from mnemolog.receipts import Receipts
 from mnemolog.shapes import Acknowledged, Health, Rated, Recalled
+from mnemolog.tenants import Tenants
 
 _RECALLED, _RATED, _HEALTH = Decoder(Recalled), Decoder(Rated), Decoder(Health)
 _ANY, _JSON = Decoder(dict[str, Any]), Decoder(Any)
@@ -83,6 +84,11 @@ class Client:
     @cached_property
     def receipts(self) -> Receipts:
         return Receipts(self._asking)
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        # what concerns a tenant names it in its path
+        return Tenants(Asking(self._asking.connection))
 
     @cached_property
     def proposals(self) -> Proposals:
@@ -156,6 +162,14 @@ class Client:
         """
         answer = self._asking.send(method, path, query=query, body=body, is_safe=is_safe)
         return decoded(_JSON, answer.body) if answer.body else None
+
+    def export(
+        self, *, project: str | None = None, all_states: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Yield all memories as they come, as `mnemolog export` writes them."""
+        query = {"project": project, "all_states": all_states or None}
+        for line in self._asking.lines("/v1/export", query):
+            yield decoded(_ANY, line)
 
     def overview(self, topic: str = "", *, project: str | None = None) -> dict[str, Any]:
         """Return what is known of a topic: rules, what holds now, goals, background."""

@@ -134,5 +134,6 @@ class Question(TypedDict, total=False):
     cold: bool
     as_of: datetime | int
     min_confidence: float
+    min_score: float
     explain: bool
     touch: bool

@@ -3,6 +3,7 @@ Jobs: accepted batches, and what became of them.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -50,12 +51,13 @@ class Job(JobInShort, frozen=True, kw_only=True):
     because: tuple[RefusedItem, ...]
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class JobPage(Struct, frozen=True, kw_only=True):
     jobs: tuple[JobInShort, ...]
+    next: str | None
 
 
 IN_SHORT = Decoder(JobInShort)
-_JOB, _LISTED = Decoder(Job), Decoder(Listed)
+_JOB, _PAGE = Decoder(Job), Decoder(JobPage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,10 @@ class Jobs:
 
     _asking: Asking
 
-    def list(
-        self, *, state: State | None = None, limit: int | None = None
-    ) -> tuple[JobInShort, ...]:
-        """Return the newest accepted batches; up to 50 where `limit` says nothing."""
-        return self._asking.get(_LISTED, "/v1/jobs", state=state, limit=limit).jobs
+    def list(self, *, state: State | None = None) -> Iterator[JobInShort]:
+        """Yield accepted batches, the newest first; pages are asked for as they are come to."""
+        for page in self._asking.pages(_PAGE, "/v1/jobs", {"state": state}):
+            yield from page.jobs
 
     def get(self, id_: str) -> Job:
         """Return what became of a batch, item by item."""
