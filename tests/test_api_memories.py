@@ -11,7 +11,9 @@ from api_client import NOW, TOKEN, Api, code, held
 from serve.app import MAX_BODY, create_app
 from serve.process.tenants import OpenTenants
 from store import tenant
+from store.agent_events import Surfaced
 from store.config import Settings
+from store.events import Event
 from store.log import EventLog
 from store.logfile import file as log_file
 
@@ -175,10 +177,11 @@ def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventL
     assert [one.kind for one in log.about("n1")] == ["recorded", "revised"]
 
 
-def test_a_receipt_about_a_lesson_is_no_change_of_it(api: Api, note: str):
+def test_that_a_lesson_was_shown_and_rated_is_no_change_of_it(api: Api, note: str, log: EventLog):
     seen = api.get(ONE).headers["ETag"]
-    recall = api.ok("POST", "/v1/recall", {"query": "loginHandler"})["recall"]
-    api.ok("POST", "/v1/rate", {"id": recall, "verdict": 1})
+    log.append([Event("s1", NOW, Surfaced(place="prompt"), "n1", session="s")])
+    api.ok("POST", "/v1/rate", {"id": "n1", "verdict": 1})
+    assert api.get(ONE).headers["ETag"] != seen  # its history tells of it
     api.ok("PATCH", ONE, {"pinned": True}, If_Match=seen)
 
 

@@ -224,14 +224,16 @@ class Queue:
             )
 
     def tidy(self, now: int) -> None:
-        """Drop jobs that were done long ago, and give back what the file does not need."""
-        with self._file.changing() as connection:
-            connection.execute(
-                "DELETE FROM jobs WHERE state = 'done' AND (ended_at < ? OR number <= (SELECT "
-                "number FROM jobs WHERE state = 'done' ORDER BY number DESC LIMIT 1 OFFSET ?))",
-                (now - KEPT_US, MOST_KEPT),
-            )
-            rows(connection, "PRAGMA incremental_vacuum")  # to its end: it works row by row
+        """Drop jobs that were done long ago, and give back what the file does not need.
+
+        Where there is nothing to do nothing is written.
+        """
+        if self._file.read(f"SELECT 1 FROM jobs WHERE {_OLD} LIMIT 1", now - KEPT_US, MOST_KEPT):
+            with self._file.changing() as connection:
+                connection.execute(f"DELETE FROM jobs WHERE {_OLD}", (now - KEPT_US, MOST_KEPT))
+        if self._file.read("SELECT 1 FROM pragma_freelist_count WHERE freelist_count > 0"):
+            with self._file.changing() as connection:
+                rows(connection, "PRAGMA incremental_vacuum")  # to its end: it works row by row
         self._file.settle()
 
     def _held(self, connection: apsw.Connection, lease: Lease, to: str, *values: Value) -> bool:
@@ -265,6 +267,10 @@ class Queue:
         return found[0]
 
 
+_OLD = (
+    "state = 'done' AND (ended_at < ?1 OR number <= (SELECT number FROM jobs WHERE state = 'done' "
+    "ORDER BY number DESC LIMIT 1 OFFSET ?2))"
+)
 _ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
 _DUE = (
     "SELECT number FROM jobs WHERE (state = 'queued' AND next_at <= ?1) OR "

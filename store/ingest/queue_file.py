@@ -68,8 +68,10 @@ class QueueFile:
 
     def settle(self) -> None:
         """Leave nothing in the write-ahead log, unless somebody else reads it just now."""
+        ahead = self.path.with_name(f"{self.path.name}-wal")
         with self._lock, log_file.translated(self.path):
-            log_file.settle(self._ours())
+            if ahead.exists() and ahead.stat().st_size:
+                log_file.settle(self._ours())
 
     def _ours(self) -> apsw.Connection:
         """Return our connection to the file that is there: its tenant may have been deleted since,
