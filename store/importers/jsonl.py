@@ -7,7 +7,7 @@ this is our own format, so a wrong line is an error that names its number, never
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,7 +24,7 @@ class Exported(Draft, frozen=True, kw_only=True):
 
     state: Literal["active", "archived", "superseded", "forgotten", "stale"] = "active"
     superseded_by: str | None = None
-    updated_at: object = None
+    updated_at: Any = None
     seq: int | None = None
 
 
