@@ -27,6 +27,7 @@ from store.ingest.job import LEASE_US, MOST_ATTEMPTS, Job, Lease, retry_us
 from store.ingest.job_queue import KEPT_US, Queue
 from store.ingest.recording import STEP, record
 from store.log import EventLog
+from store.logfile import erasing
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
@@ -383,6 +384,29 @@ def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLo
     assert queue.unparsed() == job.number
     queue.parsed(job.number)
     assert queue.unparsed() == 0
+
+
+def test_what_is_erased_does_not_wait_any_more(queue: Queue, log: EventLog, tenant: Tenant):
+    job = accept(queue, Draft(content="the vault opens at midnight"), *drafts(2))
+    first = leased(queue)
+    log.append([event for _, event in first.left])
+    queue.fail(first, "LogBusy: held", NOW, 0.0)
+    erased = queue.outcome(job.id).ids[0]
+    assert erased is not None
+    erasing.erase(log, [erased], NOW)
+    queue.erase([erased])
+    assert not any(b"midnight" in one.read_bytes() for one in tenant.root.glob("ingest.sqlite*"))
+    record(queue, log, leased(queue, now=NOW + LEASE_US), clock)
+    assert log.head() == 4
+    assert "the vault opens at midnight" not in texts(log)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an open file cannot be moved")
+def test_a_queue_whose_tenant_was_made_anew_writes_into_the_new_one(queue: Queue, tenant: Tenant):
+    accept(queue)
+    tenant.root.rename(tenant.root.with_name("gone"))
+    job = accept(queue)
+    assert [one.id for one in Queue(tenant.ingest).listed()] == [job.id]
 
 
 # Two processes

@@ -12,7 +12,8 @@ from serve.api.idempotency import derived, first_use, replayed
 from serve.api.memories import whole
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import Edge, InTenant, Reason, WholeMemory
+from serve.api.shapes import Edge, InTenant, WholeMemory
+from serve.fields import Reason
 from store import commands
 from store.body import Id
 from store.commands import Change
@@ -43,6 +44,10 @@ class WithReason(InTenant, frozen=True, kw_only=True):
     """Why it is done."""
 
     reason: Reason | None = None
+
+
+class OfForgetting(WithReason, frozen=True, kw_only=True):
+    """Why it is done: a DELETE has no body."""
 
 
 class NewerMemory(WithReason, frozen=True, kw_only=True):
@@ -83,7 +88,7 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
     return whole(call.tenant, call.path["id"], done[-1].event.seq)
 
 
-def forget(call: Call[WithReason, Nothing]) -> Reply:
+def forget(call: Call[OfForgetting, Nothing]) -> Reply:
     tenant, id_ = call.tenant, call.path["id"]
     memory = tenant.reader.answered(lambda view: view.tail.find(id_))
     if memory is None:
@@ -152,6 +157,7 @@ OPERATIONS = (
         "write",
         body=ChangedMemory,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=(*_OF_ONE, "junk_text"),
         headers=etag.HEADERS,
     ),
@@ -162,7 +168,7 @@ OPERATIONS = (
         "Forget a memory: it is never recalled again, unless restored.",
         forget,
         "write",
-        query=WithReason,
+        query=OfForgetting,
         answers={HTTPStatus.NO_CONTENT: None},
         problems=(*_OF_ONE, "log_full", "log_read_only"),
         headers=etag.HEADERS,
@@ -176,6 +182,7 @@ OPERATIONS = (
         "write",
         body=WithReason,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=_KEYED,
         headers=_HEADERS,
     ),
@@ -188,6 +195,7 @@ OPERATIONS = (
         "write",
         body=WithReason,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=_KEYED,
         headers=_HEADERS,
     ),
@@ -200,6 +208,7 @@ OPERATIONS = (
         "write",
         body=NewerMemory,
         answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
         problems=_KEYED,
         headers=_HEADERS,
     ),

@@ -73,5 +73,6 @@ OPERATIONS = (
         answers={HTTPStatus.ACCEPTED: JobInShort},
         problems=("invalid_name", "not_found", "queue_full", "idempotency_mismatch"),
         headers=(HEADER,),
+        tells=("Location",),
     ),
 )

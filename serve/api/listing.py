@@ -9,14 +9,13 @@ import msgspec
 from msgspec import Meta, structs
 
 from serve.api.cursor import cursor, digest, position
+from serve.api.moments import Since, Until, period
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InProject, ShownMemory
-from serve.api.summaries import moment
 from serve.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
 from store.body import Key, Tag
-from store.errors import InvalidInput
 from store.events import GoalStatus, MemoryKind, Tier
 from store.tenant import checked_project
 
@@ -40,8 +39,8 @@ class OfMemories(InProject, frozen=True, kw_only=True):
     pinned: Annotated[bool, Meta(description="Only what is pinned, or is not.")] | None = None
     key: Annotated[Key, Meta(description="Only values of this key: deploy.region.")] | None = None
     text: Annotated[str, Meta(description="Only what holds these words.", max_length=1_000)] = ""
-    since: Annotated[str, Meta(description="Not older: 2026-11-20.")] | None = None
-    until: Annotated[str, Meta(description="Older than this.")] | None = None
+    since: Since | None = None
+    until: Until | None = None
     sort: Annotated[Sort, Meta(description="- stands for the greatest first.")] = "-created_at"
     limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 50
     cursor: (
@@ -89,10 +88,7 @@ def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
 
 
 def _listing(query: OfMemories, now: int) -> Listing:
-    since = moment("since", query.since, 0) if query.since else None
-    until = moment("until", query.until, 0) if query.until else None
-    if since is not None and until is not None and since >= until:
-        raise InvalidInput("`since` must lie before `until`")
+    since, until = period(query.since, query.until, now)
     those = Filter(
         now=now,
         project=checked_project(query.project) if query.project else query.project,

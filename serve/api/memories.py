@@ -153,6 +153,7 @@ OPERATIONS = (
         answers={HTTPStatus.OK: WholeMemory, HTTPStatus.NOT_MODIFIED: None},
         problems=("not_found", "invalid_name"),
         headers=("If-None-Match",),
+        tells=("ETag",),
     ),
     Operation(
         "GET",

@@ -1,16 +1,21 @@
 """
 The OpenAPI 3.1 document of the API, made of the operations' declarations.
+
+https://spec.openapis.org/oas/v3.1.1.html. A schema is that of the struct that checks the request;
+what a query cannot say (null) is left out of it, and patterns are written as ECMAScript has them.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from serve.api.operation import Operation
 from serve.problem import MIMETYPE, TITLES, Problem
+from store.body import Id, Key
 
 _EVERYWHERE = (
     "invalid_input",
@@ -28,35 +33,127 @@ _REF = "#/components/schemas/{name}"
 
 Json = dict[str, Any]
 
+TAGS: Mapping[str, str] = {
+    "recall": "Ask a memory, and say whether what came back helped.",
+    "memories": "Record memories, read and change them; nothing is ever overwritten.",
+    "summaries": "What is known of a topic, what a period brought, how lessons do.",
+    "facts": "What holds of each entity, since when; and what cannot hold together.",
+    "goals": "What is wanted, and the milestones on the way.",
+    "graph": "What the memories name, and what they name together.",
+    "proposals": "What waits for a person's yes or no.",
+    "receipts": "What was asked, what came back, and whether it helped.",
+    "jobs": "Batches that were accepted and are recorded behind the answer.",
+    "tenants": "Isolated memories, each with a log of its own.",
+    "server": "The server itself.",
+}
+
+_PARTS: Mapping[str, Any] = {  # of a path
+    "id": Annotated[Id, Meta(description="An id, whole.", examples=["01KAQ3ZJ0V7Y2M4N6P8R0S2T4V"])],
+    "key": Annotated[Key, Meta(description="The key of a value.", examples=["deploy.region"])],
+    "tenant": Annotated[
+        str,
+        Meta(
+            description="A tenant's name.",
+            examples=["default"],
+            extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
+        ),
+    ],
+}
+_TAGS_PATTERN = r'^(\*|(W/)?"[!#-~]*"(, (W/)?"[!#-~]*")*)$'
+_ASKED: Mapping[str, Json] = {  # headers of requests
+    "If-Match": {
+        "description": "Refuse the change (412) unless the memory's ETag is one of these.",
+        "schema": {"type": "string", "pattern": _TAGS_PATTERN},
+        "example": '"12-9f3a2c1b"',
+    },
+    "If-None-Match": {
+        "description": "Send nothing (304) where the ETag is one of these.",
+        "schema": {"type": "string"},
+        "example": '"12-9f3a2c1b"',
+    },
+    "Idempotency-Key": {
+        "description": "A name of your own for this request: sent again, it is carried out once.",
+        "schema": {"type": "string", "pattern": r'^"[!#-\[\]-~]+"$', "maxLength": 257},
+        "example": '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+    },
+}
+_TOLD: Mapping[str, Json] = {  # headers of answers
+    "ETag": {
+        "description": "Stands for what was sent; for `If-Match`.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "Location": {
+        "description": "Where what was made is shown.",
+        "required": True,
+        "schema": {"type": "string", "format": "uri-reference"},
+    },
+    "Idempotency-Replayed": {
+        "description": "true, where the request was carried out before.",
+        "schema": {"type": "string", "const": "true"},
+    },
+    "Retry-After": {
+        "description": "Seconds to wait before asking again.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "WWW-Authenticate": {
+        "description": "How to show a token.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+}
+_WITH_PROBLEMS: Mapping[HTTPStatus, tuple[str, ...]] = {
+    HTTPStatus.UNAUTHORIZED: ("WWW-Authenticate",),
+    HTTPStatus.TOO_MANY_REQUESTS: ("Retry-After",),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("Retry-After",),
+}
+
 
 def document(operations: Sequence[Operation], version: str) -> Json:
     """Return the document of some operations."""
-    types = [Problem, *dict.fromkeys(_types(operations))]
+    parts = tuple(_PARTS.values())
+    types = [Problem, *parts, *dict.fromkeys(_types(operations))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     shapes = dict(zip(types, schemas, strict=True))
     paths: dict[str, Json] = {}
     for one in operations:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, shapes, components)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "mnemolog",
-            "version": version,
-            "summary": "Long-term memory for coding agents.",
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "servers": [{"url": "/"}],
-        "security": [{"token": []}],
-        "tags": [{"name": name} for name in dict.fromkeys(one.tag for one in operations)],
-        "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-        "x-problems": {
-            code: {"status": status, "title": title} for code, (status, title) in TITLES.items()
-        },
-    }
+    asked = {one.query.__name__ for one in operations}  # told parameter by parameter
+    found: Json = _ecma(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "mnemolog",
+                "version": version,
+                "summary": "Long-term memory for coding agents.",
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": "/"}],
+            "security": [{"token": []}],
+            "tags": [
+                {"name": name, "description": TAGS[name]}
+                for name in dict.fromkeys(one.tag for one in operations)
+            ],
+            "paths": paths,
+            "components": {
+                "schemas": {k: v for k, v in components.items() if k not in asked},
+                "headers": dict(_TOLD),
+                "securitySchemes": {
+                    "token": {
+                        "type": "http",
+                        "scheme": "bearer",
+                        "description": "The owner's token, or one of a tenant with scopes: read, "
+                        "write, admin (both, and answering proposals).",
+                    }
+                },
+            },
+            "x-problems": {
+                code: {"status": status, "title": title} for code, (status, title) in TITLES.items()
+            },
+        }
+    )
+    return found
 
 
 def _types(operations: Iterable[Operation]) -> Iterable[Any]:
@@ -72,13 +169,10 @@ def _operation(one: Operation, shapes: Mapping[Any, Json], components: Mapping[s
         "operationId": one.id,
         "summary": one.summary,
         "tags": [one.tag],
-        "parameters": [*_path(one), *_query(one, components), *_headers(one)],
+        "parameters": [*_path(one, shapes), *_query(one, components), *_headers(one)],
         "responses": {**_answers(one, shapes), **_problems(one)},
+        "security": [] if one.scope == "open" else [{"token": [one.scope]}],
     }
-    if one.scope == "open":
-        said["security"] = []
-    else:
-        said["x-scope"] = one.scope
     if one.body is not None:
         said["requestBody"] = {
             "required": True,
@@ -87,31 +181,55 @@ def _operation(one: Operation, shapes: Mapping[Any, Json], components: Mapping[s
     return said
 
 
-def _path(one: Operation) -> list[Json]:
+def _path(one: Operation, shapes: Mapping[Any, Json]) -> list[Json]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        _parameter(name, "path", dict(shapes[_PARTS[name]]), required=True)
         for name in re.findall(r"{(\w+)}", one.path)
     ]
 
 
 def _query(one: Operation, components: Mapping[str, Json]) -> list[Json]:
     schema = components[one.query.__name__]
+    required = schema.get("required", ())
     return [
-        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": of}
+        _parameter(name, "query", _without_null(of), required=name in required)
         for name, of in schema.get("properties", {}).items()
     ]
 
 
+def _parameter(name: str, where: str, schema: Json, *, required: bool) -> Json:
+    """Return a parameter; what is said of its value is said of itself."""
+    told = {"description": schema.pop("description")} if "description" in schema else {}
+    return {"name": name, "in": where, "required": required, **told, "schema": schema}
+
+
+def _without_null(schema: Json) -> Json:
+    """Return the schema of a value that a query holds: what is null is left out of it."""
+    some = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    rest = {
+        name: value
+        for name, value in schema.items()
+        if name != "anyOf" and not (name == "default" and value is None)
+    }
+    if len(some) == 1:
+        return {**rest, **some[0]}
+    return {**rest, "anyOf": some} if some else rest
+
+
 def _headers(one: Operation) -> list[Json]:
-    return [{"name": name, "in": "header", "schema": {"type": "string"}} for name in one.headers]
+    return [
+        {"name": name, "in": "header", "required": False, **_ASKED[name]} for name in one.headers
+    ]
 
 
 def _answers(one: Operation, shapes: Mapping[Any, Json]) -> Json:
     said: Json = {}
+    replayed = ("Idempotency-Replayed",) if "Idempotency-Key" in one.headers else ()
     for status, shape in one.answers.items():
-        said[str(int(status))] = {"description": status.phrase}
+        answer: Json = {"description": status.phrase, **_with((*one.tells, *replayed))}
         if shape is not None:
-            said[str(int(status))]["content"] = {one.sends: {"schema": shapes[shape]}}
+            answer["content"] = {one.sends: {"schema": shapes[shape]}}
+        said[str(int(status))] = answer
     return said
 
 
@@ -125,8 +243,38 @@ def _problems(one: Operation) -> Json:
         by_status.setdefault(TITLES[code][0], []).append(code)
     return {
         str(int(status)): {
-            "description": ", ".join(those),
-            "content": {MIMETYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+            "description": "; ".join(f"`{code}`: {TITLES[code][1]}" for code in those),
+            **_with(_WITH_PROBLEMS.get(status, ())),
+            "content": {MIMETYPE: {"schema": _problem(those)}},
         }
         for status, those in by_status.items()
+    }
+
+
+def _problem(codes: Sequence[str]) -> Json:
+    """Return the schema of a problem of one of some codes."""
+    return {
+        "allOf": [
+            {"$ref": _REF.format(name="Problem")},
+            {"properties": {"code": {"enum": list(codes)}}},
+        ]
+    }
+
+
+def _with(headers: Iterable[str]) -> Json:
+    found = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
+    return {"headers": found} if found else {}
+
+
+def _ecma(value: Any) -> Any:
+    r"""Return a schema with its patterns as ECMAScript has them: it knows no \A and no \Z."""
+    if isinstance(value, list | tuple):
+        return [_ecma(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: re.sub(r"\\A", "^", of).replace(r"\Z", "$")
+        if name == "pattern" and isinstance(of, str)
+        else _ecma(of)
+        for name, of in value.items()
     }

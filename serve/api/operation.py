@@ -40,6 +40,7 @@ class Operation:
     answers: Mapping[HTTPStatus, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()  # of the request, beside Authorization: If-Match
+    tells: tuple[str, ...] = ()  # headers of an answer: ETag
     sends: str = "application/json"
 
     @property

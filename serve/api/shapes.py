@@ -10,12 +10,25 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from serve.rules import Role
 from store.events import GoalStatus, MemoryKind, Relation, Tier, Trust
 from store.job_events import Maker
 
-TenantName = Annotated[str, Meta(description="Which memory; a tenant's token knows its own.")]
-ProjectName = Annotated[str, Meta(description="A project's name: github.com/pallets/flask.")]
-Reason = Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)]
+# what the store checks is told, and not checked twice: its own codes say what is wrong; "" is none
+TenantName = Annotated[
+    str,
+    Meta(
+        description="Which memory; a tenant's token knows its own.",
+        extra_json_schema={"pattern": "^([a-z0-9][a-z0-9_-]{0,62})?$"},
+    ),
+]
+ProjectName = Annotated[
+    str,
+    Meta(
+        description="A project's name: github.com/pallets/flask.",
+        extra_json_schema={"pattern": "^([A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199})?$"},
+    ),
+]
 State = Literal["active", "archived", "superseded", "forgotten", "stale"]
 At = Annotated[str, Meta(description="A moment, UTC: 2026-11-20T13:08:56Z.")]
 
@@ -59,6 +72,23 @@ class ShownMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     state: State | Literal["expired"] = "active"
     superseded_by: str | None = None
     ended_at: At | None = None
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory as a line of a summary: its text cut, what it does not have left out."""
+
+    id: str
+    at: At
+    kind: MemoryKind
+    role: Role
+    text: str
+    project: str | None = None
+    key: str | None = None
+    value: str | None = None
+    status: GoalStatus | None = None
+    progress: float | None = None
+    ended_at: At | None = None
+    superseded_by: str | None = None
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from store.tenant import checked_project
 
 Sent = Mapping[str, str]
 ANY = "any"
-FOUND = 100  # memories that a search shows
+FOUND = 50  # memories that a search shows
 
 _TEXTS = ("content", "context", "action", "result")
 _NUMBERS = ("importance", "progress")

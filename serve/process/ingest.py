@@ -74,7 +74,8 @@ class Ingest:
 
     @property
     def is_reading_facts(self) -> bool:
-        return self._reading is not None and self._reading[2].poll() is None
+        reading = self._reading  # once: the worker's thread may end it between two looks
+        return reading is not None and reading[2].poll() is None
 
     def start(self) -> None:
         self._thread.start()
@@ -119,8 +120,9 @@ class Ingest:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            if not self.turn():
-                self._look_after()
+            did = self.turn()
+            self._look_after(is_free=not did)
+            if not did:
                 self._woken.wait(LOOK_S)
                 self._woken.clear()
 
@@ -144,7 +146,7 @@ class Ingest:
                 return False
             one = self._opened(tenant.name)
             record(queue, one.log, lease, self._clock, on_step=lambda: self._stepped(one))
-            one.reader.keep_up()
+            self._stepped(one)
             failures.forget(tenant.root, INGEST)
             return True
         except Exception as error:
@@ -155,7 +157,9 @@ class Ingest:
 
     def _stepped(self, one: "OpenTenant") -> bool:
         """Take over in recall what a step wrote, so that no question waits for more than one."""
-        one.reader.keep_up()
+        # what a reader cannot do is told by whoever asks it; it holds up no write
+        with suppress(MnemologError, OSError):
+            one.reader.keep_up()
         return not (self._closing.is_set() or one.tenant.name in self._leaving)
 
     def _failed(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
@@ -167,11 +171,12 @@ class Ingest:
         with suppress(OSError):
             failures.keep(tenant.root, INGEST, now, said)
 
-    def _look_after(self) -> None:
-        """Do what waits until there is nothing to record."""
+    def _look_after(self, *, is_free: bool) -> None:
+        """Tidy up now and then; where there is nothing to record, have facts read."""
         try:
             with self._working:
-                self._facts()
+                if is_free:
+                    self._facts()
                 now = self._clock()
                 if now - self._tidied >= TIDY_S * 1_000_000:
                     self._tidied = now

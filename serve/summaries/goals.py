@@ -2,7 +2,7 @@
 What is wanted and not yet reached: open goals, the next due first, and chains of milestones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -13,8 +13,10 @@ from serve.filters import Filter
 from serve.reader import View
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
+from store.events import GoalStatus
 from store.projections.memories import Memory
 
+OPEN: tuple[GoalStatus, ...] = ("open", "blocked")
 LOOKED_AT = 200  # of the newest: who has more open goals has none
 
 
@@ -28,9 +30,14 @@ class Chain:
 
 def open_goals(view: View, asked: Filter) -> list[Memory]:
     """Return the goals that are open or blocked: the next due first, then the last changed."""
-    found = newest(view, replace(asked, kinds=("goal",)), LOOKED_AT)
-    wanted = (one for one in found if one.status in ("open", "blocked"))
-    return sorted(wanted, key=lambda one: (due(one) or "~", -one.updated_at, -one.seq))
+    return with_status(view, asked, OPEN)
+
+
+def with_status(view: View, asked: Filter, wanted: Collection[GoalStatus]) -> list[Memory]:
+    """Return the goals of some states: the next due first, then the last changed."""
+    goals = newest(view, replace(asked, kinds=("goal",)), LOOKED_AT)
+    found = (one for one in goals if one.status in wanted)
+    return sorted(found, key=lambda one: (due(one) or "~", -one.updated_at, -one.seq))
 
 
 def chains(view: View, asked: Filter) -> list[Chain]:

@@ -5,7 +5,7 @@ The id of a memory follows from its job's id and its place, unless its draft bri
 that is recorded again, wholly or from somewhere in the middle, adds nothing twice: the log knows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -117,6 +117,11 @@ def of_turns(
 def events(body: bytes, at: int) -> list[tuple[int, Event]]:
     """Return the events that a body holds, each with the place of its item."""
     return [(item.place, item.event(at)) for item in _items.decode(body)]
+
+
+def without(body: bytes, memories: Collection[str]) -> bytes:
+    """Return a body without the items of some memories."""
+    return msgspec.json.encode([item for item in _items.decode(body) if item.id not in memories])
 
 
 def _batch(job: str, at: int, drafts: Sequence[Draft], what: str) -> Batch:

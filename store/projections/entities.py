@@ -23,6 +23,7 @@ from store.projections.entity_mentions import FOUND, READ, found_in
 SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
 
 
+MOST_LOOKED_AT = 2_000  # aliases that begin alike
 MOST_ADDED = 20_000  # mentions; with more, all are drawn together again
 
 
@@ -146,6 +147,36 @@ class EntityIndex:
         weights = np.concatenate([self.weights[before], self.weights[start:end]])
         best = np.argsort(-weights, kind="stable")[:limit]
         return [(int(others[row]), float(weights[row])) for row in best]
+
+    def beginning(self, prefix: str, limit: int = 10) -> list[int]:
+        """Return the entities of which a name or an alias begins so, the most mentioned first.
+
+        Of a beginning that more than MOST_LOOKED_AT of them share, only the first are looked at; an
+        empty one is that of all.
+        """
+        if not prefix:
+            found = np.argsort(-self._counts, kind="stable")[:limit]
+            return [int(one) for one in found]
+        alias = prefix.casefold()
+        row = bisect_left(self._aliases, alias, key=str)
+        entities: dict[int, None] = {}
+        for at in range(row, min(row + MOST_LOOKED_AT, len(self._aliases))):
+            if not str(self._aliases[at]).startswith(alias):
+                break
+            entities[int(self._alias_entities[at])] = None
+        return sorted(entities, key=lambda one: (-int(self._counts[one]), one))[:limit]
+
+    def between(self, entities: Sequence[int]) -> list[tuple[int, int, float]]:
+        """Return the edges between some entities and their weights, by source, then target."""
+        if not len(self.sources):
+            return []
+        chosen = np.zeros(len(self), np.bool_)
+        chosen[list(entities)] = True
+        rows = np.flatnonzero(chosen[self.sources] & chosen[self.targets])
+        return [
+            (int(self.sources[row]), int(self.targets[row]), float(self.weights[row]))
+            for row in rows
+        ]
 
     def _meant(self, mention: Mention) -> list[int]:
         entities = self._called(mention.name) + self._called(mention.alias)

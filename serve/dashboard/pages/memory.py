@@ -151,6 +151,7 @@ def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
             if one.id != id_
         ],
         "steps": steps[:MOST_STEPS],
+        "others": {one.other: _line(view, one.other) for one in steps[:MOST_STEPS] if one.other},
         "steps_left": max(0, len(steps) - MOST_STEPS),
         "newest": opened.log.newest_change(id_),
     }
