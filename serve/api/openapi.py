@@ -24,6 +24,7 @@ _EVERYWHERE = (
     "internal",
     "overloaded",
     "log_busy",
+    "log_closed",
 )
 _BEHIND_A_TOKEN = ("no_token", "out_of_scope", "too_many_requests")
 _WITH_A_BODY = ("too_large", "not_json")
