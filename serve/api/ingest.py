@@ -12,7 +12,8 @@ from serve.api.idempotency import HEADER, MARK, key_of
 from serve.api.jobs import JobInShort, in_short, queue_of
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import ProjectName, TenantName
+from serve.api.shapes import SentDraft
+from serve.fields import ProjectName, TenantName
 from store.body import Name
 from store.commands import Draft
 from store.events import new_id
@@ -26,7 +27,7 @@ class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drafts that name none.
     """
 
-    memories: Annotated[tuple[Draft, ...], Meta(max_length=MAX_ITEMS)] = ()
+    memories: Annotated[tuple[SentDraft, ...], Meta(max_length=MAX_ITEMS)] = ()
     turns: Annotated[tuple[Turn, ...], Meta(max_length=MAX_ITEMS)] = ()
     project: ProjectName | None = None
     session: Name | None = None
