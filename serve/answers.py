@@ -17,6 +17,7 @@ from serve.reader import Reader, View
 from serve.recall import Answer, Hit, recall
 from serve.router import Router
 from serve.rules import role
+from serve.stages.laps import Laps
 from serve.summaries.lineage import lineage
 from store.body import Id, Instant
 from store.config import Choices
@@ -131,16 +132,19 @@ def answer(
     )
     receipt_id = new_id(now) if asked.touch else None
 
+    laps = Laps()
+
     def routed(view: View) -> Answer:
         router = _router(view, asked, choices, those.as_of, receipt_id)
-        return recall(view, replace(question, router=router), embedder)
+        return recall(view, replace(question, router=router), embedder, laps)
 
     found = reader.answered(routed)
     took_us = round((time.perf_counter() - began) * 1e6)
+    payload = _payload(found, took_us, laps, now)
     if receipt_id is None:
-        return _payload(found, took_us, now), None
+        return payload, None
     receipt = _receipt(receipt_id, asked, found, took_us, now, asker)
-    return _payload(found, took_us, now) | {"recall": receipt_id}, receipt
+    return payload | {"recall": receipt_id}, receipt
 
 
 def _router(
@@ -163,7 +167,7 @@ def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
     return reader.moment_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
 
 
-def _payload(found: Answer, took_us: int, now: int) -> dict[str, Any]:
+def _payload(found: Answer, took_us: int, laps: Laps, now: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "hits": [_shown(hit, now) for hit in found.hits],
         "below_bar": found.below_bar,
@@ -176,7 +180,7 @@ def _payload(found: Answer, took_us: int, now: int) -> dict[str, Any]:
     if found.notices:
         payload["notices"] = list(found.notices)
     if found.why is not None:
-        payload["why"] = found.why
+        payload["why"] = found.why | {"took_us": laps.us}
     return payload
 
 

@@ -3,8 +3,10 @@ create_app(): the Flask application: the gate, the blueprints, and what an error
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -23,6 +25,7 @@ from serve.hooks.answer import Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
 from serve.mcp_server.product import product
 from serve.problem import code_of, problem, status_of
+from serve.process.in_flight import InFlight
 from serve.process.tenants import OpenTenants
 from store.errors import MnemologError
 
@@ -50,6 +53,7 @@ def create_app(
         return callers.of(sent, asked.path, asked.args.get("tenant"))
 
     gate.guard(app, caller_of, shell.login_of(token, clock), Rates(seconds).wait_s)
+    _count(app, tenants.requests)
     app.register_error_handler(MnemologError, _refused)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
     app.register_error_handler(HTTPException, _http_error)
@@ -59,6 +63,20 @@ def create_app(
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
     shell.register(app, tenants, token, clock)
     return app
+
+
+def _count(app: Flask, requests: InFlight) -> None:
+    """Let it be known which requests are being answered, a stream until it was sent."""
+
+    def ended(answer: Response) -> Response:
+        if answer.is_streamed and not answer.direct_passthrough:
+            answer.call_on_close(partial(requests.end, threading.get_ident()))
+        else:
+            requests.end()
+        return answer
+
+    app.before_request(requests.begin)
+    app.after_request(ended)
 
 
 def _refused(failure: MnemologError) -> Response:

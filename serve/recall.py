@@ -72,9 +72,12 @@ class Answer:
         return bool(self.notices)
 
 
-def recall(view: View, question: Question, embedder: Embedder) -> Answer:
-    """Answer a question from one state of the memory."""
-    laps, notices = Laps(), list(view.snapshots.notices)
+def recall(view: View, question: Question, embedder: Embedder, laps: Laps | None = None) -> Answer:
+    """Answer a question from one state of the memory; `laps` are told when a stage is over.
+
+    The same question gets the same answer: how long it took is no part of it.
+    """
+    laps, notices = laps or Laps(), list(view.snapshots.notices)
     analysis = analyse(view, question, embedder, notices)
     laps.over("analysis")
     route = question.router.route(analysis.task_mode) if question.router else None
@@ -129,10 +132,7 @@ def recall(view: View, question: Question, embedder: Embedder) -> Answer:
         bar=question.min_confidence,
         route=route,
         why=_why(view, question, analysis, found, folded, sure, selection)
-        | {
-            "route": {"mode": route.state, "actions": route.actions} if route else None,
-            "took_us": laps.us,
-        }
+        | {"route": {"mode": route.state, "actions": route.actions} if route else None}
         if question.explain
         else None,
     )

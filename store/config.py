@@ -9,6 +9,7 @@ cannot reach another memory, and never a secret.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -69,6 +70,19 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
     # a server that was started in the background ends after so long unasked; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
+
+    @property
+    def answers_by(self) -> str:
+        """A digest of what decides how a recall is answered: where it is the same, so are they."""
+        said = {
+            name: value
+            for name, value in msgspec.to_builtins(self).items()
+            if name not in _DECIDING_NO_ANSWER
+        }
+        return sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()[:16]
+
+
+_DECIDING_NO_ANSWER = frozenset({"tenant", "project", "port", "llm", "build_after", "idle_exit_s"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ MnemologError
 ├── ConfigError             a settings file or variable that cannot be used
 ├── LogError                the event log could not do it; nothing was written
 │   ├── LogBusy             another process holds the log
+│   ├── LogClosed           it was closed meanwhile: its tenant was deleted, or the server ends
 │   ├── LogFull             the disk is full
 │   ├── LogReadOnly         the file, folder or disk does not let us write
 │   ├── LogForeign          the file is not a mnemolog log
@@ -88,6 +89,10 @@ class LogError(MnemologError):
 
 
 class LogBusy(LogError):
+    pass
+
+
+class LogClosed(LogError):
     pass
 
 

@@ -176,7 +176,7 @@ class EventLog:
         return self._events(rows)
 
     def newest_change(self, subject: str) -> int:
-        """Return the seq of the newest event about a memory that is no receipt; 0: none is."""
+        """Return the seq of the newest event that changed a memory; 0: none did."""
         found = self._fetch(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
         return int(found[0][0])
 

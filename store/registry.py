@@ -33,7 +33,8 @@ class Server(msgspec.Struct, frozen=True):
     """A recall server as its registry file tells it.
 
     `instance` is drawn at every start: whoever knows it is that server, and no other program that
-    was given its pid or port since. `idle_exit_s` 0: it does not end by itself.
+    was given its pid or port since. `idle_exit_s` 0: it does not end by itself. `answers_by` is
+    that of its choices.
     """
 
     pid: int
@@ -41,6 +42,7 @@ class Server(msgspec.Struct, frozen=True):
     started_at: int  # microseconds UTC
     instance: str
     idle_exit_s: int = 0
+    answers_by: str = ""
 
 
 class DagsterUi(msgspec.Struct, frozen=True):

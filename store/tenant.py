@@ -7,6 +7,7 @@ belong to a project; which one is found from the working directory, the same for
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -96,6 +97,15 @@ def tenants(home: Path) -> Iterator[Tenant]:
         for path in sorted(folder.iterdir()):
             if _TENANT.fullmatch(path.name) and (found := Tenant(path.name, path)).exists:
                 yield found
+
+
+def log_bytes(tenant: Tenant) -> int:
+    """Return how much the log's files take, the write-ahead log among them."""
+    found = 0
+    for path in tenant.root.glob("log.sqlite*"):
+        with suppress(FileNotFoundError):  # SQLite has just taken it away
+            found += path.stat().st_size
+    return found
 
 
 def checked_project(name: str) -> str:

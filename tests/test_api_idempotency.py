@@ -1,11 +1,12 @@
 """A request that is sent again with its key is carried out once, whatever happened between."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from api_client import NOW, TOKEN, Api
+from api_client import NOW, TOKEN, Api, held
 
 from serve.access.caller import Caller
 from serve.api.idempotency import derived
@@ -84,6 +85,26 @@ def test_a_key_is_good_for_one_request(api: Api, log: EventLog, other: dict[str,
     api.ok("POST", "/v1/memories", NOTE, Idempotency_Key=KEY)
     refused = api.problem("POST", "/v1/memories", other, Idempotency_Key=KEY)
     assert refused == (422, "idempotency_mismatch")
+    assert log.head() == 1
+
+
+def test_of_requests_that_come_at_once_under_one_key_one_is_carried_out(api: Api, log: EventLog):
+    """All wait for the log before any has written."""
+    answers = []
+
+    def record(content: str) -> None:
+        client = Api(api.client.application.test_client())
+        answers.append(client.post("/v1/memories", {"content": content}, Idempotency_Key=KEY))
+
+    texts = [f"note {n // 2} about tides" for n in range(8)]  # each twice
+    writers = [threading.Thread(target=record, args=(text,)) for text in texts]
+    with held(log.path):
+        for writer in writers:
+            writer.start()
+        writers[0].join(0.3)
+    for writer in writers:
+        writer.join()
+    assert sorted(one.status_code for one in answers) == [200, 201] + [422] * 6
     assert log.head() == 1
 
 

@@ -4,13 +4,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 from api_client import NOW, TOKEN, Api, code, held
 
 from serve.app import MAX_BODY, create_app
 from serve.process.tenants import OpenTenants
 from store import tenant
+from store.agent_events import Surfaced
 from store.config import Settings
+from store.events import Event
 from store.log import EventLog
 from store.logfile import file as log_file
 
@@ -131,27 +134,6 @@ def test_a_change_rests_on_what_was_read_where_that_is_said(
     api.ok(method, f"{ONE}{path}", body, If_Match=f'"999", {current}')
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
-def test_a_held_log_is_said_so_with_when_to_try_again(
-    api: Api,
-    note: str,
-    log: EventLog,
-    monkeypatch: pytest.MonkeyPatch,
-    tenants: OpenTenants,
-    method: str,
-    path: str,
-    body: object,
-):
-    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)
-    impatient = OpenTenants(tenants.settings)
-    asked = Api(create_app(impatient, TOKEN, lambda: NOW).test_client())
-    with held(log.path):
-        answer = asked.send(method, f"{ONE}{path}", body)
-    assert code(answer) == (503, "log_busy")
-    assert answer.headers["Retry-After"] == "1"
-    impatient.close()
-
-
 @pytest.mark.parametrize("sent", ["12", '"12', 'W/"1", x', "", '"a" "b"'])
 def test_a_condition_that_is_none_is_refused(api: Api, note: str, sent: str):
     assert api.problem("PATCH", ONE, {"pinned": True}, If_Match=sent) == (400, "invalid_input")
@@ -195,10 +177,11 @@ def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventL
     assert [one.kind for one in log.about("n1")] == ["recorded", "revised"]
 
 
-def test_a_receipt_about_a_lesson_is_no_change_of_it(api: Api, note: str):
+def test_that_a_lesson_was_shown_and_rated_is_no_change_of_it(api: Api, note: str, log: EventLog):
     seen = api.get(ONE).headers["ETag"]
-    recall = api.ok("POST", "/v1/recall", {"query": "loginHandler"})["recall"]
-    api.ok("POST", "/v1/rate", {"id": recall, "verdict": 1})
+    log.append([Event("s1", NOW, Surfaced(place="prompt"), "n1", session="s")])
+    api.ok("POST", "/v1/rate", {"id": "n1", "verdict": 1})
+    assert api.get(ONE).headers["ETag"] != seen  # its history tells of it
     api.ok("PATCH", ONE, {"pinned": True}, If_Match=seen)
 
 
@@ -279,3 +262,77 @@ def test_a_change_that_cannot_be_made_is_refused(
     api: Api, note: str, path: str, body: object, expected: tuple[int, str]
 ):
     assert api.problem("POST", f"{ONE}/{path}", body) == expected
+
+
+# A log that cannot be written
+
+LONG = "the deploy runs at noon; " * 120
+WRITES = [
+    ("POST", "/v1/memories", {"content": LONG}),
+    ("POST", "/v1/memories/batch", {"memories": [{"content": LONG}]}),
+    ("POST", "/v1/rate", {"id": "n1", "verdict": 1, "reason": LONG[:1_999]}),
+    ("PATCH", ONE, {"content": LONG}),
+    ("DELETE", f"{ONE}?reason={LONG[:1_999]}", None),
+    ("POST", f"{ONE}/archive", {"reason": LONG[:1_999]}),
+    ("POST", f"{ONE}/supersede", {"by": "n2", "reason": LONG[:1_999]}),
+]
+SMALL = [
+    ("POST", f"{ONE}/restore", {}),
+    ("POST", f"{ONE}/links", {"target": "n2", "relation": "cause"}),
+]
+
+
+@pytest.fixture
+def full(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The API of a server whose log may not grow by a page, and has no room left."""
+    connect = log_file.connect
+
+    def narrow(path: Path) -> apsw.Connection:
+        connection = connect(path)
+        connection.pragma("max_page_count", connection.pragma("page_count") + 8)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_file, "connect", narrow)
+        opened = OpenTenants(tenants.settings)
+        opened.get("default")
+    asked = Api(create_app(opened, TOKEN, lambda: NOW).test_client())
+    for note in (LONG, LONG[:1_000], LONG[:500]):
+        while asked.post("/v1/memories", {"content": note}).status_code == 201:
+            pass
+    yield asked
+    opened.close()
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=lambda value: str(value)[:24])
+def test_a_full_disk_is_said_so_and_nothing_is_written(
+    note: str, full: Api, log: EventLog, method: str, path: str, body: object
+):
+    head = log.head()
+    assert full.problem(method, path, body) == (507, "log_full")
+    assert log.head() == head
+    assert full.ok("GET", ONE)["text"] == NOTE["content"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"), WRITES + SMALL, ids=lambda value: str(value)[:24]
+)
+def test_a_log_that_another_process_holds_is_said_so(
+    api: Api,
+    note: str,
+    log: EventLog,
+    tenants: OpenTenants,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: str,
+    body: object,
+):
+    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)
+    impatient = OpenTenants(tenants.settings)
+    asked = Api(create_app(impatient, TOKEN, lambda: NOW).test_client())
+    with held(log.path):
+        answer = asked.send(method, path, body)
+    assert code(answer) == (503, "log_busy")
+    assert answer.headers["Retry-After"] == "1"
+    assert log.head() == 2
+    impatient.close()

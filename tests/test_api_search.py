@@ -51,7 +51,10 @@ ASKED = [
 def test_a_search_answers_what_a_recall_answers(api: Api, asked: dict[str, object]):
     body = {"query": "where do we deploy the queue", "touch": False, **asked}
     found, recalled = (api.ok("POST", path, body) for path in (SEARCH, "/v1/recall"))
-    assert found | {"took_ms": 0} == recalled | {"took_ms": 0}
+    for answer in (found, recalled):  # all but how long it took
+        del answer["took_ms"]
+        answer.get("why", {}).pop("took_us", None)
+    assert found == recalled
 
 
 def test_each_filter_of_a_search_filters(api: Api):

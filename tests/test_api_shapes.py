@@ -1,5 +1,6 @@
 """What the API's document says of an answer is true: of every answer, of memories of every sort."""
 
+import json
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -201,6 +202,16 @@ def test_the_memories_asked_for_are_of_every_sort(api: Api):
     hits = [one for body in SEARCHES for one in api.ok("POST", "/v1/recall", body)["hits"]]
     marks = {name for one in hits for name in one}
     assert marks >= {"copies", "conflicts_with", "history"}
+
+
+def test_the_document_tells_every_answer_by_a_shape_it_has(api: Api):
+    document = api.ok("GET", "/v1/openapi.json")
+    shapes = set(document["components"]["schemas"])
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert named <= shapes
+    for one in OPERATIONS:
+        told = document["paths"][one.path][one.method.lower()]["responses"]
+        assert {str(int(status)) for status in one.answers} <= told.keys()
 
 
 def test_a_shape_that_leaves_something_out_is_found():

@@ -1,19 +1,36 @@
 """The dashboard's shell: who is let in, what protects a page, and what an error looks like."""
 
 import re
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import pytest
-from dashboard_page import CHROMIUM, HOST, NOW, TOKEN, Browser, application, browser, key, tab
+from background import end, mnemolog, said
+from dashboard_page import (
+    CHROMIUM,
+    HOST,
+    NOW,
+    PHONE,
+    TOKEN,
+    Browser,
+    application,
+    browser,
+    fields,
+    key,
+    tab,
+)
 from flask import Flask
 
 from serve.dashboard.assets import FOLDER, assets
 from serve.dashboard.navigation import PLACES
 from serve.dashboard.sessions import KEY_LIVES_US, SESSION_LIVES_S
 from serve.process.tenants import OpenTenants
-from store import tenant
+from store import commands, tenant
+from store.commands import Draft
 from store.config import Settings
+from store.errors import InvalidInput, LogBusy, LogFull
 from store.log import EventLog
 
 TEMPLATES = FOLDER.parent / "templates"
@@ -152,6 +169,24 @@ def test_another_site_cannot_use_the_login_or_a_form(app: Flask, owner: Browser)
             assert (refused.status_code, refused.mimetype) == (403, "text/html")
 
 
+def test_the_command_starts_the_server_and_prints_a_link_that_lets_in(home: Path):
+    try:
+        first, second = (said("dashboard") for _ in range(2))
+        assert first["url"] != second["url"]
+        address = urlsplit(first["url"])
+        assert (address.hostname, address.path) == ("127.0.0.1", "/login")
+        with urllib.request.urlopen(first["url"]) as page:
+            sent = fields(page.read().decode())
+        data = urlencode({"key": sent["key"]}).encode()
+        entering = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with entering.open(f"http://{address.netloc}/login", data) as page:
+            assert "/t/default/" in page.url
+        plain = mnemolog("dashboard", "--no-open")
+        assert plain.stdout.startswith(f"http://{address.netloc}/login?key=")
+    finally:
+        end(home)
+
+
 # What protects a page
 
 ADDRESSES = ("/login", "/", PAGE, "/t/none/", "/nothing", "/static/0/none.js")
@@ -236,6 +271,20 @@ def test_an_error_is_a_page(owner: Browser, path: str, status: int):
     assert "<h1>" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [(LogBusy("held"), 503), (LogFull("full"), 507), (InvalidInput("x"), 400)],
+)
+def test_an_error_of_ours_is_a_page_with_its_status(app: Flask, failure: Exception, status: int):
+    def fail(tenant: str) -> str:
+        raise failure
+
+    app.view_functions["memories.index"] = fail
+    answer = browser(app).get(PAGE)
+    assert (answer.status_code, answer.mimetype) == (status, "text/html")
+    assert ("Retry-After" in answer.headers) == (status == 503)
+
+
 def test_a_defect_is_a_page_that_tells_no_inside(app: Flask, monkeypatch, caplog):
     app.view_functions["memories.index"] = lambda tenant: 1 / 0
     answer = browser(app).get(PAGE)
@@ -255,8 +304,8 @@ def test_the_first_page_is_the_default_tenants(owner: Browser):
 
 def test_the_bar_names_every_tenant_and_marks_the_present_one(owner: Browser):
     page = owner.get("/t/other/memories").text
-    assert re.search(r'href="/t/default/"\s*>default<', page)
-    assert re.search(r'href="/t/other/" aria-current="true">other<', page)
+    assert re.search(r'href="/t/default/memories"\s*>default<', page)
+    assert re.search(r'href="/t/other/memories" aria-current="true">other<', page)
 
 
 def test_a_page_has_its_landmarks_and_a_way_past_them(owner: Browser):
@@ -287,7 +336,12 @@ def app_cookie(owner: Browser) -> str:
 # In a browser
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium: `apt-get install chromium`"
+)
+
+
+@needs_chromium
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_browser_gets_in_and_out(app: Flask, scripts: bool):
     with tab(app, scripts=scripts) as shown:
@@ -295,3 +349,70 @@ def test_a_browser_gets_in_and_out(app: Flask, scripts: bool):
         assert shown.get_by_role("heading", level=1).text_content() == "Memories"
         shown.get_by_role("button", name="Log out").click()
         shown.wait_for_url("**/login")
+
+
+@needs_chromium
+def test_keys_search_go_through_a_list_and_to_pages(app: Flask, tenants: OpenTenants):
+    log = tenants.get("default").log
+    for number in range(3):
+        commands.record(
+            log, Draft(id=f"m{number}", content=f"memory number {number}"), NOW + number
+        )
+    with tab(app) as shown:
+        shown.goto(PAGE)
+        for key_, link in (("j", "m2"), ("j", "m1"), ("k", "m2"), ("k", "m2")):
+            shown.keyboard.press(key_)
+            assert shown.evaluate("document.activeElement.getAttribute('href')").endswith(link)
+        shown.keyboard.press("x")
+        assert shown.locator("[data-chosen]").text_content() == "1"
+        shown.keyboard.press("Enter")
+        shown.wait_for_url("**/memory/m2")
+        shown.keyboard.press("g")
+        shown.keyboard.press("m")
+        shown.wait_for_url("**/memories")
+        shown.keyboard.press("/")
+        shown.keyboard.type("number gj?")
+        shown.keyboard.press("Enter")
+        shown.wait_for_url("**/memories?q=number+gj%3F")
+        shown.keyboard.press("?")
+        assert shown.get_by_role("dialog", name="Keys").is_visible()
+
+
+@needs_chromium
+def test_single_keys_can_be_turned_off(app: Flask):
+    with tab(app) as shown:
+        shown.goto(PAGE)
+        shown.get_by_role("button", name="Keys").click()
+        shown.get_by_label("Single keys work").uncheck()
+        shown.get_by_role("button", name="Close").click()
+        shown.keyboard.press("?")
+        assert not shown.get_by_role("dialog", name="Keys").is_visible()
+
+
+@needs_chromium
+def test_the_theme_is_the_systems_until_one_is_chosen(app: Flask):
+    def page_colour() -> str:
+        return str(shown.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+
+    with tab(app, theme="dark") as shown:
+        shown.goto(PAGE)
+        dark = page_colour()
+        switch = shown.locator("[data-theme-switch]")
+        switch.click()
+        assert (switch.get_attribute("aria-label"), page_colour()) == ("Theme: dark", dark)
+        switch.click()
+        assert page_colour() != dark
+        shown.reload()
+        assert page_colour() != dark
+
+
+@needs_chromium
+def test_on_a_phone_the_pages_are_behind_a_button(app: Flask):
+    with tab(app, scripts=False) as shown:
+        shown.set_viewport_size(PHONE)
+        shown.goto(PAGE)
+        link = shown.get_by_role("navigation", name="Pages").get_by_role("link", name="Memories")
+        assert not link.is_visible()
+        shown.get_by_role("button", name="Pages").click()
+        assert link.is_visible()
+        assert shown.evaluate("document.documentElement.scrollWidth") == PHONE["width"]

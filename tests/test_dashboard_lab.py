@@ -70,6 +70,7 @@ def test_an_address_says_all_that_differs_and_reads_back_the_same():
         ("tags", "team, web"),
         ("since", "2026-01-01"),
         ("as_of", "2026-09-01"),
+        ("min_score", "0.5"),
         ("states", "all"),
         ("set", "1"),
         ("layers", "parts"),
@@ -115,9 +116,16 @@ def test_what_is_none_of_the_choices_is_named(owner: Browser, wrong: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    "wrong", ["since=soon", "as_of=2026-99-99", "since=2026-02-02&until=2026-01-01"]
+    "wrong",
+    [
+        "since=soon",
+        "as_of=2026-99-99",
+        "min_score=high",
+        "min_score=-1",
+        "since=2026-02-02&until=2026-01-01",
+    ],
 )
-def test_a_date_that_is_none_is_named(owner: Browser, wrong: str):
+def test_what_recall_does_not_take_is_named(owner: Browser, wrong: str):
     assert owner.get(f"{PAGE}?q=x&{wrong}").status_code == 400
 
 
@@ -161,6 +169,8 @@ def test_filters_hold(tenants: OpenTenants):
     assert "p1" not in {hit["id"] for hit in found.hits}
     (found,) = lab(tenants, ("q", QUESTION), ("kind", "goal"), ("min_confidence", "0"))
     assert {hit["kind"] for hit in found.hits} <= {"goal"}
+    (found,) = lab(tenants, ("q", QUESTION), ("min_score", "99"))
+    assert found.hits == [] and found.stages[3].left == 0 < found.stages[2].left
     (found,) = lab(tenants, ("q", QUESTION), ("as_of", "2020-01-01"))
     assert found.why["passed_filter"] == 0
 
@@ -268,5 +278,6 @@ def test_on_a_phone_and_without_scripts_it_asks_and_answers(app: Flask):
         page.locator("#f-q").fill(QUESTION)
         page.get_by_role("button", name="Recall").click()
         page.get_by_text("What a model would see").wait_for()
+        page.wait_for_load_state()  # how wide it is, the stylesheets say
         assert page.locator("main").bounding_box()["width"] <= PHONE["width"]
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

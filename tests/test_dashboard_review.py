@@ -1,12 +1,13 @@
 """The pages Proposals, Jobs & snapshots and Errors: what they show, and what their forms do."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from dashboard_page import Browser, application, browser
 
 from serve.process.tenants import OpenTenant, OpenTenants
-from store import build, commands, failures
+from store import build, commands, failures, tenant, tokens
 from store import manifest as manifests
 from store.commands import Draft
 from store.config import Settings
@@ -153,3 +154,41 @@ def test_a_damaged_head_is_named_with_its_cure(owner, opened):
     opened.tenant.head.write_bytes(b"{}")
     shown = owner.get("/t/default/errors").text
     assert "A snapshot is damaged" in shown and "mnemolog build" in shown
+
+
+def test_a_token_is_shown_once_and_revoked(owner, opened):
+    home, page = opened.tenant.root.parents[1], "/t/default/access"
+    shown = owner.post(f"{page}/tokens", name="ci", scope=["read", "write"], days="30")
+    (made,) = tokens.every(home, "default")
+    assert (made.name, made.scopes) == ("ci", ("read", "write"))
+    assert made.expires_at == NOW + 30 * 86_400_000_000
+    found = re.search(r"mnemo_\w+_[\w-]+", shown.text)
+    assert found is not None and tokens.opened_by(found[0], [made], NOW) == made
+    assert shown.headers["Cache-Control"] == "no-store"
+    assert found[0] not in owner.get(page).text
+    assert "is revoked" in owner.follow(owner.post(f"{page}/tokens/{made.id}/revoke")).text
+    assert tokens.every(home, "default")[0].state(NOW) == "revoked"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"scope": "all"}, {"scope": "read", "days": "x"}, {"scope": "read", "name": "\x00"}],
+)
+def test_a_token_that_cannot_be_made_says_why(owner, opened, form):
+    shown = owner.post("/t/default/access/tokens", **form)
+    assert shown.status_code == 400 and "text/html" in shown.content_type
+    assert tokens.every(opened.tenant.root.parents[1]) == ()
+
+
+def test_a_tenant_is_made_and_put_away(owner, opened):
+    home = opened.tenant.root.parents[1]
+    page = owner.follow(owner.post("/t/default/access/tenants", name="team"))
+    assert "team was made" in page.text and "/t/team/access" in page.text
+    assert owner.post("/t/default/access/tenants", name="../x").status_code == 400
+    assert owner.post("/t/team/access/delete", name="tea").status_code == 400
+    assert tenant.existing(home, "team")
+    done = owner.follow(owner.post("/t/team/access/delete", name="team"))
+    assert "nothing of it is destroyed" in done.text
+    assert not tenant.tenant(home, "team").exists
+    assert owner.get("/t/team/access").status_code == 404
+    assert owner.post("/t/default/access/delete", name="default").status_code == 409

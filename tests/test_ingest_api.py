@@ -12,14 +12,16 @@ import pytest
 from background import until
 from conftest import NOW
 from flask.testing import FlaskClient
+from shapes import undeclared
 from test_app import TOKEN, code, get, post
 
+from serve.api import jobs
 from serve.app import create_app
 from serve.process import ingest as worker
 from serve.process import tenants as open_tenants
 from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants
-from store import failures
+from store import failures, tokens
 from store import tenant as tenants_of
 from store.config import Settings
 from store.errors import LogBusy
@@ -93,6 +95,12 @@ def test_turns_become_memories_of_their_speakers(client: Client, tenants: OpenTe
     assert (second["trust"], second["created_by"]) == ("agent", "Claude")
 
 
+def test_a_batch_of_nothing_is_done_at_once(client: Client, tenants: OpenTenants):
+    made = accepted(client, {})
+    tenants.ingest.turn()
+    assert (job(client, made["id"])["state"], made["items"]) == ("done", 0)
+
+
 def test_importance_nobody_gave_is_the_rules(client: Client, tenants: OpenTenants):
     drafts = [{"content": "always rebase", "kind": "preference"}, {**NOTES[0], "importance": 0.9}]
     made = accepted(client, {"memories": drafts})
@@ -131,9 +139,10 @@ def test_a_retry_after_the_job_was_forgotten_adds_nothing(
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
-        ({}, (400, "invalid_input")),
-        ({"memories": NOTES, "turns": [{"role": "user", "content": "hi"}]}, (400, "invalid_input")),
+        ([], (400, "invalid_input")),
+        ({"memory": NOTES}, (400, "invalid_input")),
         ({"memories": [{"content": "a tide", "project": "../x"}]}, (400, "invalid_name")),
+        ({"project": "../x"}, (400, "invalid_name")),
         ({"memories": [{"content": "a tide", "kind": "poem"}]}, (400, "invalid_input")),
         ({"turns": [{"role": "admin", "content": "a tide"}]}, (400, "invalid_input")),
         ({"memories": NOTES, "tenant": "nobody"}, (404, "not_found")),
@@ -453,3 +462,53 @@ def test_no_request_is_the_first_to_meet_a_type(
     made = accepted(client, {"memories": NOTES})
     tenants.ingest.turn()
     assert job(client, made["id"])["state"] == "done"
+
+
+# Whose it is, and what is sent
+
+
+def shown_by(client: Client, token: str, path: str, body: object | None = None) -> Any:
+    """Ask with a token of a tenant: a POST where there is a body."""
+    headers = {"Host": "127.0.0.1", "Authorization": f"Bearer {token}"}
+    if body is None:
+        return client.get(path, headers=headers)
+    return client.post(path, json=body, headers=headers)
+
+
+def test_a_tenants_token_sees_its_own_jobs_and_numbers_alone(
+    client: Client, tenants: OpenTenants, home: Path, tenant: Tenant
+):
+    team = tenants_of.tenant(home, "team")
+    EventLog(team.log, create=True).close()
+    _, token = tokens.make(home, "team", tokens.Wanted(scopes=("read", "write")), NOW)
+    others = accepted(client, {"memories": NOTES})
+    made = shown_by(client, token, "/v1/ingest", {"memories": NOTES, "tenant": "default"})
+    assert made.status_code == 202
+    assert tenants.ingest.queue(team).counts()["queued"] == 1
+    assert tenants.ingest.queue(tenant).counts()["queued"] == 1
+    (listed,) = shown_by(client, token, "/v1/jobs?tenant=default").json["jobs"]
+    assert listed["id"] == made.json["id"]
+    assert code(shown_by(client, token, f"/v1/jobs/{others['id']}")) == (404, "not_found")
+    dead = f"/v1/jobs/{made.json['id']}/requeue"
+    assert code(shown_by(client, token, dead, {})) == (403, "out_of_scope")
+    told = shown_by(client, token, "/metrics").text
+    assert 'tenant="team"' in told and "default" not in told and "resident" not in told
+
+
+def test_a_disk_that_is_full_takes_nothing_and_says_so(
+    client: Client, tenants: OpenTenants, tenant: Tenant
+):
+    accepted(client, {"memories": NOTES})
+    connection = tenants.ingest.queue(tenant)._file._ours()
+    connection.execute(f"PRAGMA max_page_count = {connection.pragma('page_count')}")
+    large = [{"content": f"the tide of pier {number} comes at noon"} for number in range(2_000)]
+    assert code(post(client, "/v1/ingest", {"memories": large})) == (507, "log_full")
+    assert tenants.ingest.queue(tenant).counts()["queued"] == 1
+
+
+def test_every_answer_is_what_the_document_says(client: Client, tenants: OpenTenants):
+    made = accepted(client, {"memories": [*NOTES, {"content": "todo"}]})
+    tenants.ingest.turn()
+    assert undeclared(made, jobs.JobInShort) == []
+    assert undeclared(job(client, made["id"]), jobs.WholeJob) == []
+    assert undeclared(get(client, "/v1/jobs").json, jobs.Jobs) == []

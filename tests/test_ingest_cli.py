@@ -24,6 +24,10 @@ def run(*words: str, given: str = "") -> Result:
     return CliRunner().invoke(main, ["ingest", *words], input=given)
 
 
+def doctor() -> Result:
+    return CliRunner().invoke(main, ["doctor"])
+
+
 def told(*words: str) -> Any:
     done = run(*words, "--json")
     assert done.exit_code == 0, done.stderr
@@ -104,11 +108,13 @@ def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, ten
         queue.fail(lease, "LogBusy: held", now, 0.0)
         now += 1_000_000_000
     queue.close()
+    assert "1 accepted batches could not be recorded" in doctor().stdout
     shown = run("show", id_)
     assert "dead 0/1" in shown.stdout and "LogBusy: held" in shown.stdout
     assert id_ in run().stdout
     assert told("requeue", id_)["recorded"] == 1
     assert told("show", id_)["state"] == "done"
+    assert "accepted batches" not in doctor().stdout
     assert run("requeue", id_).exit_code == 2
     assert run("show", "nobody").exit_code == 3
     assert log.head() == 1

@@ -24,6 +24,7 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/process/jobs.py",
     "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
+    "serve/program/mnemolog/home.py",  # as this does
     "serve/cli/session.py",
     "store/importers/git.py",
     "pipelines/home.py",
@@ -133,7 +134,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/logfile/file.py",
                 "store/logfile/write.py",
                 "store/ingest/job_queue.py",
-                "store/ingest/rows.py",
+                "store/ingest/queue_file.py",
             },
         ),
         ("sqlite3", set()),

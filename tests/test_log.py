@@ -14,9 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import IdConflict, InvalidInput, LogCorrupt, MnemologError
-from store.events import Event, Forgotten, Pinned, Recalled, Recorded, Unknown
+from store.errors import (
+    ChangedSince,
+    IdConflict,
+    IdempotencyMismatch,
+    InvalidInput,
+    LogCorrupt,
+    MnemologError,
+)
+from store.events import Event, Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
 from store.log import EventLog
+from store.logfile import checks
 from store.logfile.file import SCHEMA_VERSION
 from store.projection import Inputs, checked_build, digest
 from store.projections.memories import MEMORIES_PROJECTION
@@ -337,3 +345,40 @@ def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(l
     for name in ("events_by_session", "events_of_jobs", "events_by_kind", "segments"):
         assert plain.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
     plain.close()
+
+
+# What is checked where it is written
+
+
+def test_events_whose_check_objects_are_not_written(log: EventLog):
+    log.append([Event("m1", NOW, Recorded(content="Use uv, never pip"), "m1")])
+    change = Event("r1", NOW, Revised(importance=0.5), "m1")
+    with pytest.raises(ChangedSince, match="m1"):
+        log.append([change], [checks.unchanged("m1", {2})])
+    assert log.head() == 1
+    assert log.append([change], [checks.unchanged("m1", {1})])[0].is_new
+    assert not log.append([change], [checks.unchanged("m1", {1}, "r1")])[0].is_new
+
+
+@pytest.mark.parametrize(
+    ("id_", "beginning", "fits"),
+    [("AAA1", "AAA", True), ("AAB1", "AAB", True), ("AAA2", "AAA", False)],
+)
+def test_an_id_that_is_to_be_alone_has_no_other_that_begins_so(
+    log: EventLog, id_: str, beginning: str, fits: bool
+):
+    log.append([Event("AAA1", NOW, Recorded(content="Use uv, never pip"), "AAA1")])
+    event = Event(id_, NOW, Recorded(content="Use uv, never pip"), id_)
+    if fits:
+        log.append([event], [checks.alone(id_, beginning)])
+    else:
+        with pytest.raises(IdempotencyMismatch):
+            log.append([event], [checks.alone(id_, beginning)])
+    assert (id_ in log.known([id_])) is fits
+
+
+def test_the_newest_change_of_a_memory_is_none_of_what_was_told_of_it(log: EventLog):
+    log.append([Event("m1", NOW, Recorded(content="Use uv, never pip"), "m1")])
+    log.append([Event("p1", NOW, Pinned(), "m1"), Event("t1", NOW, Rated(verdict=1.0), "m1")])
+    assert log.newest_change("m1") == 2
+    assert log.newest_change("unknown") == 0

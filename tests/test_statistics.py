@@ -277,7 +277,7 @@ def test_pictures_are_drawn_into_a_file(built: Built, tmp_path: Path, name: str,
     assert f"drew {file}" in run(built, "--plot", str(file))
     text = file.read_text(encoding="utf-8")
     assert text.startswith(begins)
-    assert "Time of a recall" in text and "Lessons" in text
+    assert "Time of a recall" in text and "What lessons are worth" in text
 
 
 @pytest.mark.parametrize("name", ["a.png", "a", "nowhere/a.svg"])

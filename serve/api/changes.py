@@ -46,6 +46,10 @@ class WithReason(InTenant, frozen=True, kw_only=True):
     reason: Reason | None = None
 
 
+class OfForgetting(WithReason, frozen=True, kw_only=True):
+    """Why it is done: a DELETE has no body."""
+
+
 class NewerMemory(WithReason, frozen=True, kw_only=True):
     """The memory that takes the place of another."""
 
@@ -84,7 +88,7 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
     return whole(call.tenant, call.path["id"], done[-1].event.seq)
 
 
-def forget(call: Call[WithReason, Nothing]) -> Reply:
+def forget(call: Call[OfForgetting, Nothing]) -> Reply:
     tenant, id_ = call.tenant, call.path["id"]
     memory = tenant.reader.answered(lambda view: view.tail.find(id_))
     if memory is None:
@@ -164,7 +168,7 @@ OPERATIONS = (
         "Forget a memory: it is never recalled again, unless restored.",
         forget,
         "write",
-        query=WithReason,
+        query=OfForgetting,
         answers={HTTPStatus.NO_CONTENT: None},
         problems=(*_OF_ONE, "log_full", "log_read_only"),
         headers=etag.HEADERS,

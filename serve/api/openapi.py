@@ -24,6 +24,7 @@ _EVERYWHERE = (
     "internal",
     "overloaded",
     "log_busy",
+    "log_closed",
 )
 _BEHIND_A_TOKEN = ("no_token", "out_of_scope", "too_many_requests")
 _WITH_A_BODY = ("too_large", "not_json")
@@ -50,6 +51,14 @@ TAGS: Mapping[str, str] = {
 _PARTS: Mapping[str, Any] = {  # of a path
     "id": Annotated[Id, Meta(description="An id, whole.", examples=["01KAQ3ZJ0V7Y2M4N6P8R0S2T4V"])],
     "key": Annotated[Key, Meta(description="The key of a value.", examples=["deploy.region"])],
+    "tenant": Annotated[
+        str,
+        Meta(
+            description="A tenant's name.",
+            examples=["default"],
+            extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
+        ),
+    ],
 }
 _TAGS_PATTERN = r'^(\*|(W/)?"[!#-~]*"(, (W/)?"[!#-~]*")*)$'
 _ASKED: Mapping[str, Json] = {  # headers of requests

@@ -21,6 +21,7 @@ from serve.api import (
     receipts,
     server,
     summaries,
+    tenants,
 )
 from serve.api.operation import Operation, route
 from serve.api.service import Service
@@ -40,6 +41,7 @@ _OTHERS: tuple[Operation, ...] = (
     *receipts.OPERATIONS,
     *ingest.OPERATIONS,
     *jobs.OPERATIONS,
+    *tenants.OPERATIONS,
 )
 OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
 

@@ -63,7 +63,9 @@ def _table(chart: Chart) -> str:
         for first, *others in chart.rows
     )
     return (
-        '<details class="plot-data"><summary>Figures</summary><div class="plot-scroll">'
+        '<details class="plot-data"><summary>Figures</summary>'
+        f'<div class="plot-scroll" role="region" tabindex="0" '
+        f'aria-label="{escape(chart.title)}, figures">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
 

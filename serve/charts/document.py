@@ -9,7 +9,7 @@ from pathlib import Path
 from serve.charts.chart import HEIGHT, WIDTH, Chart, figure, number, svg
 
 _STATIC = Path(__file__).parents[1] / "dashboard" / "static"
-_COLUMNS, _GAP, _HEAD = 2, 36, 56
+_COLUMNS, _GAP, _HEAD, _KEY = 2, 36, 56, 68
 # plain colours: what draws a file of SVG may know neither variables nor dark
 _PLAIN = """
 text{font:10.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:#5c5c68}
@@ -30,7 +30,7 @@ def picture(title: str, charts: Sequence[Chart]) -> str:
         for place, chart in enumerate(row):
             x = _GAP + place * (WIDTH + _GAP)
             caption = f'<text class="caption" x="{x}" y="{y + 12}">{escape(chart.title)}</text>'
-            drawn.append(caption + _nested(chart, x, y + 20))
+            drawn.append(caption + _legend(chart, x, y) + _nested(chart, x, y + 20))
         y += max((chart.height for chart in row), default=HEIGHT) + 20 + _GAP
     width = _GAP + _COLUMNS * (WIDTH + _GAP)
     return (
@@ -56,4 +56,15 @@ def page(title: str, charts: Sequence[Chart]) -> str:
 
 def _nested(chart: Chart, x: int, y: int) -> str:
     place = f'x="{x}" y="{y}" width="{number(chart.width)}" height="{number(chart.height)}"'
-    return svg(chart).replace("<svg ", f"<svg {place} ", 1)
+    return svg(chart).replace("<svg ", f'<svg {place} overflow="visible" ', 1)
+
+
+def _legend(chart: Chart, x: int, y: int) -> str:
+    """Return the names of the series, to the right of the caption."""
+    start = x + WIDTH - _KEY * len(chart.legend)
+    places = [start + _KEY * place for place in range(len(chart.legend))]
+    return "".join(
+        f'<rect class="f{place}" x="{left}" y="{y + 4}" width="8" height="8"/>'
+        f'<text x="{left + 12}" y="{y + 12}">{escape(name)}</text>'
+        for place, (left, name) in enumerate(zip(places, chart.legend, strict=True), 1)
+    )

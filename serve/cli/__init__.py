@@ -49,6 +49,8 @@ _COMMANDS = {
     "reflect": "reflect.reflect",
     "recommendations": "recommendations.recommendations",
     "jobs": "roster.jobs",
+    "tenants": "tenants.tenants",
+    "tokens": "tokens.tokens",
     "connect": "connect.connect",
     "disconnect": "connect.disconnect",
     "plugin": "connect.plugin",

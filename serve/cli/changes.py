@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import click
 import msgspec
-from msgspec import structs
 
 from serve.cli import output, session
 from serve.cli.session import Session
 from store import commands
-from store.errors import InvalidInput
 from store.events import GOAL_STATUSES, RELATIONS, Event, Recorded, Relation, Revised
+from store.goal_commands import change_goal
 from store.log import EventLog
 
 Change = Callable[[EventLog, str, int], Event]
@@ -104,25 +102,12 @@ def goal(
         raise click.UsageError("give --status, --progress or --due")
     changes = msgspec.convert({"status": status, "progress": progress}, Revised)
 
+    day = due.date() if due is not None else None
+
     def change(log: EventLog, id_: str, at: int) -> Event:
-        first = log.about(id_)[0].body
-        if not isinstance(first, Recorded) or first.kind != "goal":
-            raise InvalidInput(f"{id_} is no goal: `mnemolog list --kind goal` shows them")
-        if due is None:
-            return commands.revise(log, id_, changes, at)
-        metadata = _metadata(log, id_) | {"due": due.date().isoformat()}
-        return commands.revise(log, id_, structs.replace(changes, metadata=metadata), at)
+        return change_goal(log, id_, changes, at, day)
 
     _apply(session_, (id_,), as_json, "changed", change)
-
-
-def _metadata(log: EventLog, id_: str) -> dict[str, Any]:
-    """Return a memory's metadata as it stands."""
-    found: dict[str, Any] = {}
-    for event in log.about(id_):
-        if isinstance(event.body, Recorded | Revised) and event.body.metadata is not None:
-            found = event.body.metadata
-    return found
 
 
 @click.command(epilog=output.example("mnemolog link 01KA2B3C4D 01KA7XYZAB --relation cause"))

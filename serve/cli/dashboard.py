@@ -40,10 +40,21 @@ def dashboard(session_: Session, /, no_open: bool, as_json: bool) -> None:
         output.emit({"url": url, "expires_at": link.expires_at})
         return
     output.say(url)
+    output.note("the link lets you in once, within two minutes")
     if not no_open and sys.stdout.isatty():
-        import webbrowser
+        _open(url)
 
-        webbrowser.open(url)
+
+def _open(url: str) -> None:
+    """Open a browser beside the terminal; none that would take the terminal itself."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return
+    if type(browser) is not webbrowser.GenericBrowser:  # lynx, w3m ...
+        browser.open(url)
 
 
 def _link(settings: Settings, server: Server) -> _Link:

@@ -41,6 +41,7 @@ def erase(
     what the disk itself keeps of blocks it freed.
     """
     from store.cold import memories
+    from store.ingest.job_queue import Queue
     from store.logfile import erasing
 
     with session.open_log(session_.settings()) as log:
@@ -53,6 +54,8 @@ def erase(
             if not click.confirm("Destroy this for good?", default=False):
                 raise click.Abort
         done = planned if dry_run else erasing.erase(log, wanted, session.now())
+        if not dry_run:
+            Queue(session.chosen(session_.settings()).ingest).erase(wanted)
         if as_json and dry_run:
             output.emit(msgspec.to_builtins(done))
         elif not as_json:

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from serve import moments
-from serve.cli import output, session
+from serve.cli import output, served, session
 from serve.cli.session import Session
 from store.config import Settings
 from store.errors import LogError
@@ -17,6 +17,7 @@ from store.log import EventLog
 if TYPE_CHECKING:
     from serve.answers import RecallRequest
     from serve.reader import Reader
+    from store.events import Event
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -82,17 +83,21 @@ def recall(
 ) -> None:
     """Recall the memories that answer QUERY, the best first."""
     settings, at = session_.settings(), session.now()
-    request = _request(settings, " ".join(query), at, touch=not no_touch, explain=explain, **asked)
+    question = _question(
+        settings, " ".join(query), at, touch=not no_touch, explain=explain, **asked
+    )
     with session.open_log(settings) as log:
-        from serve.answers import answer
-
-        reader, embedder = _reader(settings, log)
-        payload, receipt = answer(reader, embedder, request, settings.choices, at)
+        payload, receipt = served.recalled(settings, question), None
+        is_served = payload is not None
+        if payload is None:
+            payload, receipt = _answer(settings, log, question, at)
         if as_json:
             output.emit(payload)
         else:
-            _show(log, payload, request)
-        if receipt is not None:
+            _show(log, payload, question["project"])
+        if is_served and "recall" in payload:
+            served.keep_receipt(settings, payload["recall"])
+        elif receipt is not None:
             try:
                 log.append([receipt])
             except LogError as error:  # the answer was given; only its receipt is lost
@@ -108,20 +113,24 @@ def recall(
 def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **asked: Any) -> None:
     """Show what every stage of a recall did; with ID, why that memory came back or did not."""
     settings, at = session_.settings(), session.now()
-    request = _request(settings, query, at, touch=False, explain=True, **asked)
+    question = _question(settings, query, at, touch=False, explain=True, **asked)
     with session.open_log(settings) as log:
-        from serve.answers import answer
         from serve.cli import explain
-        from store.commands import resolve
 
-        wanted = resolve(log, id_) if id_ else None
-        reader, embedder = _reader(settings, log)
-        payload, _ = answer(reader, embedder, request, settings.choices, at)
-        if wanted is None:
+        if id_ is None:
+            payload = served.recalled(settings, question)
+            payload = payload or _answer(settings, log, question, at)[0]
             value: dict[str, Any] = payload
             lines = list(explain.stages(log, payload))
         else:
-            reason = explain.reason(reader, embedder, request, settings.choices, at, wanted)
+            from serve.answers import answer
+            from serve.cli import lost
+            from store.commands import resolve
+
+            wanted, request = resolve(log, id_), _request(question)
+            reader, embedder = _reader(settings, log)
+            payload, _ = answer(reader, embedder, request, settings.choices, at)
+            reason = lost.reason(reader, embedder, request, settings.choices, at, wanted)
             returned = any(hit["id"] == wanted for hit in payload["hits"])
             value = {"id": wanted, "returned": returned, "reason": reason, "recall": payload}
             lines = [f"{output.short_id(log, wanted)} {reason}"]
@@ -132,7 +141,7 @@ def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **aske
                 output.say(line)
 
 
-def _request(
+def _question(
     settings: Settings,
     query: str,
     at: int,
@@ -144,11 +153,9 @@ def _request(
     as_of: str | None,
     include_archived: bool,
     **asked: Any,
-) -> "RecallRequest":
-    """Return the request HTTP would take; raise msgspec.ValidationError or InvalidInput."""
-    from serve.answers import RecallRequest
-
-    asked |= {
+) -> dict[str, Any]:
+    """Return the request as HTTP takes it; raise InvalidInput or InvalidName."""
+    return asked | {
         "query": output.encodable(query),
         "project": session.project(settings, project, none=all_projects),
         "since": moments.moment(since, at) if since else None,
@@ -156,7 +163,24 @@ def _request(
         "as_of": moments.point(as_of, at) if as_of else None,
         "active_only": not include_archived,
     }
-    return msgspec.convert(asked, RecallRequest)
+
+
+def _request(question: dict[str, Any]) -> "RecallRequest":
+    """Return a checked request; raise msgspec.ValidationError."""
+    from serve.answers import RecallRequest
+
+    return msgspec.convert(question, RecallRequest)
+
+
+def _answer(
+    settings: Settings, log: EventLog, question: dict[str, Any], at: int
+) -> "tuple[dict[str, Any], Event | None]":
+    """Answer in this process; return the receipt too, where one is to be kept."""
+    from serve.answers import answer
+
+    request = _request(question)
+    reader, embedder = _reader(settings, log)
+    return answer(reader, embedder, request, settings.choices, at)
 
 
 def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
@@ -167,19 +191,19 @@ def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     return Reader(session.chosen(settings), log, model), model
 
 
-def _show(log: EventLog, payload: dict[str, Any], request: "RecallRequest") -> None:
+def _show(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
     from serve.cli import explain
 
     for notice in payload.get("notices", ()):
         output.note(f"note: {notice}")
     for rank, hit in enumerate(payload["hits"], 1):
-        project = f"  {hit['project']}" if hit["project"] else ""
+        of = f"  {hit['project']}" if hit["project"] else ""
         sure = f"{hit['confidence']:.0%}"
         id_ = output.short_id(log, hit["id"])
         until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
-        output.say(f"{rank:2}. {kind}  {hit['at'][:10]}{until}{project}  {sure}  {id_}")
+        output.say(f"{rank:2}. {kind}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
         for line in explain.marks(log, hit):
@@ -188,7 +212,7 @@ def _show(log: EventLog, payload: dict[str, Any], request: "RecallRequest") -> N
             output.say(f"    why: {explain.hit(hit['why'])}")
     below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
-        scope = f" in {request.project}" if request.project else ""
+        scope = f" in {project}" if project else ""
         output.say(f"nothing recalled{scope}; {below} below the bar of {bar:.0%}")
     elif below:
         output.say(f"{below} below the bar of {bar:.0%}")

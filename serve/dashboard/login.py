@@ -18,14 +18,20 @@ from store.events import isoformat
 _LONGEST = 200  # characters of a key that are looked at
 
 
-def blueprint(keys: Keys, signer: Signer, clock: Callable[[], int]) -> Blueprint:
-    """Return the routes by which the owner gets in and out."""
+def blueprint(
+    keys: Keys, signer: Signer, clock: Callable[[], int], prepare: Callable[[], None]
+) -> Blueprint:
+    """Return the routes by which the owner gets in and out.
+
+    `prepare` is called when a key is made: somebody is about to look at a page.
+    """
     pages = Blueprint("login", __name__)
 
     @pages.post("/v1/logins")
     def make_key() -> Response:
         if not g.caller.is_owner:
             return problem("out_of_scope", "only the owner's token may do this")
+        prepare()
         key, ends = keys.make(clock())
         said = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}
         return Response(msgspec.json.encode(said), HTTPStatus.CREATED, mimetype="application/json")

@@ -99,7 +99,8 @@ def answered(
 def _stages(payload: Mapping[str, Any]) -> list[Stage]:
     why, dropped, hits = payload["why"], payload["why"]["dropped"], len(payload["hits"])
     fused = hits + sum(dropped.values())
-    sure = fused - dropped.get("below_bar", 0) - dropped.get("small_talk", 0)
+    unsure = ("below_bar", "below_score", "small_talk")
+    sure = fused - sum(dropped.get(name, 0) for name in unsure)
     channels = ", ".join(f"{name} {count}" for name, count in why["candidates"].items())
     return [
         Stage("In the memory", why["memories"], ""),

@@ -53,7 +53,7 @@ class Side:
 class Asked:
     """A question, whose memories it may bring, and under what; `b` where two are compared.
 
-    Dates are as they were typed.
+    Dates and the least score are as they were typed.
     """
 
     query: str
@@ -64,6 +64,7 @@ class Asked:
     since: str
     until: str
     as_of: str
+    min_score: str
     states: str
     a: Side
     b: Side | None
@@ -84,6 +85,7 @@ def read(sent: Parameters, choices: Choices) -> Asked:
         since=said("since"),
         until=said("until"),
         as_of=said("as_of"),
+        min_score=said("min_score"),
         states=_named("states", [said("states") or "current"], STATES)[0],
         a=_side("A", sent, choices),
         b=_side("B", sent, choices) if said("compare") else None,
@@ -130,6 +132,7 @@ def request(asked: Asked, side: Side, usual: Choices, now: int) -> RecallRequest
         "as_of": moments.moment(asked.as_of, now) if asked.as_of else None,
         "active_only": asked.states != "all",
         "cold": asked.states == "cold",
+        "min_score": asked.min_score or 0.0,
         "mode": side.mode,
         "top_k": choices.top_k if choices.top_k != usual.top_k else None,
         "min_confidence": (
@@ -139,7 +142,7 @@ def request(asked: Asked, side: Side, usual: Choices, now: int) -> RecallRequest
         "touch": False,
     }
     try:
-        return msgspec.convert(wanted, RecallRequest)
+        return msgspec.convert(wanted, RecallRequest, strict=False)  # numbers are typed
     except msgspec.ValidationError as error:
         raise InvalidInput(str(error)) from error
 
@@ -153,6 +156,7 @@ def link(asked: Asked, usual: Choices) -> list[tuple[str, str]]:
         "since": asked.since,
         "until": asked.until,
         "as_of": asked.as_of,
+        "min_score": asked.min_score,
         "states": asked.states if asked.states != "current" else "",
     }
     pairs = [(name, value) for name, value in plain.items() if value]

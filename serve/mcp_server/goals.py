@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,8 @@ from serve.summaries.newest import newest
 from store import commands
 from store.body import Name
 from store.errors import InvalidInput
-from store.events import GoalStatus, Recorded, Revised
+from store.events import GoalStatus, Revised
+from store.goal_commands import change_goal
 from store.projections.memories import Memory
 
 _SHOWN = 20  # goals, and milestones of a chain
@@ -60,7 +61,9 @@ def goals(here: Here, asked: Goals) -> Told:
     new = NewMemory(asked.content, kind="goal" if action == "add" else "milestone")
     if action == "add":
         state = {name: getattr(asked, name) for name in ("status", "progress")}
-        more = {name: value for name, value in state.items() if value is not None} | _due(asked, {})
+        more = {name: value for name, value in state.items() if value is not None}
+        if asked.due:
+            more["metadata"] = {"due": asked.due.isoformat()}
         draft = drafted(here, new, asked.project, **more)
     elif asked.chain:
         draft = drafted(here, new, asked.project, chain=asked.chain)
@@ -75,22 +78,12 @@ def _update(here: Here, asked: Goals) -> Told:
     if not asked.id:
         raise InvalidInput("`id` is missing: which goal?")
     id_ = commands.resolve(log, asked.id)
-    first = log.about(id_)[0].body
-    if not isinstance(first, Recorded) or first.kind != "goal":
-        raise InvalidInput(f"{id_} is no goal: `goals` without arguments lists them")
     names = ("content", "status", "progress")
     given = {name: value for name in names if (value := getattr(asked, name)) is not None}
-    memory = here.tenant.reader.answered(lambda view: view.tail.find(id_))
-    given |= _due(asked, msgspec.json.decode(memory.metadata) if memory else {})
-    if not given:
+    if not given and asked.due is None:
         raise InvalidInput("say what changes: `status`, `progress`, `due` or `content`")
-    commands.revise(log, id_, msgspec.convert(given, Revised), here.now)
+    change_goal(log, id_, msgspec.convert(given, Revised), here.now, asked.due)
     return Told("The goal is updated.", {"id": id_})
-
-
-def _due(asked: Goals, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata with the day that was named; nothing where none was."""
-    return {"metadata": metadata | {"due": asked.due.isoformat()}} if asked.due else {}
 
 
 def _list(here: Here, asked: Goals) -> Told:

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ class Ingest:
         self._owner = new_owner()
         self._queues: dict[str, Queue] = {}
         self._lock = threading.Lock()
+        self._working = threading.Lock()  # held over one job, or whatever else looks into queues
+        self._leaving: set[str] = set()  # tenants that are to be deleted
         self._reading: tuple[Tenant, int, subprocess.Popen[bytes]] | None = None
         self._wait_until: dict[str, int] = {}  # by tenant: facts are not read before
         self._tidied = 0
@@ -72,7 +74,8 @@ class Ingest:
 
     @property
     def is_reading_facts(self) -> bool:
-        return self._reading is not None and self._reading[2].poll() is None
+        reading = self._reading  # once: the worker's thread may end it between two looks
+        return reading is not None and reading[2].poll() is None
 
     def start(self) -> None:
         self._thread.start()
@@ -95,11 +98,20 @@ class Ingest:
         with self._lock:
             return self._queues.setdefault(tenant.name, Queue(tenant.ingest))
 
-    def drop(self, name: str) -> None:
-        """Let go of the queue of a tenant that is to be deleted."""
-        with self._lock:
-            if (found := self._queues.pop(name, None)) is not None:
-                found.close()
+    @contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """Let go of the queue of a tenant that is to be deleted; as long as the block lasts none is
+        worked on. What is under way there is given back.
+        """
+        self._leaving.add(name)
+        try:
+            with self._working:
+                with self._lock:
+                    if (found := self._queues.pop(name, None)) is not None:
+                        found.close()
+                yield
+        finally:
+            self._leaving.discard(name)
 
     def turn(self) -> bool:
         """Do one due job of each tenant; return whether there was any."""
@@ -108,8 +120,9 @@ class Ingest:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            if not self.turn():
-                self._look_after()
+            did = self.turn()
+            self._look_after(is_free=not did)
+            if not did:
                 self._woken.wait(LOOK_S)
                 self._woken.clear()
 
@@ -121,6 +134,10 @@ class Ingest:
 
     def _attempt(self, tenant: Tenant) -> bool:
         """Do one job of a tenant; return whether it was done."""
+        with self._working:
+            return tenant.exists and self._did(tenant)  # else it was deleted meanwhile
+
+    def _did(self, tenant: Tenant) -> bool:
         queue, lease = self.queue(tenant), None
         try:
             queue.release_of(is_gone)
@@ -129,7 +146,7 @@ class Ingest:
                 return False
             one = self._opened(tenant.name)
             record(queue, one.log, lease, self._clock, on_step=lambda: self._stepped(one))
-            one.reader.keep_up()
+            self._stepped(one)
             failures.forget(tenant.root, INGEST)
             return True
         except Exception as error:
@@ -140,8 +157,10 @@ class Ingest:
 
     def _stepped(self, one: "OpenTenant") -> bool:
         """Take over in recall what a step wrote, so that no question waits for more than one."""
-        one.reader.keep_up()
-        return not self._closing.is_set()
+        # what a reader cannot do is told by whoever asks it; it holds up no write
+        with suppress(MnemologError, OSError):
+            one.reader.keep_up()
+        return not (self._closing.is_set() or one.tenant.name in self._leaving)
 
     def _failed(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
         now = self._clock()
@@ -152,15 +171,17 @@ class Ingest:
         with suppress(OSError):
             failures.keep(tenant.root, INGEST, now, said)
 
-    def _look_after(self) -> None:
-        """Do what waits until there is nothing to record."""
+    def _look_after(self, *, is_free: bool) -> None:
+        """Tidy up now and then; where there is nothing to record, have facts read."""
         try:
-            self._facts()
-            now = self._clock()
-            if now - self._tidied >= TIDY_S * 1_000_000:
-                self._tidied = now
-                for tenant in self._with_queues():
-                    self.queue(tenant).tidy(now)
+            with self._working:
+                if is_free:
+                    self._facts()
+                now = self._clock()
+                if now - self._tidied >= TIDY_S * 1_000_000:
+                    self._tidied = now
+                    for tenant in self._with_queues():
+                        self.queue(tenant).tidy(now)
         except (MnemologError, OSError):
             log.exception("upkeep of the queues failed")
 

@@ -29,9 +29,9 @@ from serve.app import MAX_BODY, create_app
 from serve.process import control
 from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
-from serve.process.turns import Turns, is_late
+from serve.process.turns import RANKING, WAITING, Turns, is_late
 from store import tenant as tenants
-from store.config import Settings
+from store.config import Choices, Settings
 from store.errors import ConfigError
 from store.log import EventLog
 from store.registry import HOST, Server, register, sole
@@ -73,7 +73,7 @@ def run(
             settings, spawn_build(settings), read_facts=spawn_facts(settings)
         )
         open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
-        ours = _server(listening, idle_exit_s)
+        ours = _server(listening, idle_exit_s, settings.choices)
         ending = threading.Event()
         app = create_app(open_tenants, token)
         app.register_blueprint(control.blueprint(ours, ending.set))
@@ -81,7 +81,7 @@ def run(
         server = waitress.create_server(
             app,
             sockets=[listening],
-            _dispatcher=Turns(),
+            _dispatcher=Turns(RANKING if open_tenants.embedder.is_local else WAITING),
             connection_limit=CONNECTIONS,
             asyncore_use_poll=hasattr(select, "poll"),  # select() knows no handle above 1,023
             max_request_header_size=MAX_HEAD,
@@ -111,10 +111,11 @@ def run(
                 open_tenants.close()
 
 
-def _server(listening: socket.socket, idle_exit_s: int) -> Server:
+def _server(listening: socket.socket, idle_exit_s: int, choices: Choices) -> Server:
     port = listening.getsockname()[1]
     now = time.time_ns() // 1000
-    return Server(os.getpid(), port, now, secrets.token_hex(16), idle_exit_s)
+    instance = secrets.token_hex(16)
+    return Server(os.getpid(), port, now, instance, idle_exit_s, choices.answers_by)
 
 
 def _answer(server: Any, ending: threading.Event, is_left: Callable[[], bool]) -> None:

@@ -10,7 +10,8 @@ import logging
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,15 +19,18 @@ from serve.answers import RecallRequest, answer
 from serve.journal import Journals
 from serve.metrics import Recalls
 from serve.process import jobs
+from serve.process.in_flight import InFlight
 from serve.process.ingest import FactReader, Ingest
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
+from store import deletion
 from store import tenant as tenants
 from store.builds import upkeep
 from store.builds.upkeep import Waiting
 from store.config import Settings
+from store.deletion import Deleted
 from store.embedding import embedder
-from store.errors import LogError, MnemologError
+from store.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.events import Event
 from store.log import EventLog
 from store.tenant import Tenant
@@ -35,6 +39,7 @@ log = logging.getLogger("mnemolog")
 
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
+FINISH_S = 5.0  # for what is being answered from a tenant that is to be deleted
 _FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
 
 
@@ -63,6 +68,12 @@ class OpenTenant:
                 self.recalls.count(waiting)
                 del self.receipts[: len(waiting)]
 
+    def close(self) -> None:
+        try:
+            self.write_receipts()
+        finally:
+            self.log.close()
+
 
 Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
 
@@ -84,6 +95,10 @@ class OpenTenants:
         self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True), clock)
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
+        self.requests = InFlight()
+        self._changing = threading.Lock()  # held by who makes or deletes a tenant
+        self._deleting: set[str] = set()
+        self._keeping_up = threading.Lock()
         self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
@@ -118,11 +133,56 @@ class OpenTenants:
         if found is not None:
             return found
         with self._lock:
+            if name in self._deleting:
+                raise NotFound(f"no tenant {name!r}: it is being deleted")
             if name not in self._open:
                 tenant = tenants.existing(self.settings.home, name)
                 events = EventLog(tenant.log)
                 self._open[name] = OpenTenant(tenant, events, Reader(tenant, events, self.embedder))
             return self._open[name]
+
+    def make(self, name: str) -> bool:
+        """Make a tenant where there is none of the name; return whether it did.
+
+        Raise InvalidName.
+        """
+        tenant = tenants.tenant(self.settings.home, name)
+        with self._changing, self._lock:  # nobody opens a log that is half made
+            is_new = not tenant.exists
+            EventLog(tenant.log, create=True).close()
+        return is_new
+
+    def delete(self, name: str, now: int) -> Deleted:
+        """Put a tenant away; what is being answered from it is finished before.
+
+        Raise InvalidName or NotFound, Conflict for the default tenant, BuildBusy.
+        """
+        self.requests.end()  # the one that asks for this: two of them must not wait for each other
+        with self._changing:
+            tenant = tenants.existing(self.settings.home, name)
+            deletion.check(self.settings, tenant)
+            running = self._building.get(name)
+            if running is not None and running.poll() is None:
+                raise BuildBusy(f"{name} is being built: delete it when that is done")
+            with deletion.unused(tenant), self._taken_out(name):
+                return deletion.put_away(self.settings.home, tenant, now)
+
+    @contextmanager
+    def _taken_out(self, name: str) -> Iterator[None]:
+        """Close a tenant, and let nobody open it as long as the block lasts."""
+        with self._lock:
+            self._deleting.add(name)
+            opened = self._open.pop(name, None)
+        try:
+            self.requests.wait(FINISH_S)
+            with self.ingest.without(name):
+                with self._keeping_up:
+                    if opened is not None:
+                        opened.close()
+                yield
+        finally:
+            with self._lock:
+                self._deleting.discard(name)
 
     def idle_s(self) -> float:
         """Return for how many seconds nobody asked; 0 while a build runs, or facts are read."""
@@ -137,21 +197,27 @@ class OpenTenants:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         for one in self._open.values():
-            one.write_receipts()
-            one.log.close()
+            one.close()
 
     def _run(self) -> None:
-        for one in list(self._open.values()):
-            self._warm_up(one)
+        self._for_each(self._warm_up)
         while not self._closing.wait(TICK_S):
-            for one in list(self._open.values()):
-                try:
-                    one.write_receipts()
-                    one.reader.poll()
-                    self._build_if_idle(one)
-                except (LogError, OSError):
-                    # upkeep must never end the server; the next tick tries again
-                    log.exception("upkeep of tenant %s failed", one.tenant.name)
+            self._for_each(self._keep_up)
+
+    def _for_each(self, act: Callable[[OpenTenant], None]) -> None:
+        for one in list(self._open.values()):
+            with self._keeping_up:
+                if self._open.get(one.tenant.name) is one:  # else it was deleted meanwhile
+                    act(one)
+
+    def _keep_up(self, one: OpenTenant) -> None:
+        try:
+            one.write_receipts()
+            one.reader.poll()
+            self._build_if_idle(one)
+        except (LogError, OSError):
+            # upkeep must never end the server; the next tick tries again
+            log.exception("upkeep of tenant %s failed", one.tenant.name)
 
     def _warm_up(self, one: OpenTenant) -> None:
         """Ask what nobody asked: a first recall reads and loads what the next ones find there."""

@@ -131,10 +131,11 @@ def impact(lessons: Sequence[Standing]) -> Chart:
     }
     first = dict(list(values.items())[:_LESSONS])
     return plots.rows(
-        "Lessons: turns that came out well, more where followed",
+        "What lessons are worth",
         first,
         lambda value: f"{value:+.0f} pts",
-        said="A difference of shares in points, of lessons with three turns or more on each side.",
+        said="How much oftener turns came out well where a lesson was followed than where it was "
+        "not, in points, of lessons with three turns or more on each side.",
         unit="points",
     )
 

@@ -161,6 +161,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         yield from _served(settings, tenant, log)
     yield _refusal(tenant)
     yield from _failures(tenant.root)
+    yield from _ingested(tenant)
     if problem := roster.switches(tenant).problem:
         yield Finding("warn", problem, "delete the file, then `mnemolog jobs on NAME`")
 
@@ -172,6 +173,23 @@ def _failures(root: Path) -> Iterator[Finding]:
         what = f"{one.what} failed{often} at {isoformat(one.at)}: {one.said}"
         seen = f"`mnemolog ui` has its run {one.run}; " if one.run else ""
         yield Finding("warn", what, f"{seen}it goes from here when the same goes right")
+
+
+def _ingested(tenant: Tenant) -> Iterator[Finding]:
+    """Say whether something that was accepted could not be recorded; nothing where all was."""
+    from store.ingest.job_queue import Queue
+
+    queue = Queue(tenant.ingest)
+    try:
+        counts = queue.counts()
+    except MnemologError as error:
+        yield Finding("error", str(error), "what waited in it is lost: send it again")
+        return
+    finally:
+        queue.close()
+    if counts["dead"]:
+        what = f"{counts['dead']} accepted batches could not be recorded"
+        yield Finding("warn", what, "`mnemolog ingest list --state dead`, then `... requeue JOB`")
 
 
 def _log(log: EventLog) -> Iterator[Finding]:

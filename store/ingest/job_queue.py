@@ -6,19 +6,16 @@ was redacted before. A job has one holder at a time: a lease, which ends by itse
 does. Any number of processes may accept and lease; each change is one `BEGIN IMMEDIATE`.
 """
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import apsw
 import msgspec
 
 from store.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
-from store.ingest.batch import Batch, Refused, events
+from store.ingest.batch import Batch, Refused, events, without
 from store.ingest.job import LEASE_US, MOST_ATTEMPTS, STATES, Job, Lease, Outcome, State, retry_us
-from store.ingest.rows import COLUMNS, job_of, opened
-from store.logfile import file as log_file
+from store.ingest.queue_file import COLUMNS, QueueFile, Value, job_of, rows
 from store.logfile.file import Row
 from store.redaction import redact
 
@@ -28,7 +25,6 @@ KEPT_US = 7 * 86_400_000_000  # a job that is done, for those who ask what becam
 MOST_KEPT = 10_000
 _LONGEST = 500  # characters of an error
 
-Value = str | bytes | int | None
 _refused = msgspec.json.Decoder(tuple[Refused, ...])
 _ids = msgspec.json.Decoder(tuple[str | None, ...])
 
@@ -37,15 +33,14 @@ class Queue:
     """A queue. Threads may share it. Its file is made by the first `accept`, or any write."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._connection: apsw.Connection | None = None
+        self._file = QueueFile(path)
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        self._file.close()
 
     def accept(self, id_: str, at: int, batch: Batch, key: str = "") -> tuple[Job, bool]:
         """Keep a batch as a job; return it, and whether it is new: the same id is the same job.
@@ -54,19 +49,19 @@ class Queue:
         where a job of that key, or this id, holds something else, QueueFull where too much waits,
         and LogBusy, LogFull or LogReadOnly as the disk says.
         """
-        with self._changing() as connection:
-            if key and _rows(connection, _ANOTHER, key, f"{key}~", id_):
+        with self._file.changing() as connection:
+            if key and rows(connection, _ANOTHER, key, f"{key}~", id_):
                 raise IdempotencyMismatch(
                     "this Idempotency-Key came with another request before: use a new one for each"
                 )
-            known = _rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
+            known = rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
             if known:
                 digest, *row = known[0]
                 if digest != batch.digest:
                     raise IdempotencyMismatch(f"job {id_} holds another batch: send a new key")
                 return job_of(row), False
             _check_room(connection, len(batch.body))
-            (made,) = _rows(
+            (made,) = rows(
                 connection,
                 "INSERT INTO jobs (id, at, state, next_at, items, turns, refused, ids, body, "
                 f"digest) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}",
@@ -89,7 +84,7 @@ class Queue:
     ) -> list[Job]:
         """Return jobs, the newest first, of a state, those with a number below `before`."""
         where = "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR number < ?2)"
-        found = self._read(
+        found = self._file.read(
             f"SELECT {COLUMNS} FROM jobs WHERE {where} ORDER BY number DESC LIMIT ?3",
             *(state, before, limit),
         )
@@ -97,7 +92,7 @@ class Queue:
 
     def counts(self) -> dict[State, int]:
         """Return how many jobs there are of each state."""
-        found = self._read("SELECT state, count(*) FROM jobs GROUP BY state")
+        found = self._file.read("SELECT state, count(*) FROM jobs GROUP BY state")
         of_state: dict[State, int] = dict(found)
         return dict.fromkeys(STATES, 0) | of_state
 
@@ -106,11 +101,11 @@ class Queue:
 
         One that was taken too often is dead instead: whoever took it ended each time.
         """
-        if not self._read(_DUE, now):  # most looks end here, and hold no lock
+        if not self._file.read(_DUE, now):  # most looks end here, and hold no lock
             return None
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             connection.execute(_WORN_OUT, (now, MOST_ATTEMPTS))
-            found = _rows(
+            found = rows(
                 connection,
                 "UPDATE jobs SET state = 'running', attempts = attempts + 1, owner = ?2, "
                 f"lease_until = ?3 WHERE number = ({_DUE}) RETURNING body, {COLUMNS}",
@@ -130,7 +125,7 @@ class Queue:
         still ours; where not another records the rest, and nothing twice.
         """
         to = "done = ?3, lease_until = ?4, attempts = 1"
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             is_ours = self._held(connection, lease, to, done, now + LEASE_US)
             return is_ours and self._refuse(connection, lease, refused)
 
@@ -140,7 +135,7 @@ class Queue:
             "state = 'done', done = items, body = x'', error = NULL, owner = NULL, "
             "lease_until = NULL, ended_at = ?3"
         )
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             is_ours = self._held(connection, lease, to, now)
             return is_ours and self._refuse(connection, lease, refused)
 
@@ -150,7 +145,7 @@ class Queue:
         Return whether it was still ours.
         """
         is_last = lease.job.attempts >= MOST_ATTEMPTS
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             return self._held(
                 connection,
                 lease,
@@ -164,7 +159,7 @@ class Queue:
 
     def release(self, lease: Lease) -> bool:
         """Give a job back as it is, for us to end; that attempt does not count."""
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             return self._held(
                 connection,
                 lease,
@@ -173,13 +168,13 @@ class Queue:
 
     def release_of(self, is_gone: Callable[[str], bool]) -> int:
         """Give back the jobs of owners that are gone, before their lease ends; return how many."""
-        running = self._read("SELECT DISTINCT owner FROM jobs WHERE state = 'running'")
+        running = self._file.read("SELECT DISTINCT owner FROM jobs WHERE state = 'running'")
         gone = [owner for (owner,) in running if is_gone(owner)]
         if not gone:
             return 0
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             freed = [
-                _rows(
+                rows(
                     connection,
                     "UPDATE jobs SET state = 'queued', owner = NULL, lease_until = NULL "
                     "WHERE state = 'running' AND owner = ? RETURNING id",
@@ -191,8 +186,8 @@ class Queue:
 
     def requeue(self, id_: str, now: int) -> Job:
         """Try a dead job again, from its first attempt; raise NotFound, or Conflict for another."""
-        with self._changing() as connection:
-            found = _rows(
+        with self._file.changing() as connection:
+            found = rows(
                 connection,
                 "UPDATE jobs SET state = 'queued', attempts = 0, next_at = ?, ended_at = NULL "
                 f"WHERE id = ? AND state = 'dead' RETURNING {COLUMNS}",
@@ -202,9 +197,20 @@ class Queue:
             return job_of(found[0])
         raise Conflict(f"job {id_} is {self.get(id_).state}: only a dead one is tried again")
 
+    def erase(self, memories: Collection[str]) -> None:
+        """Drop what still waits of memories that were erased; the log has each of them already."""
+        if not self._file.exists:
+            return
+        with self._file.changing() as connection:
+            for number, body in rows(connection, "SELECT number, body FROM jobs WHERE body != x''"):
+                connection.execute(
+                    "UPDATE jobs SET body = ? WHERE number = ?", (without(body, memories), number)
+                )
+        self._file.settle()
+
     def unparsed(self) -> int:
         """Return the number of the newest job whose turns nobody looked at for facts; else 0."""
-        found = self._read(
+        found = self._file.read(
             "SELECT number FROM jobs WHERE state = 'done' AND turns > 0 AND NOT parsed "
             "ORDER BY number DESC LIMIT 1"
         )
@@ -212,28 +218,28 @@ class Queue:
 
     def parsed(self, number: int) -> None:
         """Keep that facts were read out of the turns of the jobs up to a number."""
-        with self._changing() as connection:
+        with self._file.changing() as connection:
             connection.execute(
                 "UPDATE jobs SET parsed = 1 WHERE number <= ? AND state = 'done'", (number,)
             )
 
     def tidy(self, now: int) -> None:
-        """Drop jobs that were done long ago, and give back what the file does not need."""
-        with self._changing() as connection:
-            connection.execute(
-                "DELETE FROM jobs WHERE state = 'done' AND (ended_at < ? OR number <= (SELECT "
-                "number FROM jobs WHERE state = 'done' ORDER BY number DESC LIMIT 1 OFFSET ?))",
-                (now - KEPT_US, MOST_KEPT),
-            )
-            _rows(connection, "PRAGMA incremental_vacuum")  # to its end: it works row by row
-        with self._lock, log_file.translated(self.path):
-            if self._connection is not None:
-                log_file.settle(self._connection)
+        """Drop jobs that were done long ago, and give back what the file does not need.
+
+        Where there is nothing to do nothing is written.
+        """
+        if self._file.read(f"SELECT 1 FROM jobs WHERE {_OLD} LIMIT 1", now - KEPT_US, MOST_KEPT):
+            with self._file.changing() as connection:
+                connection.execute(f"DELETE FROM jobs WHERE {_OLD}", (now - KEPT_US, MOST_KEPT))
+        if self._file.read("SELECT 1 FROM pragma_freelist_count WHERE freelist_count > 0"):
+            with self._file.changing() as connection:
+                rows(connection, "PRAGMA incremental_vacuum")  # to its end: it works row by row
+        self._file.settle()
 
     def _held(self, connection: apsw.Connection, lease: Lease, to: str, *values: Value) -> bool:
         """Change a job that is still ours; return whether it was."""
         return bool(
-            _rows(
+            rows(
                 connection,
                 f"UPDATE jobs SET {to} WHERE id = ?1 AND owner = ?2 AND state = 'running' "
                 "RETURNING id",
@@ -246,7 +252,7 @@ class Queue:
     ) -> bool:
         """Add to what a job that is ours had refused."""
         if refused:
-            ((before,),) = _rows(connection, "SELECT refused FROM jobs WHERE id = ?", lease.job.id)
+            ((before,),) = rows(connection, "SELECT refused FROM jobs WHERE id = ?", lease.job.id)
             known = {one.item: one for one in (*_refused.decode(before), *refused)}
             connection.execute(
                 "UPDATE jobs SET refused = ? WHERE id = ?",
@@ -255,31 +261,16 @@ class Queue:
         return True
 
     def _one(self, columns: str, id_: str) -> Row:
-        found = self._read(f"SELECT {columns} FROM jobs WHERE id = ?", id_)
+        found = self._file.read(f"SELECT {columns} FROM jobs WHERE id = ?", id_)
         if not found:
             raise NotFound(f"no job {id_!r}: done ones are kept for a week")
         return found[0]
 
-    def _read(self, sql: str, *values: Value) -> list[Row]:
-        """Return rows; there are none where there is no file."""
-        if self._connection is None and not self.path.exists():
-            return []
-        with self._lock, log_file.translated(self.path):
-            return _rows(self._ours(), sql, *values)
 
-    @contextmanager
-    def _changing(self) -> Iterator[apsw.Connection]:
-        with self._lock, log_file.translated(self.path):
-            connection = self._ours()
-            with log_file.immediate(connection):
-                yield connection
-
-    def _ours(self) -> apsw.Connection:
-        if self._connection is None:
-            self._connection = opened(self.path)
-        return self._connection
-
-
+_OLD = (
+    "state = 'done' AND (ended_at < ?1 OR number <= (SELECT number FROM jobs WHERE state = 'done' "
+    "ORDER BY number DESC LIMIT 1 OFFSET ?2))"
+)
 _ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
 _DUE = (
     "SELECT number FROM jobs WHERE (state = 'queued' AND next_at <= ?1) OR "
@@ -294,18 +285,13 @@ _WORN_OUT = (
 
 def _check_room(connection: apsw.Connection, size: int) -> None:
     """Raise QueueFull where no other job may wait."""
-    ((jobs, held),) = _rows(
+    ((jobs, held),) = rows(
         connection,
         "SELECT count(*), coalesce(sum(length(body)), 0) FROM jobs "
         "WHERE state IN ('queued', 'running')",
     )
     if jobs >= MOST_JOBS or held + size > MOST_BYTES:
         raise QueueFull(f"{jobs} batches wait to be recorded: send this one again later")
-
-
-def _rows(connection: apsw.Connection, sql: str, *values: Value) -> list[Row]:
-    found: list[Row] = connection.execute(sql, values).fetchall()
-    return found
 
 
 def _json(value: object) -> str:

@@ -14,8 +14,9 @@ from store.events import RECEIPTS
 
 Check = Callable[[apsw.Connection], None]  # raises one of our errors
 
-# what is told of a memory and changes nothing in it moves no seq of its changes
-CHANGES = f"subject = ? AND kind NOT IN ({', '.join(repr(one) for one in sorted(RECEIPTS))})"
+# a memory is what it was when it was shown or rated; in an order, for it is part of a statement
+_NO_CHANGES = sorted(RECEIPTS | {"rated"})
+CHANGES = f"subject = ? AND kind NOT IN ({', '.join(map(repr, _NO_CHANGES))})"
 
 
 def unchanged(subject: str, seen: Collection[int], event: str | None = None) -> Check:

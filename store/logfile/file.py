@@ -12,7 +12,16 @@ from typing import Any
 
 import apsw
 
-from store.errors import LogBusy, LogCorrupt, LogError, LogForeign, LogFull, LogReadOnly, LogVersion
+from store.errors import (
+    LogBusy,
+    LogClosed,
+    LogCorrupt,
+    LogError,
+    LogForeign,
+    LogFull,
+    LogReadOnly,
+    LogVersion,
+)
 from store.files import make_folder
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
@@ -104,6 +113,9 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
         raise LogBusy(f"{path} is locked by another process: try again") from error
+    except apsw.ConnectionClosedError as error:
+        # its tenant was deleted, or the server ends: whoever asks again hears which
+        raise LogClosed(f"the log of {path.parent.name} was closed: ask again") from error
     except apsw.FullError as error:
         raise LogFull(
             f"no space left for {path}: nothing was written, free some and retry"

@@ -21,14 +21,29 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.dashboard.pages import errors, jobs, lab, memories, overview, proposals
+from serve.dashboard.pages import (
+    access,
+    errors,
+    goals,
+    graph,
+    jobs,
+    lab,
+    lessons,
+    memories,
+    overview,
+    proposals,
+)
 from serve.dashboard.sites import Site
 
 BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     overview.blueprint,
     memories.blueprint,
     lab.blueprint,
+    graph.blueprint,
+    lessons.blueprint,
+    goals.blueprint,
     proposals.blueprint,
     jobs.blueprint,
+    access.blueprint,
     errors.blueprint,
 )

@@ -70,7 +70,7 @@ def _moving(found: Live) -> dict[str, str]:
         "events": numerals.count(found.events),
         "tail": numerals.count(found.tail),
         "a_minute": _a_minute(found.a_minute),
-        "asked": f"{numerals.count(found.last_hour)} this hour, "
+        "asked": f"over ten minutes; {numerals.count(found.last_hour)} in an hour, "
         f"{numerals.count(found.last_day)} in 24 h",
         "silence": _share(found.silence),
         "p50": _time(found.p50_ms),

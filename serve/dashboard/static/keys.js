@@ -33,6 +33,18 @@
     return Boolean(button);
   };
 
+  // who speaks to the machine, or hits keys by chance, can turn single keys off (WCAG 2.1.4)
+  const areOff = () => { try { return localStorage.getItem("keys") === "off"; } catch { return false; } };
+  const turn = document.querySelector("[data-keys-switch]");
+  if (turn) {
+    turn.checked = !areOff();
+    turn.addEventListener("change", () => {
+      try {
+        if (turn.checked) localStorage.removeItem("keys"); else localStorage.setItem("keys", "off");
+      } catch { /* not kept: they stay on */ }
+    });
+  }
+
   const handled = {
     "/": () => {
       const search = document.getElementById("search");
@@ -47,7 +59,7 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && isTyping(event.target)) event.target.blur();
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || areOff()) return;
     if (document.querySelector("dialog[open]")) return;
     const after = Date.now() - wasG < AFTER_G_MS;
     wasG = 0;

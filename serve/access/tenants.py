@@ -1,0 +1,114 @@
+"""
+The tenants and tokens of a home as they are administered: what API, commands and pages share.
+
+Whoever shows a tenant's token sees that tenant and no other: another one's name and a name that
+nobody has are answered alike.
+"""
+
+import msgspec
+
+from serve.access.caller import Caller
+from store import tenant as tenants
+from store import tokens
+from store.config import Settings
+from store.errors import InvalidInput, NotFound
+from store.events import isoformat
+from store.tenant import Tenant
+from store.tokens import PER_MINUTE, Scope, State, Token, Wanted
+
+
+class ShownTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant in short. Who names none means the default; `tokens` counts those that open it."""
+
+    tenant: str
+    is_default: bool
+    log_bytes: int
+    tokens: int
+
+
+class ShownToken(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a token; what opens the tenant is not. `made_by` is null: by the owner."""
+
+    id: str
+    name: str
+    tenant: str
+    scopes: tuple[Scope, ...]
+    state: State
+    created_at: str
+    per_minute: int
+    expires_at: str | None
+    revoked_at: str | None
+    made_by: str | None
+
+
+class NewToken(ShownToken, frozen=True, kw_only=True):
+    """A token that was just made: `token` is what opens the tenant, shown this once."""
+
+    token: str
+
+
+def named(settings: Settings, caller: Caller, name: str) -> Tenant:
+    """Return the tenant of a name; raise InvalidName or NotFound, for a token's holder NotFound
+    for every name but its own.
+    """
+    if not caller.is_owner and name != caller.tenant:
+        raise NotFound(f"no tenant {name!r}")
+    return tenants.existing(settings.home, name)
+
+
+def listed(settings: Settings, caller: Caller, now: int) -> list[ShownTenant]:
+    """Return the tenants a caller may know of, by name."""
+    every = tenants.tenants(settings.home)
+    known = (one for one in every if caller.is_owner or one.name == caller.tenant)
+    return [in_short(settings, one, now) for one in known]
+
+
+def in_short(settings: Settings, tenant: Tenant, now: int) -> ShownTenant:
+    active = [one for one in tokens.every(settings.home, tenant.name) if one.state(now) == "active"]
+    return ShownTenant(
+        tenant=tenant.name,
+        is_default=tenant.name == settings.choices.tenant,
+        log_bytes=tenants.log_bytes(tenant),
+        tokens=len(active),
+    )
+
+
+def tokens_of(settings: Settings, tenant: Tenant, now: int) -> list[ShownToken]:
+    """Return the tokens of a tenant, the newest first."""
+    return [shown(one, now) for one in reversed(tokens.every(settings.home, tenant.name))]
+
+
+def make_token(
+    settings: Settings, caller: Caller, tenant: Tenant, wanted: Wanted, now: int
+) -> NewToken:
+    """Return a new token of a tenant; raise InvalidInput where it may ask more than its maker."""
+    allowed = caller.per_minute
+    if allowed is not None:
+        if (wanted.per_minute or 0) > allowed:
+            raise InvalidInput(f"`per_minute` is at most that of your own token, {allowed:,}")
+        wanted = msgspec.structs.replace(
+            wanted, per_minute=wanted.per_minute or min(PER_MINUTE, allowed)
+        )
+    token, text = tokens.make(settings.home, tenant.name, wanted, now, caller.token_id)
+    return NewToken(**msgspec.structs.asdict(shown(token, now)), token=text)
+
+
+def revoke_token(settings: Settings, tenant: Tenant, id_: str, now: int) -> ShownToken:
+    """End a token of a tenant, and return it; a second time changes nothing. Raise NotFound."""
+    return shown(tokens.revoke(settings.home, id_, now, tenant.name), now)
+
+
+def shown(token: Token, now: int) -> ShownToken:
+    """Return a token as it may be seen."""
+    return ShownToken(
+        id=token.id,
+        name=token.name,
+        tenant=token.tenant,
+        scopes=token.scopes,
+        state=token.state(now),
+        created_at=isoformat(token.created_at),
+        per_minute=token.per_minute,
+        expires_at=None if token.expires_at is None else isoformat(token.expires_at),
+        revoked_at=None if token.revoked_at is None else isoformat(token.revoked_at),
+        made_by=token.made_by,
+    )

@@ -1,0 +1,177 @@
+"""
+Tenants and their tokens: made, listed, counted, revoked and deleted.
+"""
+
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from serve.access import tenants
+from serve.access.tenants import NewToken, ShownTenant, ShownToken
+from serve.api.operation import Operation
+from serve.api.service import Call, Nothing, Reply
+from serve.summaries.tenant_stats import TenantStats, tenant_stats
+from store.deletion import Deleted
+from store.tenant import Tenant
+from store.tokens import Wanted
+
+_SECRET = {"Cache-Control": "no-store"}
+
+
+class NewTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tenant that is to be."""
+
+    tenant: Annotated[str, Meta(description="1 to 63 of a-z 0-9 _ -, a letter or digit first.")]
+
+
+class Tenants(msgspec.Struct, frozen=True, kw_only=True):
+    tenants: tuple[ShownTenant, ...]
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first; one that ended is listed for thirty days more."""
+
+    tokens: tuple[ShownToken, ...]
+
+
+def listed(call: Call[Nothing, Nothing]) -> Reply:
+    return Reply({"tenants": tenants.listed(call.service.tenants.settings, call.caller, call.now)})
+
+
+def create(call: Call[Nothing, NewTenant]) -> Reply:
+    opened, name = call.service.tenants, call.body.tenant
+    is_new = opened.make(name)
+    made = tenants.named(opened.settings, call.caller, name)
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    return Reply(tenants.in_short(opened.settings, made, call.now), status)
+
+
+def show(call: Call[Nothing, Nothing]) -> Reply:
+    settings = call.service.tenants.settings
+    return Reply(tenants.in_short(settings, _named(call), call.now))
+
+
+def stats(call: Call[Nothing, Nothing]) -> Reply:
+    opened = call.service.tenants.get(_named(call).name)
+    opened.write_receipts()  # what was answered until now is counted
+    return Reply(
+        opened.reader.answered(lambda view: tenant_stats(opened.tenant, opened.log, view, call.now))
+    )
+
+
+def delete(call: Call[Nothing, Nothing]) -> Reply:
+    return Reply(call.service.tenants.delete(call.path["tenant"], call.now))
+
+
+def tokens_of(call: Call[Nothing, Nothing]) -> Reply:
+    settings = call.service.tenants.settings
+    return Reply({"tokens": tenants.tokens_of(settings, _named(call), call.now)})
+
+
+def make_token(call: Call[Nothing, Wanted]) -> Reply:
+    settings = call.service.tenants.settings
+    made = tenants.make_token(settings, call.caller, _named(call), call.body, call.now)
+    return Reply(made, HTTPStatus.CREATED, _SECRET)
+
+
+def revoke_token(call: Call[Nothing, Nothing]) -> Reply:
+    settings = call.service.tenants.settings
+    return Reply(tenants.revoke_token(settings, _named(call), call.path["id"], call.now))
+
+
+def _named(call: Call[Nothing, Nothing] | Call[Nothing, Wanted]) -> Tenant:
+    return tenants.named(call.service.tenants.settings, call.caller, call.path["tenant"])
+
+
+_MISSING = ("not_found", "invalid_name")
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/tenants",
+        "listTenants",
+        "List the tenants: all for the owner, its own for a tenant's token.",
+        listed,
+        tag="tenants",
+        answers={HTTPStatus.OK: Tenants},
+    ),
+    Operation(
+        "POST",
+        "/v1/tenants",
+        "createTenant",
+        "Make a tenant; one that is there is answered with 200.",
+        create,
+        "owner",
+        tag="tenants",
+        body=NewTenant,
+        answers={HTTPStatus.CREATED: ShownTenant, HTTPStatus.OK: ShownTenant},
+        problems=("invalid_name",),
+    ),
+    Operation(
+        "GET",
+        "/v1/tenants/{tenant}",
+        "getTenant",
+        "Show a tenant in short.",
+        show,
+        tag="tenants",
+        answers={HTTPStatus.OK: ShownTenant},
+        problems=_MISSING,
+    ),
+    Operation(
+        "GET",
+        "/v1/tenants/{tenant}/stats",
+        "getTenantStats",
+        "Show a tenant in figures: memories, log, what is served, the recalls of a day.",
+        stats,
+        tag="tenants",
+        answers={HTTPStatus.OK: TenantStats},
+        problems=_MISSING,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/tenants/{tenant}",
+        "deleteTenant",
+        "Put a tenant's folder away to `deleted`, and revoke its tokens. Nothing is destroyed.",
+        delete,
+        "owner",
+        tag="tenants",
+        answers={HTTPStatus.OK: Deleted},
+        problems=(*_MISSING, "conflict", "build_busy"),
+    ),
+    Operation(
+        "GET",
+        "/v1/tenants/{tenant}/tokens",
+        "listTokens",
+        "List a tenant's tokens, without what opens it.",
+        tokens_of,
+        "admin",
+        tag="tenants",
+        answers={HTTPStatus.OK: Tokens},
+        problems=_MISSING,
+    ),
+    Operation(
+        "POST",
+        "/v1/tenants/{tenant}/tokens",
+        "createToken",
+        "Make a token of a tenant; what opens it is in this answer and nowhere else.",
+        make_token,
+        "admin",
+        tag="tenants",
+        body=Wanted,
+        answers={HTTPStatus.CREATED: NewToken},
+        problems=_MISSING,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/tenants/{tenant}/tokens/{id}",
+        "revokeToken",
+        "End a token at once and for good; again changes nothing.",
+        revoke_token,
+        "admin",
+        tag="tenants",
+        answers={HTTPStatus.OK: ShownToken},
+        problems=_MISSING,
+    ),
+)

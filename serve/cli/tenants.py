@@ -1,0 +1,193 @@
+"""`mnemolog tenants`: list them, make one, see how one does, put one away."""
+
+import http.client
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from serve import moments
+from serve.cli import output, session
+from serve.cli.session import Session
+from store import tenant as tenants_
+from store.config import Settings
+from store.errors import BuildBusy, ConfigError, Conflict, InvalidName, MnemologError, NotFound
+from store.log import EventLog
+
+if TYPE_CHECKING:
+    from serve.summaries.tenant_stats import TenantStats
+    from store.deletion import Deleted
+    from store.registry import Server
+
+_ANSWER_S = 30.0  # what is being answered from a tenant is finished before it goes
+_ERRORS: dict[str, type[MnemologError]] = {
+    "not_found": NotFound,
+    "invalid_name": InvalidName,
+    "conflict": Conflict,
+    "build_busy": BuildBusy,
+}
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog tenants", "mnemolog tenants create team"),
+)
+@output.json_option
+@click.pass_context
+def tenants(context: click.Context, as_json: bool) -> None:
+    """List the tenants: memories that know nothing of each other."""
+    if context.invoked_subcommand is None:
+        _list(context.obj.settings(), as_json=as_json)
+
+
+@tenants.command("list", epilog=output.example("mnemolog tenants list"))
+@output.json_option
+@click.pass_obj
+def list_(session_: Session, /, as_json: bool) -> None:
+    """List the tenants by name; * marks the default, which is meant where none is named."""
+    _list(session_.settings(), as_json=as_json)
+
+
+def _list(settings: Settings, *, as_json: bool) -> None:
+    from serve.access.caller import OWNER
+    from serve.access.tenants import listed
+
+    found = listed(settings, OWNER, session.now())
+    if as_json:
+        output.emit({"tenants": found})
+    elif not found:
+        output.say("no tenant was made yet: `mnemolog init`")
+    else:
+        rows = [
+            (
+                f"{one.tenant}{' *' if one.is_default else ''}",
+                output.size(one.log_bytes),
+                str(one.tokens),
+            )
+            for one in found
+        ]
+        output.table(("tenant", "log", "tokens"), rows)
+
+
+@tenants.command(epilog=output.example("mnemolog tenants create team"))
+@click.argument("name")
+@output.json_option
+@click.pass_obj
+def create(session_: Session, /, name: str, as_json: bool) -> None:
+    """Make a tenant: 1 to 63 of a-z 0-9 _ -, a letter or digit first. One that is there stays."""
+    settings = session_.settings()
+    tenant = tenants_.tenant(settings.home, name)
+    is_new = not tenant.exists
+    EventLog(tenant.log, create=True).close()
+    if as_json:
+        output.emit({"tenant": name, "new": is_new})
+        return
+    output.say(f"{name} {'was made' if is_new else 'was there already'}")
+    if is_new:
+        output.note(f"next: `mnemolog tokens create --tenant {name} --scope read --scope write`")
+
+
+@tenants.command(epilog=output.example("mnemolog tenants stats team"))
+@click.argument("name", required=False)
+@output.json_option
+@click.pass_obj
+def stats(session_: Session, /, name: str | None, as_json: bool) -> None:
+    """Show a tenant in figures, else the default one."""
+    from serve.reader import Reader
+    from serve.summaries.tenant_stats import tenant_stats
+    from store.embedding import embedder
+
+    settings = session_.settings()
+    tenant = tenants_.existing(settings.home, name or settings.choices.tenant)
+    with EventLog(tenant.log) as log:
+        reader = Reader(tenant, log, embedder(settings.choices.embedder, settings.home))
+        found = reader.answered(lambda view: tenant_stats(tenant, log, view, session.now()))
+    if as_json:
+        output.emit(found)
+    else:
+        _show(found)
+
+
+def _show(found: "TenantStats") -> None:
+    output.say(f"tenant    {found.tenant}")
+    output.say(f"memories  {found.active:,} active")
+    for kind, states in found.memories.items():
+        counted = ", ".join(f"{count:,} {state}" for state, count in states.items())
+        output.say(f"          {kind}: {counted}")
+    output.say(f"log       {found.events:,} events, {output.size(found.log_bytes)}")
+    if found.manifest is None:
+        output.say("manifest  none: `mnemolog build` makes the first")
+    else:
+        ago = moments.ago(found.manifest.age_s)
+        output.say(
+            f"manifest  {found.manifest.number}, built {ago}, {output.size(found.snapshot_bytes)}"
+        )
+    output.say(f"tail      {found.tail:,} events since")
+    output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
+
+
+def _silence(rate: float | None) -> str:
+    return "" if rate is None else f"; {rate:.0%} of the newest brought nothing"
+
+
+@tenants.command(
+    epilog=output.example("mnemolog tenants delete team", "mnemolog tenants delete team --yes")
+)
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@click.pass_obj
+def delete(session_: Session, /, name: str, yes: bool, as_json: bool) -> None:
+    """Put a tenant's folder away to `deleted` in the home, and end its tokens.
+
+    Nothing is destroyed: move the folder back to `tenants`, under its name, to have it again;
+    remove it to be rid of it.
+    """
+    settings = session_.settings()
+    tenants_.existing(settings.home, name)
+    if not yes:
+        if as_json:
+            raise click.UsageError("--json asks nothing: give --yes")
+        if not click.confirm(f"Delete the tenant {name}, and end its tokens?", default=False):
+            raise click.Abort
+    found = _delete(settings, name)
+    if as_json:
+        output.emit(found)
+        return
+    output.say(f"{name} was deleted, and {found.tokens} of its tokens ended")
+    output.note(f"it is kept in {found.kept_in}")
+    back = shlex.join(("mv", found.kept_in, str(settings.home / "tenants" / name)))
+    output.note(f"to have it again: `{back}`")
+
+
+def _delete(settings: Settings, name: str) -> "Deleted":
+    """Put a tenant away; a server of the home, which has it open, does it itself."""
+    from store import deletion, registry
+
+    if (server := registry.running(settings)) is not None:
+        return _asked(settings, server, name)
+    with registry.sole(settings):  # and none starts meanwhile
+        return deletion.delete(settings, name, session.now())
+
+
+def _asked(settings: Settings, server: "Server", name: str) -> "Deleted":
+    import msgspec
+
+    from serve.access.owner import owner_token
+    from store.deletion import Deleted
+    from store.registry import HOST
+
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
+    try:
+        headers = {"Authorization": f"Bearer {owner_token(settings)}"}
+        connection.request("DELETE", f"/v1/tenants/{name}", headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ConfigError(f"the server on port {server.port} does not answer: {error}") from error
+    finally:
+        connection.close()
+    if answer.status == 200:
+        return msgspec.json.decode(body, type=Deleted)
+    said = msgspec.json.decode(body)
+    raise _ERRORS.get(said["code"], MnemologError)(said["detail"])

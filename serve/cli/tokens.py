@@ -1,0 +1,137 @@
+"""`mnemolog tokens`: make, list and revoke what opens one tenant to a program."""
+
+import click
+
+from serve import moments
+from serve.cli import output, session
+from serve.cli.session import Session
+from store import tenant as tenants
+from store.config import Settings
+from store.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
+
+_NAME_WIDTH = 30
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog tokens", "mnemolog tokens create --tenant team --scope read"),
+)
+@output.json_option
+@click.pass_context
+def tokens(context: click.Context, as_json: bool) -> None:
+    """List the tokens, each of which opens one tenant to a program."""
+    if context.invoked_subcommand is None:
+        _list(context.obj.settings(), None, as_json=as_json)
+
+
+@tokens.command("list", epilog=output.example("mnemolog tokens list --tenant team"))
+@click.option("--tenant", help="Only those of this tenant.")
+@output.json_option
+@click.pass_obj
+def list_(session_: Session, /, tenant: str | None, as_json: bool) -> None:
+    """List the tokens, the newest first; one that ended stays listed for thirty days."""
+    settings = session_.settings()
+    if tenant is not None:
+        tenants.existing(settings.home, tenant)
+    _list(settings, tenant, as_json=as_json)
+
+
+def _list(settings: Settings, tenant: str | None, *, as_json: bool) -> None:
+    from serve.access.tenants import shown
+    from store import tokens as kept
+
+    now = session.now()
+    found = [shown(one, now) for one in reversed(kept.every(settings.home, tenant))]
+    if as_json:
+        output.emit({"tokens": found})
+    elif not found:
+        output.say("there are no tokens: `mnemolog tokens create` makes one")
+    else:
+        rows = [
+            (
+                one.id,
+                one.tenant,
+                " ".join(one.scopes),
+                one.state,
+                one.created_at[:10],
+                one.expires_at[:10] if one.expires_at else "",
+                output.one_line(one.name, _NAME_WIDTH),
+            )
+            for one in found
+        ]
+        output.table(("id", "tenant", "scopes", "state", "made", "expires", "name"), rows)
+
+
+@tokens.command(
+    epilog=output.example(
+        "mnemolog tokens create --tenant team --scope read --scope write --name ci --expires 90d"
+    )
+)
+@click.option("--tenant", help="What it opens; else the default tenant.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice(SCOPES),
+    help="What it may do; may be repeated. `admin` may do all, and make tokens.",
+)
+@click.option("--name", default="", help="What it is for.")
+@click.option("--expires", metavar="SPAN", help="When it ends: 12h, 90d; else when it is revoked.")
+@click.option(
+    "--per-minute",
+    type=click.IntRange(1, MOST_PER_MINUTE),
+    default=PER_MINUTE,
+    help=f"How often it may ask; else {PER_MINUTE:,}.",
+)
+@output.json_option
+@click.pass_obj
+def create(
+    session_: Session,
+    /,
+    tenant: str | None,
+    scopes: tuple[Scope, ...],
+    name: str,
+    expires: str | None,
+    per_minute: int,
+    as_json: bool,
+) -> None:
+    """Make a token, and print what opens the tenant: it is shown this once and kept nowhere."""
+    import msgspec
+
+    from serve.access.caller import OWNER
+    from serve.access.tenants import make_token
+    from store.tokens import Wanted
+
+    settings = session_.settings()
+    opens = tenants.existing(settings.home, tenant or settings.choices.tenant)
+    said = {
+        "scopes": tuple(dict.fromkeys(scopes)),
+        "name": name,
+        "ttl_s": moments.seconds(expires) if expires else None,
+        "per_minute": per_minute,
+    }
+    made = make_token(settings, OWNER, opens, msgspec.convert(said, Wanted), session.now())
+    if as_json:
+        output.emit(made)
+        return
+    output.say(made.token)
+    output.note(f"this opens {made.tenant} for {', '.join(made.scopes)}; it is not shown again")
+    output.note(f"to end it: `mnemolog tokens revoke {made.id}`")
+
+
+@tokens.command(epilog=output.example("mnemolog tokens revoke 3f9c0a1b2d4e"))
+@click.argument("id_", metavar="ID")
+@output.json_option
+@click.pass_obj
+def revoke(session_: Session, /, id_: str, as_json: bool) -> None:
+    """End a token at once, also with a server that runs. Again changes nothing."""
+    from serve.access.tenants import shown
+    from store import tokens as kept
+
+    now = session.now()
+    found = shown(kept.revoke(session_.settings().home, id_, now), now)
+    if as_json:
+        output.emit(found)
+    else:
+        output.say(f"{found.id} opens {found.tenant} no more")

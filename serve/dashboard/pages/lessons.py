@@ -1,0 +1,81 @@
+"""
+Lessons: how often each was shown and followed, and how turns came out where it was.
+"""
+
+from collections.abc import Callable, Mapping
+
+from flask import Blueprint, render_template, request
+
+from serve.dashboard.sites import Site, tenant_url
+from serve.filters import Filter
+from serve.lessons.index import rules
+from serve.lessons.standing import Standing, Statistics, statistics
+from serve.process.tenants import OpenTenant
+from store.errors import InvalidInput
+from store.projections.memories import Memory
+
+SHOWN = 200  # lessons, and rules that were never shown
+_LOWEST = -2.0  # below any impact: what is not known comes last
+
+SORTS: Mapping[str, Callable[[Standing], float]] = {
+    "shown": lambda one: one.counts["surfaced"],
+    "followed": lambda one: one.counts["followed"],
+    "ignored": lambda one: one.counts["ignored"],
+    "impact": lambda one: one.impact.value if one.impact else _LOWEST,
+    "last": lambda one: one.counts["last_surfaced_at"],
+}
+_COLUMNS = (
+    ("shown", "Shown"),
+    ("followed", "Followed"),
+    ("ignored", "Ignored"),
+    ("impact", "Impact"),
+    ("last", "Last shown"),
+)
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("lessons", __name__)
+
+    @pages.get("/t/<tenant>/lessons")
+    def index(tenant: str) -> str:
+        opened, sort = site.tenant(tenant), request.args.get("sort", "shown")
+        if sort not in SORTS:
+            raise InvalidInput(f"there is no order {sort!r}: there are {', '.join(SORTS)}")
+        found, never = _all(opened, site.clock())
+        lessons = sorted(found.lessons, key=SORTS[sort], reverse=True)
+        return render_template(
+            "lessons.html",
+            columns=_columns(sort),
+            lessons=lessons[:SHOWN],
+            count=len(lessons),
+            never=never[:SHOWN],
+            never_count=len(never),
+            drafts=found.drafts,
+        )
+
+    return pages
+
+
+def _all(opened: OpenTenant, now: int) -> tuple[Statistics, list[Memory]]:
+    """Return how the lessons stand, and the rules that were never shown, the newest first."""
+    asked = Filter(now=now)
+    found, every = opened.reader.answered(
+        lambda view: (statistics(view, opened.log, asked), rules(view, asked))
+    )
+    shown = {one.memory.id for one in found.lessons}
+    never = [one for one in every if one.id not in shown]
+    return found, sorted(never, key=lambda one: -one.created_at)
+
+
+def _columns(sort: str) -> list[dict[str, str]]:
+    """Return the columns of the table; each sorts by itself, the largest first."""
+    sorted_by = [
+        {
+            "title": title,
+            "href": tenant_url("lessons.index", sort=name),
+            "class": "" if name == "impact" else "num",
+            **({"sorted": "descending"} if name == sort else {}),
+        }
+        for name, title in _COLUMNS
+    ]
+    return [{"title": "Lesson", "class": "wide"}, *sorted_by]

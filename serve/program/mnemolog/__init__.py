@@ -1,0 +1,54 @@
+"""
+mnemolog for programs: a memory's server, asked over HTTP.
+
+    from mnemolog import Client
+
+    with Client() as memory:
+        memory.record("Deploys go out from eu-west-1 only", kind="decision")
+        for hit in memory.recall("where do deploys go out from").hits:
+            print(hit.text, hit.confidence)
+
+It imports nothing of the server: neither numpy nor Flask.
+"""
+
+from mnemolog.client import Client
+from mnemolog.errors import (
+    Changed,
+    Conflict,
+    Error,
+    Failed,
+    Forbidden,
+    Invalid,
+    JobFailed,
+    NoServer,
+    NotFound,
+    RateLimited,
+    Refused,
+    StillRunning,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+    Unreadable,
+)
+from mnemolog.inputs import Draft
+
+__all__ = [
+    "Changed",
+    "Client",
+    "Conflict",
+    "Draft",
+    "Error",
+    "Failed",
+    "Forbidden",
+    "Invalid",
+    "JobFailed",
+    "NoServer",
+    "NotFound",
+    "RateLimited",
+    "Refused",
+    "StillRunning",
+    "Unauthorized",
+    "Unavailable",
+    "Unreachable",
+    "Unreadable",
+]

@@ -1,0 +1,220 @@
+"""
+Connection: requests over kept connections, in time, and sent again where that is safe.
+"""
+
+import http.client
+import random
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from mnemolog.errors import Error, Refused, Unreachable, refusal
+
+IDLE_S = 60.0  # a server hangs up on who is silent for longer
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+_LINES = 1 << 16  # bytes of a stream read at a time
+
+Json = Any  # what JSON can say
+
+
+class _Details(msgspec.Struct):
+    code: str = ""
+    title: str = ""
+    detail: str = ""
+    instance: str = ""
+
+
+_details = msgspec.json.Decoder(_Details)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The body of a 2xx, its status, and its header fields by lower-case name."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connection:
+    """A server, asked by as many threads as like: each request has a connection to itself.
+
+    `retries` is how often a request that is safe to send twice is sent again where the server is
+    busy or hung up; the waits between grow, and are as long as the server asks for.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float,
+        retries: int,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Error(f"{url!r} is no address of a server: http://127.0.0.1:7437")
+        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+        self._made: Callable[[], http.client.HTTPConnection] = lambda: kinds[parts.scheme](
+            parts.hostname or "", parts.port, timeout=timeout_s
+        )
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._retries, self._sleep = retries, sleep
+        self._idle: list[tuple[http.client.HTTPConnection, float]] = []  # the latest used last
+        self._lock = threading.Lock()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Json] | None = None,
+        body: Json = None,
+        headers: Mapping[str, str] | None = None,
+        is_safe: bool = False,
+    ) -> Answer:
+        """Return the answer to a request; raise Unreachable or Refused.
+
+        `is_safe` says that it may be sent twice; a GET always may.
+        """
+        data = None if body is None else msgspec.json.encode(body)
+        tries = 1 + (self._retries if is_safe or method == "GET" else 0)
+        for left in range(tries - 1, -1, -1):
+            wait_s = _backoff(tries - 1 - left)
+            try:
+                with self._sent(method, path, query, data, headers) as response:
+                    return Answer(response.status, _lower(response), response.read())
+            except Unreachable:
+                if not left:
+                    raise
+            except Refused as refused:
+                if not left or refused.status not in (429, 503):
+                    raise
+                wait_s = max(wait_s, refused.retry_after_s or 0.0)
+            self._sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+    def lines(self, path: str, query: Mapping[str, Json] | None = None) -> Iterator[bytes]:
+        """Yield the lines of a streamed answer as they come; raise as `ask` does."""
+        with self._sent("GET", path, query, None, None) as response:
+            rest = b""
+            while part := response.read(_LINES):
+                *whole, rest = (rest + part).split(b"\n")
+                yield from whole
+            if rest:
+                yield rest
+
+    def close(self) -> None:
+        """Close what is not in use; the next request opens anew."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one, _ in idle:
+            one.close()
+
+    @contextmanager
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Json] | None,
+        data: bytes | None,
+        headers: Mapping[str, str] | None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Give the response of a 2xx; the connection is kept where all of it was read."""
+        connection, response = self._taken(), None
+        fields = self._headers | ({"Content-Type": "application/json"} if data is not None else {})
+        try:
+            connection.request(method, self._url(path, query), data, fields | dict(headers or {}))
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise _refused(response)
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise Unreachable(f"the server did not answer {method} {path}: {error!r}") from error
+        finally:
+            if response is None or not response.isclosed():
+                connection.close()  # the rest of an answer would be taken for the next one's
+            with self._lock:
+                self._idle.append((connection, time.monotonic()))
+
+    def _url(self, path: str, query: Mapping[str, Json] | None) -> str:
+        said = urlencode([pair for name, one in (query or {}).items() for pair in _said(name, one)])
+        return self._prefix + path + (f"?{said}" if said else "")
+
+    def _taken(self) -> http.client.HTTPConnection:
+        """Return a connection that waits, or a new one."""
+        with self._lock:
+            kept, used_at = self._idle.pop() if self._idle else (None, 0.0)
+        if kept is None:
+            return self._made()
+        if time.monotonic() - used_at > IDLE_S or _is_dropped(kept):
+            kept.close()  # it opens again as it is asked
+        return kept
+
+
+def part(value: str) -> str:
+    """Return a value as a part of a path."""
+    return quote(value, safe="")
+
+
+def _is_dropped(connection: http.client.HTTPConnection) -> bool:
+    """Return whether a connection that waits was closed by the server: then there is its end to
+    read.
+    """
+    try:
+        return bool(connection.sock and select.select([connection.sock], (), (), 0)[0])
+    except ValueError:  # more open files than it can look at
+        return True
+
+
+def _said(name: str, value: Json) -> list[tuple[str, str]]:
+    """Return a parameter of a query as it is sent: not at all, once, or once for each of a list."""
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [(name, "true" if value else "false")]
+    if isinstance(value, datetime):
+        return [(name, value.isoformat())]
+    if isinstance(value, (list, tuple)):
+        return [(name, str(one)) for one in value]
+    return [(name, str(value))]
+
+
+def _refused(response: http.client.HTTPResponse) -> Refused:
+    """Return the error that a response stands for."""
+    data = response.read()
+    try:
+        said = _details.decode(data)
+    except (UnicodeDecodeError, msgspec.MsgspecError):  # of a proxy, or of another server
+        said = _Details(title=response.reason)
+    return refusal(response.status)(
+        said.code, response.status, said.title, said.detail, said.instance, _retry_after(response)
+    )
+
+
+def _retry_after(response: http.client.HTTPResponse) -> float | None:
+    try:
+        return max(0.0, float(response.headers.get("Retry-After", "")))
+    except ValueError:  # none, or a date
+        return None
+
+
+def _lower(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
+
+
+def _backoff(number: int) -> float:
+    """Return how long to wait before the next try, in seconds: by chance, so that many differ."""
+    longest: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**number)
+    return random.uniform(longest / 2, longest)

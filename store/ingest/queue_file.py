@@ -1,0 +1,132 @@
+"""
+The queue's file: how it is made, opened and written, and what its rows say.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from store.errors import LogForeign, LogVersion
+from store.ingest.job import Job
+from store.logfile import file as log_file
+from store.logfile.file import Row
+
+APPLICATION_ID = 0x6D6E6D71  # "mnmq": the log's is another
+SCHEMA_VERSION = 1
+
+Value = str | bytes | int | None
+
+COLUMNS = (
+    "number, id, at, state, attempts, next_at, owner, lease_until, ended_at, items, turns, done, "
+    "json_array_length(refused), error"
+)
+
+
+def job_of(row: Sequence[Any]) -> Job:
+    """Return the job that a row of `COLUMNS` tells."""
+    return Job(**dict(zip(Job.__struct_fields__, row, strict=True)))
+
+
+class QueueFile:
+    """The file at a path, opened when it is first needed. Threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._connection: apsw.Connection | None = None
+        self._inode: int | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def read(self, sql: str, *values: Value) -> list[Row]:
+        """Return rows; there are none where there is no file."""
+        if not self.exists:
+            return []
+        with self._lock, log_file.translated(self.path):
+            return rows(self._ours(), sql, *values)
+
+    @contextmanager
+    def changing(self) -> Iterator[apsw.Connection]:
+        """Hold the write lock of the file, made where there is none; all is done or nothing."""
+        with self._lock, log_file.translated(self.path):
+            connection = self._ours()
+            with log_file.immediate(connection):
+                yield connection
+
+    def settle(self) -> None:
+        """Leave nothing in the write-ahead log, unless somebody else reads it just now."""
+        ahead = self.path.with_name(f"{self.path.name}-wal")
+        with self._lock, log_file.translated(self.path):
+            if ahead.exists() and ahead.stat().st_size:
+                log_file.settle(self._ours())
+
+    def _ours(self) -> apsw.Connection:
+        """Return our connection to the file that is there: its tenant may have been deleted since,
+        and another made of the same name.
+        """
+        if self._connection is not None and _inode(self.path) != self._inode:
+            self._connection.close()
+            self._connection = None
+        if self._connection is None:
+            self._connection = _opened(self.path)
+            self._inode = _inode(self.path)
+        return self._connection
+
+
+def rows(connection: apsw.Connection, sql: str, *values: Value) -> list[Row]:
+    """Return what a statement gives, run to its end."""
+    found: list[Row] = connection.execute(sql, values).fetchall()
+    return found
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def _opened(path: Path) -> apsw.Connection:
+    """Return a connection to the queue at a path, made where there is none.
+
+    Raise what SQLite says, LogForeign for another program's file, LogVersion for a later one's.
+    """
+    log_file.create_file(path)
+    connection = log_file.connect(path)
+    try:
+        _prepare(connection, path)
+    except BaseException:  # an interrupt too: what was opened is closed, then it goes on
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: apsw.Connection, path: Path) -> None:
+    if not int(connection.pragma("user_version")):
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before there is a page
+        log_file.write_ahead(connection)
+        with log_file.immediate(connection):
+            if not int(connection.pragma("user_version")):  # another process may have been first
+                connection.execute(files("store.ingest").joinpath("schema.sql").read_text())
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise LogForeign(f"{path} is another program's database: move it away")
+    if int(connection.pragma("user_version")) > SCHEMA_VERSION:
+        raise LogVersion(f"{path} is of a newer mnemolog: upgrade mnemolog")
+    connection.execute("PRAGMA synchronous = FULL")
+    # what was recorded may be erased from the log later: nothing of it is to stay here
+    connection.pragma("secure_delete", True)

@@ -1,0 +1,375 @@
+"""The client for programs says what the API's operations declare, no more and no less."""
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import mnemolog
+import msgspec
+import pytest
+from mnemolog import errors, inputs, jobs, proposals, receipts, shapes, tenants
+from mnemolog.asking import Asking
+from mnemolog.connection import Answer, _said
+
+from serve.answers import RecallRequest
+from serve.api.operation import Operation
+from serve.api.routes import OPERATIONS
+from serve.problem import TITLES
+from store import events
+from store.commands import Draft
+from store.config import load
+
+FOLDER = Path(mnemolog.__file__).parent
+# what has no call of its own, and why; a new operation has one, or stands here
+LEFT_OUT = {
+    "getOpenApi": "for tools that read the document",
+    "listLessons": "the dashboard's and the command line's",
+    "getDigest": "the dashboard's and the command line's",
+    "searchMemories": "a recall by another address",
+    "listFacts": "asked with `client.ask`",
+    "listConflicts": "asked with `client.ask`",
+    "listGoals": "asked with `client.ask`",
+    "getNeighbourhood": "asked with `client.ask`",
+    "listEntities": "asked with `client.ask`",
+    "getReadiness": "for what watches over servers",
+    "getMetrics": "for what watches over servers",
+}
+ANY = "a/b c"  # of what stands in a path
+
+
+class Heard:
+    """A connection that answers nothing, and tells what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any, Any, Any, bool]] = []
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Any = None,
+        body: Any = None,
+        headers: Any = None,
+        is_safe: bool = False,
+    ) -> Answer:
+        self.asked.append((method, path, query, body, headers, is_safe))
+        raise Stop
+
+    def lines(self, path: str, query: Any = None) -> Iterator[bytes]:
+        self.asked.append(("GET", path, query, None, None, True))
+        raise Stop
+
+
+class Stop(Exception):
+    """The request is known: what would be answered does not matter."""
+
+
+FIELDS: dict[str, Any] = {
+    name: {"tags": ["deploy"], "source_ids": ["x"], "metadata": {"a": 1}}.get(name, name)
+    for name in inputs.Fields.__annotations__
+} | {
+    "kind": "fact",
+    "trust": "user",
+    "tier": "auto",
+    "status": "open",
+    "importance": 0.5,
+    "score": 0.5,
+    "progress": 0.5,
+    "pinned": True,
+    "ttl_s": 60,
+    "created_at": "2026-11-20T13:00:00Z",
+    "key": "deploy.region",
+}
+CHANGES = {
+    name: (FIELDS | {"content": "Words", "reason": "because"})[name]
+    for name in inputs.Changes.__annotations__
+}
+QUESTION = {
+    "project": "acme/web",
+    "top_k": 3,
+    "mode": "lexical",
+    "profile": "wal",
+    "kinds": ["fact"],
+    "tiers": ["auto"],
+    "tags": ["deploy"],
+    "since": "2026-11-20T13:00:00Z",
+    "until": "2026-11-21T13:00:00Z",
+    "active_only": False,
+    "cold": True,
+    "as_of": 12,
+    "min_confidence": 0.5,
+    "min_score": 0.5,
+    "explain": True,
+    "touch": False,
+}
+FILTERS = {
+    "project": "acme/web",
+    "kind": ["fact", "lesson"],
+    "tier": ["auto"],
+    "tag": ["deploy"],
+    "state": "any",
+    "pinned": True,
+    "key": "deploy.region",
+    "text": "words",
+    "since": datetime(2026, 11, 20, tzinfo=UTC),
+    "until": datetime(2026, 11, 21, tzinfo=UTC),
+    "sort": "-importance",
+}
+WHY = {"reason": "because"}
+
+# every call there is, by the operation it asks for
+CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
+    "recall": (lambda one: one.recall("deploys", **QUESTION), shapes.Recalled),
+    "rate": (lambda one: one.rate("b", 1.0, reason="because"), shapes.Rated),
+    "createMemory": (lambda one: one.record("Words", **FIELDS), shapes.Acknowledged),
+    "createMemories": (
+        lambda one: one.record_batch([{"content": "Words", **FIELDS}]),
+        shapes.AllAcknowledged,
+    ),
+    "getMemory": (lambda one: one.memories.get(ANY), shapes.WholeMemory),
+    "reviseMemory": (
+        lambda one: one.memories.patch(ANY, etag='"1"', **CHANGES),
+        shapes.WholeMemory,
+    ),
+    "forgetMemory": (lambda one: one.memories.forget(ANY, etag='"1"', **WHY), None),
+    "restoreMemory": (lambda one: one.memories.restore(ANY, **WHY), shapes.WholeMemory),
+    "archiveMemory": (lambda one: one.memories.archive(ANY, **WHY), shapes.WholeMemory),
+    "supersedeMemory": (lambda one: one.memories.supersede(ANY, "b", **WHY), shapes.WholeMemory),
+    "linkMemory": (lambda one: one.memories.link(ANY, "b", "cause"), shapes.DrawnEdge),
+    "getHistory": (lambda one: one.memories.history(ANY), shapes.History),
+    "getKeyHistory": (
+        lambda one: one.memories.history_of_key(ANY, project="acme/web"),
+        shapes.KeyHistory,
+    ),
+    "getOverview": (lambda one: one.overview("deploys", project="acme/web"), dict[str, Any]),
+    "listProposals": (
+        lambda one: one.proposals.list(state="stale", sort="plan", project="a/b", limit=3),
+        proposals.Listed,
+    ),
+    "getProposal": (lambda one: one.proposals.get(ANY), proposals.Proposal),
+    "acceptProposal": (lambda one: one.proposals.accept(ANY), proposals.Proposal),
+    "rejectProposal": (lambda one: one.proposals.reject(ANY, **WHY), proposals.Proposal),
+    "undoProposal": (lambda one: one.proposals.undo(ANY), proposals.Proposal),
+    "listMemories": (lambda one: one.memories.list(**FILTERS), shapes.MemoryPage),
+    "ingest": (
+        lambda one: one.ingest(
+            [{"content": "Words"}],
+            turns=[{"role": "user", "content": "Words", "at": QUESTION["since"], "speaker": "A"}],
+            project="acme/web",
+            session="s",
+            agent="a",
+        ),
+        jobs.JobInShort,
+    ),
+    "listJobs": (lambda one: one.jobs.list(state="dead"), jobs.JobPage),
+    "getJob": (lambda one: one.jobs.get(ANY), jobs.Job),
+    "requeueJob": (lambda one: one.jobs.requeue(ANY), jobs.JobInShort),
+    "listReceipts": (
+        lambda one: one.receipts.list(
+            project="acme/web",
+            since=datetime(2026, 11, 20, tzinfo=UTC),
+            until=datetime(2026, 11, 21, tzinfo=UTC),
+            session="s",
+            memory="m",
+            silent=True,
+        ),
+        receipts.ReceiptPage,
+    ),
+    "getReceipt": (lambda one: one.receipts.get(ANY), receipts.Receipt),
+    "exportMemories": (lambda one: one.export(project="acme/web", all_states=True), None),
+    "listTenants": (lambda one: one.tenants.list(), tenants.Listed),
+    "createTenant": (lambda one: one.tenants.create("acme"), tenants.Tenant),
+    "getTenant": (lambda one: one.tenants.get("acme"), tenants.Tenant),
+    "getTenantStats": (lambda one: one.tenants.stats("acme"), tenants.Stats),
+    "deleteTenant": (lambda one: one.tenants.delete("acme"), tenants.Deleted),
+    "listTokens": (lambda one: one.tenants.tokens("acme"), tenants.ListedTokens),
+    "createToken": (
+        lambda one: one.tenants.create_token(
+            "acme", ("read",), label="ci", ttl_s=60, per_minute=60
+        ),
+        tenants.NewToken,
+    ),
+    "revokeToken": (lambda one: one.tenants.revoke_token("acme", "t"), tenants.Token),
+    "getHealth": (lambda one: one.health(), shapes.Health),
+}
+DECLARED = {one.id: one for one in OPERATIONS}
+
+
+def asked_by(call: Callable[[mnemolog.Client], Any]) -> tuple[str, str, Any, Any, Any, bool]:
+    client, heard = mnemolog.Client("http://127.0.0.1:1", "token"), Heard()
+    client._asking = Asking(heard, "acme")
+    with pytest.raises(Stop):
+        made = call(client)
+        next(made)
+    [one] = heard.asked
+    return one
+
+
+def test_every_operation_has_its_call_or_a_reason_to_have_none():
+    assert set(DECLARED) == set(CALLS) | set(LEFT_OUT)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_asks_what_its_operation_declares(name: str):
+    declared, (call, _) = DECLARED[name], CALLS[name]
+    method, path, query, body, headers, is_safe = asked_by(call)
+    assert method == declared.method
+    assert re.fullmatch(re.sub(r"{\w+}", "[^/ ]+", declared.path), path)
+    assert decoded_query(declared, query or {}) is not None
+    assert body is None or msgspec.convert(
+        msgspec.json.decode(msgspec.json.encode(body)), declared.body
+    )
+    assert (body is None) == (declared.body is None)
+    assert set(headers or {}) <= set(declared.headers)
+    assert is_safe or method in ("GET", "PATCH") or "Idempotency-Key" not in declared.headers
+
+
+def decoded_query(declared: Operation, query: dict[str, Any]) -> Any:
+    """Return the parameters as the server reads them: what may come often as a list."""
+    schema = msgspec.json.schema_components([declared.query])[1][declared.query.__name__]
+    sent: dict[str, Any] = {}
+    for name, value in [pair for key, one in query.items() for pair in _said(key, one)]:
+        is_list = schema["properties"][name].get("type") == "array"
+        sent[name] = [*sent.get(name, ()), value] if is_list else value
+    return msgspec.convert(sent, declared.query, strict=False)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, shape) in CALLS.items() if shape])
+def test_a_call_reads_what_its_operation_answers(name: str):
+    declared: Operation = DECLARED[name]
+    for sent in filter(None, declared.answers.values()):
+        assert missing(CALLS[name][1], sent) == []
+
+
+def missing(read: Any, sent: Any, where: str = "") -> list[str]:
+    """Return the fields that only one of two shapes has, here and in what lies in them.
+
+    What is read as a dict holds whatever is sent; `etag` is a header's.
+    """
+    if any(get_origin(one) is dict for one in parts_of(read)):
+        return []
+    reads, sends = structs_of(read), structs_of(sent)
+    if len(reads) != 1 or len(sends) != 1:
+        return [] if len(reads) == len(sends) else [where]
+    ours, theirs = names_of(reads[0]), names_of(sends[0])
+    ours.pop("etag", None)
+    found = [f"{where}.{name}" for name in ours.keys() ^ theirs.keys()]
+    for name in ours.keys() & theirs.keys():
+        found += missing(ours[name], theirs[name], f"{where}.{name}")
+    return found
+
+
+def parts_of(shape: Any) -> Iterator[Any]:
+    yield shape
+    for one in get_args(shape):
+        yield from parts_of(one)
+
+
+def structs_of(shape: Any) -> list[Any]:
+    return [
+        one for one in parts_of(shape) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+    ]
+
+
+def names_of(struct: Any) -> dict[str, Any]:
+    hints = get_type_hints(struct)
+    return {one.encode_name: hints[one.name] for one in msgspec.structs.fields(struct)}
+
+
+def test_a_field_that_only_one_side_has_is_found():
+    class Sent(msgspec.Struct):
+        edges: tuple[shapes.DrawnEdge, ...]
+        more: int
+
+    class Read(msgspec.Struct):
+        edges: tuple[shapes.Edge, ...]
+
+    assert sorted(missing(Read, Sent)) == [".edges.new", ".edges.seq", ".more"]
+
+
+def test_what_a_memory_may_have_is_what_a_draft_may_have():
+    names = set(inputs.Draft.__annotations__)
+    assert names == set(Draft.__struct_fields__) - {"made"}  # jobs say that
+
+
+def test_what_a_question_may_have_is_what_a_recall_takes():
+    assert set(inputs.Question.__annotations__) == set(RecallRequest.__struct_fields__) - {
+        "query",
+        "tenant",
+    }
+    assert set(QUESTION) == set(inputs.Question.__annotations__)
+
+
+def test_what_may_be_changed_is_what_a_patch_takes():
+    body = DECLARED["reviseMemory"].body
+    assert set(inputs.Changes.__annotations__) == set(body.__struct_fields__) - {"tenant"}
+
+
+def test_what_may_be_filtered_is_what_the_lists_take():
+    paged = {"tenant", "limit", "cursor"}
+    for name, filters in (("listMemories", inputs.Filters), ("listReceipts", receipts.Filters)):
+        assert set(filters.__annotations__) | paged == set(DECLARED[name].query.__struct_fields__)
+
+
+def test_the_words_a_field_may_hold_are_the_logs():
+    assert get_args(inputs.Kind) == get_args(events.MemoryKind)
+    for name in ("Tier", "Trust", "Relation", "GoalStatus"):
+        assert get_args(getattr(inputs, name)) == get_args(getattr(events, name))
+
+
+def test_every_code_is_an_error_of_its_own_sort():
+    sorts = {code: errors.refusal(int(status)) for code, (status, _) in TITLES.items()}
+    assert sorts["not_found"] is mnemolog.NotFound
+    assert sorts["invalid_cursor"] is sorts["junk_text"] is mnemolog.Invalid
+    assert sorts["id_conflict"] is sorts["idempotency_mismatch"] is mnemolog.Conflict
+    assert sorts["changed_since"] is mnemolog.Changed
+    assert sorts["too_many_requests"] is mnemolog.RateLimited
+    assert sorts["log_busy"] is sorts["overloaded"] is mnemolog.Unavailable
+    assert sorts["out_of_scope"] is mnemolog.Forbidden
+    assert sorts["no_token"] is mnemolog.Unauthorized
+    assert sorts["internal"] is sorts["log_full"] is mnemolog.Failed
+
+
+def test_all_errors_are_exported():
+    made = {
+        name
+        for name, one in vars(errors).items()
+        if isinstance(one, type) and issubclass(one, mnemolog.Error)
+    }
+    assert made | {"Client", "Draft"} == set(mnemolog.__all__)
+
+
+def test_it_imports_nothing_of_ours_and_nothing_heavy():
+    tops = {
+        name.partition(".")[0]
+        for file in FOLDER.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert tops <= sys.stdlib_module_names | {"mnemolog", "msgspec"}
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"MNEMOLOG_HOME": "/srv/m"}, {"XDG_DATA_HOME": "/srv/d"}, {"XDG_DATA_HOME": "relative"}],
+)
+def test_it_finds_the_home_that_the_settings_find(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    from mnemolog.home import default_home
+
+    monkeypatch.delenv("MNEMOLOG_HOME")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert default_home(environ) == load(environ=environ).home

@@ -1,0 +1,111 @@
+"""A recall from the command line is the same whether a server answers it or not."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from test_server import ROOT, Server, Start, start
+
+from store.config import Choices, Settings
+from store.registry import registered
+
+__all__ = ["start"]  # the fixture of test_server
+
+TOOK = {"took_ms", "took_us", "recall", "watermark"}  # differ from one recall to the next
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, what it said, and whether it loaded what recalls."""
+
+    said: tuple[int, str, str]
+    is_heavy: bool
+
+
+def run(*words: str, **environ: str) -> Ran:
+    folders = os.pathsep.join((str(ROOT), str(ROOT / "serve" / "program")))
+    done = subprocess.run(
+        [sys.executable, "-P", "-X", "importtime", "-m", "serve.cli", *words],
+        env=os.environ | {"PYTHONPATH": folders} | environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    lines = done.stderr.splitlines()
+    imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
+    told = "\n".join(line for line in lines if not line.startswith("import time"))
+    return Ran((done.returncode, done.stdout, told), "numpy" in imported)
+
+
+@pytest.fixture
+def server(start: Start) -> Server:
+    made = start(build_after="0").ready()
+    made.add("Deploys go out from eu-west-1 only", kind="decision", tags=["deploy"])
+    made.add("We deploy to us-east-1", key="deploy.region", value="us")
+    made.add("We deploy to eu-west-1", key="deploy.region", value="eu")
+    made.add("Never deploy on a Friday afternoon", kind="lesson", project="acme/web")
+    return made
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("recall", "where", "do", "deploys", "go"),
+        ("recall", "deploy", "--why", "--all-projects", "--top-k", "2"),
+        ("recall", "nothing at all like it", "--project", "acme/web"),
+        ("recall", "deploy", "--as-of", "@2", "--since", "7d", "--kind", "fact"),
+        ("recall", "deploy", "--cold", "--as-of", "@2"),
+        ("recall", "deploy", "--project", "no/such?"),
+        ("why", "deploy"),
+        ("why", "deploy", "nothing"),
+    ],
+)
+def test_it_says_the_same_with_a_server_and_without(server: Server, words: tuple[str, ...]):
+    served, told = run(*words), run(*words, "--json")
+    server.end()
+    assert run(*words).said == served.said
+    assert untimed(run(*words, "--json")) == untimed(told)
+
+
+def untimed(ran: Ran) -> object:
+    answer = json.loads(ran.said[1])
+    for said in (answer, answer.get("why") or {}):
+        for name in TOOK & said.keys():
+            del said[name]
+    return answer
+
+
+def test_with_a_server_it_loads_nothing_heavy(server: Server):
+    assert not run("recall", "where do deploys go").is_heavy
+    assert not run("why", "deploy").is_heavy
+    server.end()
+    assert run("recall", "where do deploys go").is_heavy
+
+
+def test_a_recall_that_was_served_can_be_rated_at_once(server: Server):
+    recalled = json.loads(run("recall", "where do deploys go", "--json").said[1])
+    assert run("rate", recalled["recall"], "1").said[0] == 0
+
+
+def test_a_server_under_other_settings_is_not_asked(server: Server):
+    assert run("recall", "deploys", MNEMOLOG_MIN_CONFIDENCE="0.01").is_heavy
+    assert not run("recall", "deploys", MNEMOLOG_BUILD_AFTER="77").is_heavy
+
+
+def test_what_decides_an_answer_is_known_of_a_server(server: Server):
+    assert registered(Settings(server.home)).answers_by == Choices().answers_by
+    for name, value in (("top_k", 9), ("embedder", "x"), ("layers", ("parts",))):
+        assert Choices(**{name: value}).answers_by != Choices().answers_by
+    assert Choices(port=1, tenant="other", project="x").answers_by == Choices().answers_by
+
+
+def test_a_server_that_was_killed_is_not_waited_for(server: Server):
+    server.process.kill()
+    server.process.wait()
+    code, said, _ = run("recall", "where do deploys go").said
+    assert (code, "Deploys go out" in said) == (0, True)
+    assert Path(server.home / "server.json").exists()

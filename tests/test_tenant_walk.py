@@ -1,0 +1,426 @@
+"""
+A tenant's token walks every route and every tool, and learns nothing of another tenant.
+
+Every operation of the API, every route beside it, every tool, resource, prompt and completion of
+MCP and every hook is asked with every id and name of another tenant in every parameter; in a home
+that has that tenant, and in one that never had it. The answers are the same, so nothing can be
+read, listed, counted or inferred. A parameter that the walk does not know fails it: a new route
+has to be taught here.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+import pytest
+from mcp_client import message
+from two_tenants import MARKERS, MINE, NOBODYS, OWNERS, QUERY, THEIRS, World, masked, world
+from werkzeug.test import TestResponse
+
+from serve.api.operation import Operation
+from serve.api.routes import OPERATIONS
+from serve.gate import is_for_programs
+from serve.hooks.hosts import HOSTS
+from store import tenant as tenants
+from store import tokens
+
+NAMED = f"{THEIRS}/shop"
+
+# what a parameter that names nothing of a tenant's is asked with
+PLAIN: dict[str, Any] = {
+    **dict.fromkeys(("action", "context", "result", "reason", "source", "value"), "some words"),
+    "active_only": False,
+    "cold": True,
+    "explain": True,
+    "touch": False,
+    "pinned": True,
+    "importance": 0.5,
+    "score": 0.5,
+    "progress": 0.5,
+    "min_confidence": 0.0,
+    "ttl_s": 60,
+    "kind": "fact",
+    "tier": "wal",
+    "status": "open",
+    "relation": "support",
+    "trust": "agent",
+    "kinds": ["fact"],
+    "tiers": ["wal"],
+    "state": None,
+    "sort": None,
+    "insight_type": None,
+    "mode": "lexical",
+    "profile": "recall",
+    "verdict": 1.0,
+    "silent": False,
+    "limit": 100,
+    "since": "2020-01-01",
+    "until": "2030-01-01",
+    "created_at": "2023-01-01T00:00:00Z",
+    "top_k": 50,
+    "as_of": 10,
+    "per_minute": 10,
+    "created_by": "somebody",
+    "name": "ci",
+    "scopes": ["read"],
+    "metadata": {"a": 1},
+    "made": {"job": "consolidate"},
+    "turns": [{"role": "user", "content": "I always say so"}],
+    "speaker": "Anna",
+    "due": "2027-01-01",
+    "all_states": True,
+    "min_score": 0.0,
+}
+
+
+@dataclass
+class Walk:
+    """The requests of one walk, and what was said to each."""
+
+    world: World
+    there: dict[str, list[Any]]
+    token: str
+    answers: list[tuple[str, str]] = field(default_factory=list)
+    told: dict[str, set[str]] = field(default_factory=dict)  # by what was asked
+    sent: set[str] = field(default_factory=set)  # ids of theirs: what makes something takes them
+    spared: set[str] = field(default_factory=set)  # operations that are not asked
+
+    def ask(self, what: str, method: str, path: str, body: object = None, **headers: str) -> Any:
+        answer = self.world.send(method, path, body, token=self.token, **headers)
+        request = f"{method} {path} {json.dumps(body)} {headers}"
+        said = masked(answer)
+        assert answer.status_code < 500 or answer.json["code"] == "not_ready", request
+        if self.token == self.world.token:
+            self._check(request, answer)
+        self.answers.append((request, said))
+        self.told.setdefault(what, set()).add(said)
+        return answer
+
+    def _check(self, request: str, answer: TestResponse) -> None:
+        text = f"{answer.text}{answer.headers}"
+        assert MARKERS[THEIRS] not in text, (request, text)
+        assert MARKERS[NOBODYS] not in text, (request, text)
+        self.sent |= {id_ for id_ in self.world.ids if id_ in request}
+        assert not [id_ for id_ in self.world.ids - self.sent if id_ in text], (request, text)
+
+    def values(self, name: str) -> list[Any]:
+        """Return what a parameter of a name is tried with; raise where nobody said so yet."""
+        theirs: dict[str, list[Any]] = {
+            **dict.fromkeys(("id", "target", "by", "parent_id"), self.there["id"]),
+            "memory": self.there["id"],
+            "source_ids": [[one] for one in self.there["id"][:2]],
+            "cursor": self.there["cursor"],
+            "tenant": [THEIRS],
+            "project": [NAMED],
+            "key": [f"{THEIRS}.region"],
+            "session": [f"{THEIRS}-session"],
+            "agent": [f"{THEIRS}-agent"],
+            "chain": [f"{THEIRS}-chain"],
+            "tag": [f"{THEIRS}-tag"],
+            "tags": [[f"{THEIRS}-tag"]],
+            **{one: [QUERY] for one in ("query", "text", "topic", "content")},
+            "memories": [[{"content": f"one of many, {n}"}] for n in range(2)],
+        }
+        if name in theirs:
+            return theirs[name]
+        assert name in PLAIN, f"say in this test what {name!r} may be, of another tenant's"
+        return [] if PLAIN[name] is None else [PLAIN[name]]
+
+
+# The API
+
+
+def in_order(operations: tuple[Operation, ...]) -> list[Operation]:
+    """Return what reads first, then what is about something, and what makes something last."""
+    return sorted(operations, key=lambda one: (one.method != "GET", "{" not in one.path))
+
+
+def walk_api(walk: Walk) -> None:
+    for operation in in_order(OPERATIONS):
+        if operation.id in walk.spared:
+            continue
+        paths = list(_paths(walk, operation))
+        for path in paths:
+            for body in _arguments(walk, operation.body)[:1]:
+                for query in _arguments(walk, operation.query)[:1]:
+                    _ask(walk, operation, path, query, body)
+        for body in _arguments(walk, operation.body):
+            for query in _arguments(walk, operation.query):
+                _ask(walk, operation, paths[0], query, body)
+
+
+def _ask(walk: Walk, operation: Operation, path: str, query: Any, body: Any) -> None:
+    query = {"limit": 100} | query if "limit" in operation.query.__struct_fields__ else query
+    search = f"?{urlencode(query or {}, doseq=True)}" if query else ""
+    walk.ask(operation.id, operation.method, path + search, body)
+    for name in operation.headers:
+        value = {"If-Match": '"1"', "If-None-Match": '"1"', "Idempotency-Key": '"k1"'}[name]
+        walk.ask(operation.id, operation.method, path + search, body, **{name: value})
+
+
+def _paths(walk: Walk, operation: Operation) -> Iterator[str]:
+    names = re.findall(r"{(\w+)}", operation.path)
+    if not names:
+        yield operation.path
+        return
+    *outer, last = names
+    ids = [*walk.values(last), *([MINE] if last == "tenant" else [])]
+    tenants_ = [THEIRS, MINE] if outer else [None]
+    for tenant in tenants_:
+        for value in ids:
+            path = operation.path.replace(f"{{{last}}}", quote(str(value), safe=""))
+            yield path.replace("{tenant}", str(tenant))
+
+
+def _arguments(walk: Walk, of: Any) -> list[Any]:
+    """Return bodies or queries: what must be given, then with each of the others, by each value."""
+    if of is None:
+        return [None]
+    fields = {one.encode_name: one for one in msgspec.structs.fields(of)}
+    tried = {name: walk.values(name) for name in fields}
+    least = {name: tried[name][0] for name, one in fields.items() if one.required}
+    if "tenant" in fields:
+        least["tenant"] = THEIRS
+    if of.__name__ == "NewJob":
+        least["memories"] = tried["memories"][0]
+    found = [least]
+    for name, values in tried.items():
+        found += [least | {name: value} for value in values if least.get(name) != value]
+    return found
+
+
+# MCP
+
+MAKING = ("remember", "remember_batch", "goals")  # these take an id: last, as they make it ours
+
+
+def walk_mcp(walk: Walk, between: Callable[[Walk], None] = lambda walk: None) -> None:
+    rpc = _rpc(walk)
+    for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list"):
+        rpc(method, method)
+    rpc("initialize", "initialize", protocolVersion="2025-06-18")
+    tools = rpc("tools/list", "tools/list").json["result"]["tools"]
+    for id_ in ("shared", "unheard-of", *walk.there["id"]):
+        rpc("resources/read", "resources/read", uri=f"memory://{id_}")
+    for prompt in rpc("prompts/list", "prompts/list").json["result"]["prompts"]:
+        _prompt(walk, rpc, prompt)
+    listed = rpc("resources/templates/list", "resources/templates/list").json["result"]
+    for template in listed["resourceTemplates"]:
+        ref = {"type": "ref/resource", "uri": template["uriTemplate"]}
+        for name in re.findall(r"{(\w+)}", template["uriTemplate"]):
+            _complete(walk, rpc, ref, name)
+    _tools(walk, [one for one in tools if one["name"] not in MAKING])
+    between(walk)
+    _tools(walk, [one for one in tools if one["name"] in MAKING])
+
+
+def _tools(walk: Walk, tools: list[dict[str, Any]]) -> None:
+    rpc = _rpc(walk)
+    for tool in tools:
+        for given in _given(walk, tool["inputSchema"]):
+            rpc(f"tool {tool['name']}", "tools/call", name=tool["name"], arguments=given)
+
+
+def _rpc(walk: Walk) -> Callable[..., Any]:
+    def rpc(what: str, method: str, **params: object) -> Any:
+        answer = walk.ask(what, "POST", "/mcp", message(method, params))
+        assert answer.status_code == 200, answer.text
+        return answer
+
+    return rpc
+
+
+def _prompt(walk: Walk, rpc: Callable[..., Any], prompt: dict[str, Any]) -> None:
+    name = prompt["name"]
+    rpc(f"prompt {name}", "prompts/get", name=name, arguments={})
+    for argument in prompt["arguments"]:
+        for value in walk.values(argument["name"]):
+            given = {argument["name"]: value}
+            rpc(f"prompt {name}", "prompts/get", name=name, arguments=given)
+        _complete(walk, rpc, {"type": "ref/prompt", "name": name}, argument["name"])
+
+
+def _complete(walk: Walk, rpc: Callable[..., Any], ref: dict[str, str], name: str) -> None:
+    known = [str(value) for value in walk.values(name)]
+    for beginning in ("", "b", "s", THEIRS, *known, *(one[:4] for one in known)):
+        argument = {"name": name, "value": beginning}
+        rpc(f"completion {name}", "completion/complete", ref=ref, argument=argument)
+
+
+def _given(walk: Walk, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of a tool: what must be given, then each of the others."""
+    tried = {
+        name: schema["properties"][name].get("enum") or walk.values(name)
+        for name in schema["properties"]
+    }
+    least = {name: tried[name][0] for name in schema.get("required", ())}
+    yield least
+    for name, values in tried.items():
+        yield from (least | {name: value} for value in values)
+
+
+# Hooks, and every route beside the API
+
+EVENTS: tuple[dict[str, Any], ...] = (
+    {"hook_event_name": "SessionStart", "source": "startup"},
+    {"hook_event_name": "UserPromptSubmit", "prompt": QUERY},
+    {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "git push --force"},
+    },
+    {"hook_event_name": "Stop"},
+    {"hook_event_name": "SessionEnd"},
+)
+
+
+def walk_hooks(walk: Walk) -> None:
+    for host in HOSTS:
+        for event in EVENTS:
+            body = {"session_id": f"{THEIRS}-session", "cwd": "/nowhere"} | event
+            walk.ask(f"hook {host}", "POST", f"/v1/hooks/{host}?tenant={THEIRS}", body)
+
+
+def walk_the_rest(walk: Walk) -> None:
+    """Ask every route that is no operation, MCP's or a hook's, with what is theirs in its path."""
+    for rule in walk.world.client.application.url_map.iter_rules():
+        blueprint = rule.endpoint.partition(".")[0]
+        if blueprint in ("api", "mcp", "hooks"):
+            continue
+        path = str(rule)
+        for part in re.findall(r"<[^>]+>", path):
+            name = part.strip("<>").rpartition(":")[2].rstrip("_")
+            known = {"digest": "x", "name": "app.css", "host": "codex"}
+            value = known.get(name) or str(walk.values(name)[0])
+            path = path.replace(part, quote(value, safe=""))
+        for method in sorted((rule.methods or set()) - {"OPTIONS"}):
+            answer = walk.ask(f"route {rule}", method, path, {} if method == "POST" else None)
+            is_open = rule.rule in ("/login", "/favicon.ico") or rule.rule.startswith("/static/")
+            if is_for_programs(path):
+                assert answer.status_code in (403, 404, 405), (path, answer.text)
+            elif not is_open:
+                assert answer.status_code in (303, 401), (path, answer.text)
+
+
+@pytest.fixture(scope="module")
+def with_them(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("with"), MINE, NOBODYS, THEIRS) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def without_them(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("without"), MINE) as made:
+        yield made
+
+
+def walked(one: World, there: dict[str, list[Any]], token: str = "") -> Walk:
+    walk = Walk(one, there, token or one.token)
+    walk_the_rest(walk)
+    walk_hooks(walk)
+    walk_mcp(walk, walk_api)
+    return walk
+
+
+def everything(one: World, name: str) -> object:
+    """Return all that is kept of a tenant: events, jobs, tokens, and which files there are."""
+    opened = one.opened.get(name)
+    return (
+        [msgspec.json.encode(event) for event in opened.log.read()],
+        one.opened.ingest.queue(opened.tenant).listed(),
+        tokens.every(one.home, name),
+        sorted(path.name for path in opened.tenant.root.rglob("*.json")),
+    )
+
+
+def test_a_token_learns_nothing_of_another_tenant_and_changes_nothing(
+    with_them: World, without_them: World
+):
+    before = {name: everything(with_them, name) for name in (THEIRS, NOBODYS)}
+    one = walked(with_them, with_them.there)
+    other = walked(without_them, with_them.there)
+    assert len(one.answers) == len(other.answers) > 1_000
+    for (request, said), (same, told) in zip(one.answers, other.answers, strict=True):
+        assert request == same
+        assert said == told, request
+    assert {name: everything(with_them, name) for name in (THEIRS, NOBODYS)} == before
+    assert {one.name for one in tenants.tenants(with_them.home)} == {MINE, NOBODYS, THEIRS}
+    assert {one.name for one in tenants.tenants(without_them.home)} == {MINE, NOBODYS}
+
+
+# what tells nothing of a tenant to anybody, or only counts it
+TELLS_NOTHING = {"getHealth", "getReadiness", "getOpenApi", "getMetrics", "getTenantStats"}
+TELLS_NOTHING |= {"listJobs", "getJob"}
+
+
+def test_the_owner_reaches_all_of_it_by_the_same_walk(tmp_path_factory: pytest.TempPathFactory):
+    """So the walk asks what would show it: no answer is the same for want of a good question."""
+    told: dict[str, set[str]] = {}
+    for walks in ((walk_hooks, walk_api), (walk_mcp,)):  # what one forgets the other still finds
+        with world(tmp_path_factory.mktemp("owner"), NOBODYS, MINE, THEIRS) as made:
+            walk = Walk(made, made.there, OWNERS, told=told, spared={"deleteTenant"})
+            for one in walks:
+                one(walk)
+    done = {what for what, answers in told.items() if any(map(is_done, answers))}
+    # no job is dead, and no thread runs
+    assert told.keys() - done == {"requeueJob", "getReadiness"}
+    assert any(said.startswith("409") for said in told["requeueJob"])
+    shown = {what for what, answers in told.items() if MARKERS[THEIRS] in str(answers)}
+    reading = {one.id for one in OPERATIONS if one.scope == "read"} - TELLS_NOTHING
+    reading |= {"resources/read", "prompt brief", "completion topic", "completion project"}
+    reading |= {f"tool {name}" for name in ("recall", "recent", "get_memory", "project_overview")}
+    assert reading <= shown | {"listTenants", "getTenant"}
+    assert THEIRS in str(told["listTenants"]) and THEIRS in str(told["getTenant"])
+
+
+def is_done(answer: str) -> bool:
+    return (
+        answer.startswith("2")
+        and '"isError":true' not in answer
+        and '"error":{"code"' not in answer
+    )
+
+
+def test_keys_and_tokens_of_another_tenant_open_nothing_of_this_one(with_them: World):
+    (token,), (key,) = with_them.there["token"], with_them.there["hook"]
+    told = with_them.send("POST", "/v1/recall", {"query": QUERY, "tenant": MINE}, token=token)
+    assert MARKERS[MINE] not in told.text and MARKERS[THEIRS] in told.text
+    for path in ("/v1/memories", "/v1/tenants", "/metrics", f"/v1/tenants/{MINE}/tokens"):
+        assert MARKERS[MINE] not in with_them.send("GET", path, token=token).text
+        assert with_them.send("GET", path, token=key).status_code == 401
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": QUERY}
+    for tenant in (MINE, NOBODYS, ""):
+        answer = with_them.send("POST", f"/v1/hooks/claude-code?tenant={tenant}", event, token=key)
+        assert answer.status_code == 401
+    answer = with_them.send("POST", f"/v1/hooks/claude-code?tenant={THEIRS}", event, token=key)
+    assert answer.status_code in (200, 204)
+
+
+@pytest.mark.parametrize("name", [THEIRS, NOBODYS, "unheard-of", "UPPER", "x" * 300, "a%00b"])
+def test_every_name_but_ones_own_is_answered_alike(with_them: World, name: str):
+    for method, path, body in (
+        ("GET", "/v1/tenants/{}", None),
+        ("GET", "/v1/tenants/{}/stats", None),
+        ("GET", "/v1/tenants/{}/tokens", None),
+        ("POST", "/v1/tenants/{}/tokens", {"scopes": ["read"]}),
+        ("DELETE", "/v1/tenants/{}/tokens/" + with_them.there["id"][0], None),
+    ):
+        answers = [
+            with_them.send(method, path.format(one), body).json for one in (name, "nobody-at-all")
+        ]
+        for one in answers:
+            assert (one.pop("status"), one.pop("code")) == (404, "not_found")
+            assert one.pop("detail").startswith("no tenant '")
+            del one["instance"]
+        assert answers[0] == answers[1]
+
+
+def test_a_cursor_of_another_tenant_is_no_place_in_this_one(with_them: World):
+    for cursor in with_them.there["cursor"]:
+        for path in ("memories", "receipts"):
+            answer = with_them.send("GET", f"/v1/{path}?limit=1&cursor={cursor}")
+            assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor")

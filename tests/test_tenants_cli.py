@@ -1,0 +1,140 @@
+"""`mnemolog tenants` and `mnemolog tokens`, with and without a server that has them open."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import waitress
+from click.testing import CliRunner, Result
+
+from serve.access.owner import owner_token
+from serve.app import create_app
+from serve.cli import main
+from serve.process.tenants import OpenTenants
+from store import tenant as tenants
+from store import tokens
+from store.config import Settings
+from store.errors import LogClosed
+from store.log import EventLog
+from store.registry import Server, register
+
+
+def run(*words: str, typed: str | None = None) -> Result:
+    return CliRunner().invoke(main, words, input=typed)
+
+
+def told(*words: str) -> Any:
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(autouse=True)
+def team(home: Path) -> None:
+    for name in ("default", "team"):
+        EventLog(tenants.tenant(home, name).log, create=True).close()
+
+
+@pytest.fixture
+def server(home: Path) -> Iterator[OpenTenants]:
+    """A server of the home, in threads of ours."""
+    settings = Settings(home)
+    opened = OpenTenants(settings)
+    app = create_app(opened, owner_token(settings))
+    listening = waitress.create_server(app, host="127.0.0.1", port=0)
+    thread = threading.Thread(target=listening.run, daemon=True)
+    thread.start()
+    with register(settings, Server(os.getpid(), int(listening.effective_port), 0, "instance")):
+        yield opened
+    listening.close()
+    listening.task_dispatcher.shutdown()
+    thread.join(5)
+    opened.close()
+
+
+def test_tenants_are_listed_and_made_once(home: Path):
+    assert told("tenants", "create", "fresh") == {"tenant": "fresh", "new": True}
+    assert told("tenants", "create", "fresh") == {"tenant": "fresh", "new": False}
+    names = [one["tenant"] for one in told("tenants")["tenants"]]
+    assert names == ["default", "fresh", "team"]
+    assert told("tenants", "list") == told("tenants")
+    assert "default *" in run("tenants").stdout
+
+
+def test_stats_are_told_in_words_and_as_json():
+    run("--tenant", "team", "record", "the tide comes at noon")
+    assert told("tenants", "stats", "team")["memories"] == {"fact": {"active": 1}}
+    assert told("tenants", "stats")["tenant"] == "default"
+    assert "fact: 1 active" in run("tenants", "stats", "team").stdout
+
+
+def test_a_token_is_printed_alone_and_once(home: Path):
+    words = ("tokens", "create", "--tenant", "team", "--scope", "read", "--expires", "90d")
+    done = run(*words, "--name", "ci")
+    text = done.stdout.strip()
+    (kept,) = tokens.every(home)
+    assert tokens.opened_by(text, (kept,), kept.created_at) == kept
+    assert kept.expires_at is not None
+    assert kept.expires_at - kept.created_at == 90 * 86_400_000_000
+    listed = run("tokens", "list").stdout
+    assert kept.id in listed and "ci" in listed and text not in listed
+
+
+def test_a_token_is_revoked_twice_alike(home: Path):
+    made = told("tokens", "create", "--tenant", "team", "--scope", "admin")
+    first, again = (told("tokens", "revoke", made["id"]) for _ in range(2))
+    assert first == again and first["state"] == "revoked"
+    assert told("tokens", "list", "--tenant", "default") == {"tokens": []}
+    assert tokens.opened_by(made["token"], tokens.every(home), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("tokens", "create", "--scope", "read", "--tenant", "nobody"), 3, "no tenant"),
+        (("tokens", "create", "--tenant", "team"), 2, "--scope"),
+        (("tokens", "create", "--scope", "root"), 2, "root"),
+        (("tokens", "create", "--scope", "read", "--expires", "soon"), 2, "span of time"),
+        (("tokens", "create", "--scope", "read", "--expires", "99999999w"), 2, "ttl_s"),
+        (("tokens", "list", "--tenant", "nobody"), 3, "no tenant"),
+        (("tokens", "revoke", "nobody"), 3, "no token"),
+        (("tenants", "create", "../x"), 2, "no tenant's name"),
+        (("tenants", "stats", "nobody"), 3, "no tenant"),
+        (("tenants", "delete", "nobody", "--yes"), 3, "no tenant"),
+        (("tenants", "delete", "default", "--yes"), 2, "default tenant"),
+        (("tenants", "delete", "team", "--json"), 2, "--yes"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: str):
+    done = run(*words)
+    assert (done.exit_code, said in done.output) == (code, True), done.output
+
+
+def test_a_tenant_is_deleted_after_a_yes(home: Path):
+    assert run("tenants", "delete", "team", typed="n\n").exit_code == 130
+    assert tenants.tenant(home, "team").exists
+    assert run("tenants", "delete", "team", typed="y\n").exit_code == 0
+    assert not tenants.tenant(home, "team").root.exists()
+    assert [one.name[:5] for one in (home / "deleted").iterdir()] == ["team-"]
+
+
+def test_a_server_that_has_it_open_puts_it_away(home: Path, server: OpenTenants):
+    events = server.get("team").log
+    made = told("tokens", "create", "--tenant", "team", "--scope", "read")
+    found = told("tenants", "delete", "team", "--yes")
+    assert (found["tenant"], found["tokens"]) == ("team", 1)
+    with EventLog(Path(found["kept_in"]) / "log.sqlite") as kept:
+        assert kept.integrity() == []
+    assert told("tokens", "revoke", made["id"])["state"] == "revoked"
+    with pytest.raises(LogClosed):
+        events.head()
+
+
+def test_what_the_server_refuses_is_said(home: Path, server: OpenTenants):
+    done = run("tenants", "delete", "default", "--yes")
+    assert (done.exit_code, "default tenant" in done.output) == (2, True)

@@ -1,0 +1,284 @@
+"""
+Two tenants full of everything, for the walk of a token that may see one of them.
+
+What is "theirs" lies in `bravo`. Its ids and names are given to the walk, to try each of them
+everywhere; its marker, a word in all it says, is not, and must never come back. The same home is
+made once more without it: a token of `alpha` must be told the same in both.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from serve.access.owner import hook_key
+from serve.app import create_app
+from serve.hooks.answer import Hooks
+from serve.process import control
+from serve.process.tenants import OpenTenants
+from store import commands, failures, lesson_commands, recommendations, tokens
+from store import tenant as tenants
+from store.build import rebuild
+from store.commands import Draft
+from store.config import Settings
+from store.embedding import LexicalEmbedder
+from store.events import Event, Revised
+from store.job_events import Made, Planned
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.memories import Fold, Memory
+from store.recommendations import Change
+from store.registry import Server
+from store.tokens import Scope, Wanted
+
+NOW = 1_700_000_000_000_000
+OWNERS = "the-owner's-token"
+MINE, THEIRS, NOBODYS = "alpha", "bravo", "default"
+MARKERS = {MINE: "crimsonowl", THEIRS: "azurefox", NOBODYS: "emeraldelk"}
+QUERY = "how does src/vault.py rotate the signing key"
+ALL: tuple[Scope, ...] = ("read", "write", "admin")
+
+
+@dataclass(frozen=True)
+class World:
+    """A home with its server's application. `there` maps a parameter's name to what `bravo` has
+    for it, `hidden` are ids of bravo's that the walk is not given.
+    """
+
+    home: Path
+    client: FlaskClient
+    opened: OpenTenants
+    token: str
+    there: dict[str, list[Any]] = field(default_factory=dict)
+    ids: frozenset[str] = frozenset()
+
+    def send(
+        self, method: str, path: str, body: object = None, *, token: str = "", **headers: str
+    ) -> TestResponse:
+        """Ask as the token of `alpha` does, if no other is given; `bravo` is named in a header."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.open(
+            path,
+            method=method,
+            data=None if body is None else json.dumps(body),
+            content_type="application/json",
+            headers={
+                "Host": "127.0.0.1",
+                "Authorization": f"Bearer {token or self.token}",
+                "X-Mnemolog-Tenant": THEIRS,
+            }
+            | named,
+        )
+
+
+@contextmanager
+def world(home: Path, *names: str) -> Iterator[World]:
+    """Give a home with some tenants, the first of them the token's."""
+    with pytest.MonkeyPatch.context() as patch:
+        # an answer of a hook must not depend on how busy the machine is
+        patch.setattr("serve.app.Hooks", partial(Hooks, deadline_s=60.0))
+        opened = OpenTenants(Settings(home))
+        patch.setattr(opened.ingest, "_clock", lambda: NOW + 1_800_000_000)
+        made = {name: _fill(home, opened, name) for name in names}
+        for name in names:  # last, so that nobody's turn at the queues takes it
+            made[name]["hidden"].append(_waits(opened, name))
+        assert opened.make(NOBODYS) == (NOBODYS not in names)  # as a server does when it starts
+        opened.get(NOBODYS)
+        clock = itertools.count(NOW + 3_600_000_000, 1_000).__next__
+        app = create_app(opened, OWNERS, clock)
+        app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
+        wanted = Wanted(scopes=ALL, per_minute=1_000_000)
+        _, token = tokens.make(home, MINE, wanted, NOW)
+        there = made.get(THEIRS, {})
+        ids = frozenset(_strings([there.get("id", []), there.get("hidden", [])]))
+        try:
+            yield World(home, app.test_client(), opened, token, there, ids)
+        finally:
+            opened.close()
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _strings(one)
+
+
+def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
+    """Fill a tenant; return what it has, by the name of the parameter that would ask for it."""
+    EventLog(tenants.tenant(home, name).log, create=True).close()
+    one, word = opened.get(name), MARKERS[name]
+    clock = itertools.count(NOW, 1_000_000).__next__
+    ids = _memories(one.log, name, word, clock)
+    rebuild(one.tenant, one.log, LexicalEmbedder(), clock())
+    assert one.reader.poll()
+    owner = _owner(opened, clock)
+    asked = {"query": QUERY, "tenant": name, "min_confidence": 0.0, "top_k": 2}
+    recall = owner("POST", "/v1/recall", asked)["recall"]
+    owner("POST", "/v1/recall", {"query": f"what of {word}", "tenant": name})
+    owner("POST", "/v1/rate", {"id": recall, "verdict": 1.0, "tenant": name})
+    note = {"role": "user", "content": f"I always keep the {word} in src/vault.py"}
+    body = {"turns": [note], "tenant": name, "session": f"{name}-session"}
+    job = owner("POST", "/v1/ingest", body)["id"]
+    assert opened.ingest.turn()
+    _sessions(owner, name, word)
+    commands.record(one.log, Draft(id=f"{name}-fresh", content=f"{word} was here last"), clock())
+    found = _proposals(one.log, f"{name}-fact", f"{name}-plain", word, clock)
+    failures.keep(one.tenant.root, "facts", clock(), f"the {word} did not answer")
+    token, text = tokens.make(home, name, Wanted(scopes=ALL, name=f"of {word}"), clock())
+    one.write_receipts()
+    pages = {
+        path: owner("GET", f"/v1/{path}?tenant={name}&limit=1").get("next")
+        for path in ("memories", "receipts")
+    }
+    told = [event.id for event in one.log.read()]
+    sent = [*ids, recall, job, token.id, *found]
+    return {
+        "id": sent,
+        "hidden": [id_ for id_ in told if id_ not in (*sent, "shared")],
+        "cursor": [one for one in pages.values() if one],
+        "token": [text],
+        "hook": [hook_key(OWNERS, "claude-code", name)],
+    }
+
+
+def _owner(opened: OpenTenants, clock: Any) -> Any:
+    """Return what asks as the owner does."""
+    app = create_app(opened, OWNERS, clock).test_client()
+
+    def owner(method: str, path: str, body: object = None) -> Any:
+        answer = app.open(
+            path,
+            method=method,
+            data=None if body is None else json.dumps(body),
+            content_type="application/json",
+            headers={"Host": "127.0.0.1", "Authorization": f"Bearer {OWNERS}"},
+        )
+        assert answer.status_code < 300, answer.text
+        return answer.json
+
+    return owner
+
+
+def _waits(opened: OpenTenants, name: str) -> str:
+    """Leave a job in a tenant's queue; return its id."""
+    body = {"memories": [{"content": f"it waits, says {MARKERS[name]}"}], "tenant": name}
+    found: str = _owner(opened, lambda: NOW)("POST", "/v1/ingest", body)["id"]
+    return found
+
+
+def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
+    said = f"`src/vault.py` rotates the signing key weekly, says {word}"
+    common: dict[str, Any] = {"session": f"{name}-session", "agent": f"{name}-agent"}
+    drafts = [
+        Draft(id=f"{name}-fact", content=said, tags=(f"{name}-tag", f"{word}-tag"), **common),
+        Draft(id=f"{name}-plain", content=f"the harbour of {word} is closed at night"),
+        Draft(id=f"{name}-lesson", kind="lesson", content=f"Never use push --force, says {word}"),
+        Draft(id=f"{name}-goal", kind="goal", content=f"reach the {word}", progress=0.5),
+        Draft(
+            id=f"{name}-step", kind="milestone", chain=f"{name}-chain", content=f"{word} was met"
+        ),
+        Draft(id=f"{name}-choice", kind="decision", content=f"We chose the {word}", pinned=True),
+        Draft(id=f"{name}-old", content=f"an older word of {word} on the anchor"),
+        Draft(id=f"{name}-gone", content=f"what {word} wants to be forgotten"),
+        Draft(id=f"{name}-away", content=f"what {word} has put away"),
+        Draft(id="shared", content=f"an id that is in all tenants, says {word}"),
+        Draft(
+            id=f"{name}-key",
+            key=f"{name}.region",
+            value=word,
+            content=f"{word} deploys to the east",
+            metadata={"by": word},
+        ),
+        Draft(id=f"{name}-here", project=f"{name}/shop", content=f"in the shop {said}", **common),
+        Draft(id=f"{name}-there", project=f"{word}/hidden", content=f"Anna Miller met {word}"),
+    ]
+    commands.record_batch(log, drafts, clock())
+    commands.revise(log, f"{name}-fact", Revised(context=f"asked by {word}"), clock())
+    commands.supersede(log, f"{name}-old", f"{name}-plain", clock())
+    commands.forget(log, f"{name}-gone", clock())
+    commands.archive(log, f"{name}-away", clock())
+    commands.link(log, f"{name}-fact", f"{name}-plain", "support", clock())
+    commands.rate(log, f"{name}-fact", 1.0, clock())
+    return [f"{name}-{end}" for end in ("fact", "gone", "away", "key", "goal", "lesson")]
+
+
+def _sessions(owner: Any, name: str, word: str) -> None:
+    """Tell what a host's hooks tell of a session."""
+    common = {"session_id": f"{name}-session", "cwd": "/nowhere"}
+    for event in (
+        {"hook_event_name": "SessionStart", "source": "startup"},
+        {"hook_event_name": "UserPromptSubmit", "prompt": QUERY},
+        {"hook_event_name": "UserPromptSubmit", "prompt": f"no, actually use the {word}"},
+        {
+            "hook_event_name": "PostToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": f"git push --force {word}"},
+            "tool_response": {"stdout": word},
+        },
+        {"hook_event_name": "Stop"},
+    ):
+        owner("POST", f"/v1/hooks/claude-code?tenant={name}", common | event)
+
+
+def _proposals(log: EventLog, first: str, second: str, word: str, clock: Any) -> list[str]:
+    """Make an applied plan, one that waits, a recommendation and a draft; return their ids."""
+    fold = Fold()
+    for event in log.standing(0, log.head()):
+        fold.apply(event)
+
+    def of(*found: Any) -> str:
+        body = Planned(
+            job="consolidate", watermark=log.head(), steps=found, looked_at=3, notes=(word,)
+        )
+        return plans.propose(log, body, clock()).id
+
+    made = Draft(id=f"{first}-made", content=f"a summary by {word}", source_ids=(first,))
+    done = of(steps.record(made, Made(job="consolidate"), clock(), f"{word} says so"))
+    plans.apply(log, done, clock())
+    waiting = of(_revised(fold.rows[first], word))
+    change = Change(log.head(), (steps.archive(fold.rows[second], f"{word} never asked"),))
+    wanted = recommendations.proposal("archive", [fold.rows[second]], change, word, clock())
+    draft = lesson_commands.proposal(f"Prefer the {word}", "lesson", clock(), because=word)
+    found: list[Event] = [one.event for one in log.append([wanted, draft])]
+    return [done, waiting, *(one.id for one in found)]
+
+
+def _revised(memory: Memory, word: str) -> Any:
+    return steps.revise(memory, Revised(importance=0.9), f"{word} asks daily")
+
+
+_MASKS = (
+    (re.compile(r"mnemo_[0-9a-f]{12}_[\w-]{43}"), "TOKEN"),
+    (re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])"), "ID"),
+    (re.compile(r"(?<![0-9A-Z])[0-9A-Z]{24,26}(?![0-9A-Z])"), "ULID"),
+    (re.compile(r'(?<="took_ms":)[0-9.e-]+'), "MS"),
+    (re.compile(r'(?<=_us":){[^{}]*}'), "US"),
+    (re.compile(r"(?m)^(\S*seconds\S*(?:\{[^}]*\})?) [0-9.e+-]+$"), r"\1 S"),
+)
+
+
+def masked(answer: TestResponse) -> str:
+    """Return what an answer says, without what is drawn or measured anew each time."""
+    said = answer.text
+    for pattern, name in _MASKS:
+        said = pattern.sub(name, said)
+    headers = {
+        name: value
+        for name, value in answer.headers.items()
+        if name not in ("Date", "Content-Length", "Set-Cookie")
+    }
+    told = json.dumps(headers, sort_keys=True)
+    for pattern, name in _MASKS:
+        told = pattern.sub(name, told)
+    return f"{answer.status_code} {told}\n{said}"
