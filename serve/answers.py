@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from serve.duplicates import duplicates_of
-from serve.fields import Kinds, Query, Reason
+from serve.fields import Kinds, ProjectName, Query, Reason, TenantName
 from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.reader import Reader, View
@@ -19,7 +19,7 @@ from serve.router import Router
 from serve.rules import role
 from serve.stages.laps import Laps
 from serve.summaries.lineage import lineage
-from store.body import Id
+from store.body import Id, Instant
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput, NotFound
@@ -51,19 +51,19 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     query: Query
-    tenant: str | None = None
-    project: str | None = None
+    tenant: TenantName | None = None
+    project: ProjectName | None = None
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
     mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
     profile: Profile | None = None
     kinds: Kinds = ()
     tiers: tuple[Tier, ...] = ()
     tags: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
+    since: Instant | None = None
+    until: Instant | None = None
     active_only: bool = True
     cold: bool = False
-    as_of: datetime | Seq | None = None
+    as_of: Instant | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     min_score: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     explain: bool = False
@@ -76,7 +76,7 @@ class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     id: Id
     verdict: Verdict
     reason: Reason | None = None
-    tenant: str | None = None
+    tenant: TenantName | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,21 @@ from msgspec import Meta
 from store.body import Unit
 from store.events import MemoryKind
 
+# what the store checks is told, and not checked twice: its own codes say what is wrong; "" is none
+TenantName = Annotated[
+    str,
+    Meta(
+        description="Which memory; a tenant's token knows its own.",
+        extra_json_schema={"pattern": "^([a-z0-9][a-z0-9_-]{0,62})?$"},
+    ),
+]
+ProjectName = Annotated[
+    str,
+    Meta(
+        description="A project's name: github.com/pallets/flask.",
+        extra_json_schema={"pattern": "^([A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199})?$"},
+    ),
+]
 Query = Annotated[
     str, Meta(description="What you want to know, in words.", min_length=1, max_length=100_000)
 ]

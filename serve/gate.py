@@ -24,6 +24,7 @@ _NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _OPEN = frozenset({"/health", "/ready", "/v1/openapi.json"})
 _OPEN_PAGES = frozenset({"/login", "/favicon.ico"})
 _READING = ("GET", "HEAD", "OPTIONS")
+_WITH_BODY = ("POST", "PUT", "PATCH")
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -101,7 +102,8 @@ def _program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response |
     if (wait_s := wait_of(caller)) > 0:
         said = f"this token may ask {caller.per_minute:,} times a minute: wait a little"
         return problem("too_many_requests", said, retry_after_s=math.ceil(wait_s))
-    if asked.method in ("POST", "PUT", "PATCH") and asked.mimetype != "application/json":
+    is_there = asked.routing_exception is None  # else 404 or 405, whatever the body is
+    if is_there and asked.method in _WITH_BODY and asked.mimetype != "application/json":
         return problem("not_json", "send `Content-Type: application/json`")
     return None
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from store import frame
-from store.body import Id, Name
+from store.body import Id, Name, Project
 from store.errors import InvalidInput, JunkText, NotFound
 from store.events import (
     Archived,
@@ -60,7 +60,7 @@ class Draft(Recorded, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A memory as a caller asks for it: what is recorded, and whose it is."""
 
     id: Id | None = None
-    project: str | None = None
+    project: Project | None = None
     session: Name | None = None
     agent: Name | None = None
     trust: Trust = "user"

@@ -27,7 +27,7 @@ from store.agent_events import (
     SessionTold,
     Surfaced,
 )
-from store.body import Body, Id, Key, Name, Seconds, Tag, Unit
+from store.body import Body, Id, Instant, Key, Name, Seconds, Tag, Unit
 from store.job_events import (
     Actions,
     Adopted,
@@ -99,7 +99,7 @@ class Recorded(Body, frozen=True, kw_only=True):
     status: GoalStatus | None = None
     progress: Unit | None = None
     ttl_s: Seconds | None = None
-    created_at: datetime | None = None
+    created_at: Instant | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     made: Made | None = None
 

@@ -50,16 +50,19 @@ class Page:
     looked_at: int
 
 
-def page(log: EventLog, wanted: Wanted, limit: int, after: Place | None = None) -> Page:
+def page(
+    log: EventLog, wanted: Wanted, limit: int, after: Place | None = None, most: int = LOOKED_AT
+) -> Page:
     """Return up to `limit` receipts, the newest first, from after a place on.
 
-    Fewer where LOOKED_AT held no more, with a place to go on from. Raise LogCorrupt where one that
-    was put away cannot be read.
+    Fewer where the `most` that are looked at held no more, with a place to go on from. Raise
+    LogCorrupt where one that was put away cannot be read.
     """
     found: list[Row] = []
     place, looked_at = after or (_LAST, _LAST), 0
-    while looked_at < LOOKED_AT:
-        keys = _keys(log, wanted, place)
+    while looked_at < most:
+        step = min(_STEP, most - looked_at)
+        keys = _keys(log, wanted, place, step)
         rows = _rows(log, wanted, place, keys[-1], limit + 1 - len(found)) if keys else []
         found += rows
         if len(found) > limit:
@@ -68,7 +71,7 @@ def page(log: EventLog, wanted: Wanted, limit: int, after: Place | None = None) 
             looked_at += sum(key >= place for key in keys)
             return Page(tuple(map(event_of, found[:limit])), place, looked_at)
         looked_at += len(keys)
-        if len(keys) < _STEP:
+        if len(keys) < step:
             return Page(tuple(map(event_of, found)), None, looked_at)
         place = keys[-1]
     return Page(tuple(map(event_of, found)), place, looked_at)
@@ -82,10 +85,10 @@ def find(log: EventLog, id_: str) -> Event:
     return told[0]
 
 
-def _keys(log: EventLog, wanted: Wanted, after: Place) -> Sequence[Place]:
+def _keys(log: EventLog, wanted: Wanted, after: Place, count: int) -> Sequence[Place]:
     """Return the places of the next receipts, by an index alone unless a session is asked for."""
     where, values = _base(wanted)
-    return log.places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), _STEP)
+    return log.places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), count)
 
 
 def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) -> list[Row]:

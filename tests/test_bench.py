@@ -208,3 +208,20 @@ def test_a_profile_counts_functions_by_themselves_and_with_what_they_call(
     said = " ".join(capsys.readouterr().out.split())
     assert "by itself 75.0% score (b.py) 25.0% run (serve/a.py) ours" in said
     assert said.endswith("with what it calls 100.0% run (serve/a.py)")
+
+
+def test_a_load_under_which_something_did_not_hold_is_told_of() -> None:
+    import load
+    from load import RECALL, WRITE, Done, Held
+
+    quick = [Done(RECALL, 0.0, 20.0, 200, 10.0)] * 200
+    away, broken = Done(RECALL, 0.0, 1.0, 503), Done(WRITE, 0.0, 1.0, 500, problem="500 internal")
+    then, grown = Held(300.0, 90.0, 14, 20), Held(351.0, 141.0, 14, 20)
+    assert load.failures([*quick, away], then, then) == []
+    slow = [*quick, *[Done(RECALL, 0.0, 101.0, 200)] * 5, broken]
+    assert load.failures(slow, then, grown) == [
+        "1 x 500 internal",
+        "p99 of recall is 101 ms, not under 100",
+        "the server grew by 51 MiB, not under 50",
+    ]
+    assert "1 x 503" in load.report([*quick, away], 32, 0.0, 60.0, then, grown)

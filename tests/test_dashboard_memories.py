@@ -3,19 +3,22 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dashboard_page import NOW, Browser, application, browser, fields
 from werkzeug.test import TestResponse
 
+from serve.answers import RecallRequest, answer
 from serve.dashboard.forms import FOUND
 from serve.dashboard.pages.memories import SHOWN
+from serve.dashboard.pages.receipts import SHOWN as RECALLS
 from serve.dashboard.wording import clean, differences, line
 from serve.process.tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings
-from store.events import Revised
+from store.events import Event, Revised
 from store.log import EventLog
 
 LIST = "/t/default/memories"
@@ -242,6 +245,22 @@ def test_nothing_is_changed_where_one_is_unknown_or_none_is_chosen(owner, tenant
     assert log.head() == head
 
 
+def test_a_change_of_another_in_between_is_not_overwritten(owner, tenants, remember, monkeypatch):
+    id_ = remember("a memory with tags", tags=("first",))
+    opened, told = tenants.get("default"), commands.told
+
+    def meanwhile(log: EventLog, *about: Any) -> Event:
+        event = told(log, *about)
+        monkeypatch.undo()
+        commands.revise(log, id_, Revised(tags=("first", "theirs")), NOW)
+        return event
+
+    monkeypatch.setattr(commands, "told", meanwhile)
+    assert "changed since" in change(owner, "tag", id_, tag="ours").text
+    with opened.reader.view() as view:
+        assert view.tail.find(id_).tags == ("first", "theirs")
+
+
 @pytest.mark.parametrize(
     "sent", ["", "{}", '["x",1,"active"]', '["nobody",1,"active",null,null,false,[]]', "[" * 9_000]
 )
@@ -299,6 +318,17 @@ def test_a_form_that_cannot_be_used_comes_back_as_it_was(owner, log, sent, said:
     assert re.search(rf'role="alert">[^<]*{said}', page.text), page.text
     assert sent["content"] in page.text
     assert log.head() == 0
+
+
+def test_a_form_sent_twice_is_remembered_once(owner, log):
+    sent = {"id": fields(owner.get(f"{LIST}/new").text)["id"], "content": "We deploy on Tuesdays"}
+    first, second = (owner.post(f"{LIST}/new", **sent) for _ in range(2))
+    assert first.status_code == second.status_code == 303
+    assert log.head() == 1
+    other = owner.post(f"{LIST}/new", **(sent | {"content": "We deploy on Fridays"}))
+    assert other.status_code == 409 and "Fridays" in other.text
+    again = owner.post(f"{LIST}/new", id=fields(other.text)["id"], content="We deploy on Fridays")
+    assert again.status_code == 303
 
 
 def test_a_secret_is_said_to_be_taken_out(owner, log):
@@ -400,6 +430,59 @@ def test_a_forgotten_memory_shows_nothing_it_said(owner, remember, tenants):
     assert owner.get(f"/t/default/memory/{id_}/edit").status_code == 400
     change(owner, "restore", id_)
     assert state(tenants, id_) == "active"
+
+
+# Recalls
+
+
+def recalled(tenants: OpenTenants, query: str) -> str:
+    """Ask as an agent does, and return the receipt's id."""
+    opened, now = tenants.get("default"), NOW
+    asked = RecallRequest(query=query, min_confidence=0.0)
+    _, receipt = answer(opened.reader, tenants.embedder, asked, tenants.settings.choices, now)
+    assert receipt is not None
+    opened.log.append([receipt])
+    return receipt.id
+
+
+def test_a_memory_shows_the_recalls_that_brought_it_and_each_its_hits(owner, remember, tenants):
+    id_ = remember("The deploy of the web client goes out from eu-west-1")
+    receipt = recalled(tenants, "where does the <b>deploy</b> go out from")
+    page = owner.get(f"/t/default/memory/{id_}").text
+    assert f'href="/t/default/recall/{receipt}"' in page
+    page = owner.get(f"/t/default/recall/{receipt}").text
+    assert "eu-west-1" in page and "&lt;b&gt;deploy" in page
+    assert receipt in owner.get(f"/t/default/recalls?memory={id_}").text
+    assert receipt not in owner.get("/t/default/recalls?silent=silent").text
+    assert receipt not in owner.get("/t/other/recalls").text
+    assert owner.get(f"/t/other/recall/{receipt}").status_code == 404
+
+
+def test_recalls_are_listed_a_page_at_a_time(owner, remember, tenants):
+    remember("The deploy goes out from eu-west-1")
+    made = {recalled(tenants, f"question {n} about the deploy") for n in range(RECALLS + 2)}
+    first = owner.get("/t/default/recalls").text
+    more = re.search(r'rel="next" href="([^"]+)"', first)
+    assert more is not None
+    second = owner.get(more[1].replace("&amp;", "&")).text
+    listed = [re.findall(r'href="/t/default/recall/(\w+)"', page) for page in (first, second)]
+    assert [len(one) for one in listed] == [RECALLS, 2]
+    assert {*listed[0], *listed[1]} == made
+
+
+def test_a_recall_is_rated(owner, remember, tenants):
+    remember("The deploy goes out from eu-west-1")
+    receipt = recalled(tenants, "where does the deploy go out from")
+    path = f"/t/default/recall/{receipt}"
+    assert "noted that it helped" in owner.follow(owner.post(f"{path}/rate", verdict="helped")).text
+    assert owner.post(f"{path}/rate", verdict="9").status_code == 400
+    assert owner.post("/t/default/recall/nobody/rate", verdict="helped").status_code == 404
+
+
+@pytest.mark.parametrize("asked", ["after=zzz", "silent=x", "project=../x"])
+def test_recalls_that_cannot_be_meant_are_said_on_the_page(owner, asked: str):
+    page = owner.get(f"/t/default/recalls?{asked}")
+    assert page.status_code == 400 and 'role="alert"' in page.text
 
 
 # Texts that mean harm

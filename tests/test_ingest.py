@@ -87,7 +87,7 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
     accept(queue, Draft(content=text, context=text, metadata={"note": [text]}, session=SECRET))
     id_ = new_id(NOW)
     turns = [Turn(role="user", content=text, speaker=f"key {SECRET}")]
-    queue.accept(id_, NOW, batch.of_turns(id_, NOW, turns))
+    queue.accept(id_, NOW, batch.of_drafts(id_, NOW, [], batch.said(turns)))
     queue.fail(leased(queue), f"it said {SECRET}", NOW, 0.0)
     accept(queue, Draft(content=f"{'4111 ' * 4}"), *drafts(1))
     for path in tenant.root.glob("ingest.sqlite*"):
@@ -98,17 +98,16 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
 def test_what_is_no_memory_is_refused_before_anything_is_kept():
     with pytest.raises(InvalidName, match=r"memories\[1\]"):
         batch.of_drafts("j", NOW, [*drafts(1), Draft(content="the tide", project="../x")])
+    long = batch.said([Turn(role="user", content="tide " * 50_000)])
     with pytest.raises(InvalidInput, match=r"turns\[0\]: a memory holds"):
-        batch.of_turns("j", NOW, [Turn(role="user", content="tide " * 50_000)])
-    with pytest.raises(InvalidInput, match="send 1 to 10,000 memories, not 10,001"):
-        batch.of_drafts("j", NOW, drafts(10_001))
+        batch.of_drafts("j", NOW, drafts(1), long)
 
 
 def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: EventLog):
     said = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
     turns = [Turn(role=role, content=f"the {role} speaks of tides") for role in said]
-    made = batch.of_turns("job", NOW, turns, project="acme/web", session="s1")
-    queue.accept("job", NOW, made)
+    told = batch.said(turns, project="acme/web", session="s1")
+    queue.accept("job", NOW, batch.of_drafts("job", NOW, [], told))
     record(queue, log, leased(queue), clock)
     events = list(log.read())
     assert [one.trust for one in events] == list(said.values())
@@ -376,7 +375,9 @@ def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
 
 def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLog):
     accept(queue)
-    made = batch.of_turns("job", NOW, [Turn(role="user", content="the API runs on port 8080")])
+    told = batch.said([Turn(role="user", content="the API runs on port 8080")])
+    made = batch.of_drafts("job", NOW, drafts(1), told)
+    assert (len(made.ids), made.turns) == (2, 1)
     job, _ = queue.accept("job", NOW, made)
     assert queue.unparsed() == 0
     record(queue, log, leased(queue), clock)

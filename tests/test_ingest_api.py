@@ -95,6 +95,12 @@ def test_turns_become_memories_of_their_speakers(client: Client, tenants: OpenTe
     assert (second["trust"], second["created_by"]) == ("agent", "Claude")
 
 
+def test_a_batch_of_nothing_is_done_at_once(client: Client, tenants: OpenTenants):
+    made = accepted(client, {})
+    tenants.ingest.turn()
+    assert (job(client, made["id"])["state"], made["items"]) == ("done", 0)
+
+
 def test_importance_nobody_gave_is_the_rules(client: Client, tenants: OpenTenants):
     drafts = [{"content": "always rebase", "kind": "preference"}, {**NOTES[0], "importance": 0.9}]
     made = accepted(client, {"memories": drafts})
@@ -133,9 +139,10 @@ def test_a_retry_after_the_job_was_forgotten_adds_nothing(
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
-        ({}, (400, "invalid_input")),
-        ({"memories": NOTES, "turns": [{"role": "user", "content": "hi"}]}, (400, "invalid_input")),
+        ([], (400, "invalid_input")),
+        ({"memory": NOTES}, (400, "invalid_input")),
         ({"memories": [{"content": "a tide", "project": "../x"}]}, (400, "invalid_name")),
+        ({"project": "../x"}, (400, "invalid_name")),
         ({"memories": [{"content": "a tide", "kind": "poem"}]}, (400, "invalid_input")),
         ({"turns": [{"role": "admin", "content": "a tide"}]}, (400, "invalid_input")),
         ({"memories": NOTES, "tenant": "nobody"}, (404, "not_found")),

@@ -164,7 +164,7 @@ def clock_s() -> Clock:
 @pytest.fixture
 def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
     """Give what adds a request to the turns."""
-    those, answered, added = Turns(clock_s), [], []
+    those, answered, added = Turns(turns.RANKING, clock_s), [], []
 
     def add(path: str) -> Channel:
         added.append(Channel(path, answered))
@@ -187,7 +187,7 @@ def test_what_takes_long_takes_no_turn_from_a_recall(waiting: Callable[[str], Ch
 def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
     waiting: Callable[[str], Channel], clock_s: Clock
 ):
-    first = [waiting("/v1/recall") for _ in range(turns._RECALL_THREADS)]
+    first = [waiting("/v1/recall") for _ in range(turns.RANKING)]
     for one in first:
         assert one.begun.wait(20)
     late = waiting("/v1/recall")

@@ -57,11 +57,11 @@ def recalls(log: EventLog) -> EventLog:
     return log
 
 
-def found(log: EventLog, limit: int = 100, **wanted: Any) -> list[int]:
+def found(log: EventLog, limit: int = 100, most: int = 8_000, **wanted: Any) -> list[int]:
     """Return the numbers of the receipts that are found page by page, each page of `limit`."""
     place, numbers = None, []
     while True:
-        one = page(log, Wanted(**wanted), limit, place)
+        one = page(log, Wanted(**wanted), limit, place, most)
         assert len(one.receipts) <= limit
         numbers += [int(event.id[1:]) for event in one.receipts]
         if one.last is None:
@@ -109,12 +109,11 @@ def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
     recalls: EventLog, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(receipts, "_STEP", 4)
-    monkeypatch.setattr(receipts, "LOOKED_AT", 8)
-    first = page(recalls, Wanted(silent=True), 10)
+    first = page(recalls, Wanted(silent=True), 10, most=8)
     assert [one.id for one in first.receipts] == ["r015"]
     assert (first.looked_at, first.last is not None) == (8, True)
-    assert found(recalls, 10, silent=True) == [15, 10, 5, 0]
-    assert found(recalls, 1, memory="a") == [16, 12, 8, 4]
+    assert found(recalls, 10, most=8, silent=True) == [15, 10, 5, 0]
+    assert found(recalls, 1, most=8, memory="a") == [16, 12, 8, 4]
 
 
 def test_receipts_of_one_moment_are_neither_lost_nor_told_twice(log: EventLog):

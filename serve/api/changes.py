@@ -13,7 +13,7 @@ from serve.api.memories import whole
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import Edge, InTenant, WholeMemory
-from serve.fields import Reason
+from serve.fields import Reason, TenantName
 from store import commands
 from store.body import Id
 from store.commands import Change
@@ -37,7 +37,7 @@ class ChangedMemory(Revised, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     pinned: bool | None = None
     reason: Reason | None = None
-    tenant: str | None = None
+    tenant: TenantName | None = None
 
 
 class WithReason(InTenant, frozen=True, kw_only=True):

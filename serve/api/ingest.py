@@ -12,20 +12,22 @@ from serve.api.idempotency import HEADER, MARK, key_of
 from serve.api.jobs import JobInShort, in_short, queue_of
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import ProjectName, TenantName
+from serve.api.shapes import SentDraft
+from serve.fields import ProjectName, TenantName
 from store.body import Name
 from store.commands import Draft
-from store.errors import InvalidInput
 from store.events import new_id
-from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, of_turns
+from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, said
+from store.tenant import checked_project
 
 
 class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Drafts of memories, or the turns of one conversation. The project, session and agent are
-    those of every turn, and of the drafts that name none.
+    """Drafts of memories, the turns of one conversation, or both; as items of the job they are
+    numbered in that order. The project, session and agent are those of every turn, and of the
+    drafts that name none.
     """
 
-    memories: Annotated[tuple[Draft, ...], Meta(max_length=MAX_ITEMS)] = ()
+    memories: Annotated[tuple[SentDraft, ...], Meta(max_length=MAX_ITEMS)] = ()
     turns: Annotated[tuple[Turn, ...], Meta(max_length=MAX_ITEMS)] = ()
     project: ProjectName | None = None
     session: Name | None = None
@@ -46,12 +48,10 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
 
 
 def _batch(id_: str, now: int, asked: NewJob) -> Batch:
-    if bool(asked.memories) == bool(asked.turns):
-        raise InvalidInput("send `memories` or `turns`, and not both")
-    whose = {"project": asked.project, "session": asked.session, "agent": asked.agent}
-    if asked.turns:
-        return of_turns(id_, now, asked.turns, **whose)
-    return of_drafts(id_, now, [_whose(draft, whose) for draft in asked.memories])
+    project = checked_project(asked.project) if asked.project else None
+    whose = {"project": project, "session": asked.session, "agent": asked.agent}
+    drafts = [_whose(draft, whose) for draft in asked.memories]
+    return of_drafts(id_, now, drafts, said(asked.turns, **whose))
 
 
 def _whose(draft: Draft, otherwise: dict[str, str | None]) -> Draft:
@@ -64,7 +64,7 @@ OPERATIONS = (
         "POST",
         "/v1/ingest",
         "ingest",
-        "Accept up to 10,000 memories or turns; once accepted they are on disk, and are recorded "
+        "Accept up to 10,000 memories and turns; once accepted they are on disk, and are recorded "
         "exactly once.",
         ingest,
         "write",

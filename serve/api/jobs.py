@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from serve.api.cursor import cursor, digest, position
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import At, InTenant, TenantName
+from serve.api.shapes import At, InTenant
+from serve.fields import TenantName
 from serve.summaries.ingested import shown
 from serve.summaries.listing import Position
 from store.body import Id

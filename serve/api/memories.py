@@ -13,27 +13,27 @@ from serve.api import etag, idempotency
 from serve.api.idempotency import derived, first_use, key_of, replayed
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import Acknowledged, InProject, InTenant, ShownValue, WholeMemory
+from serve.api.shapes import Acknowledged, InProject, InTenant, SentDraft, ShownValue, WholeMemory
+from serve.fields import TenantName
 from serve.process.tenants import OpenTenant
 from serve.summaries import history
 from store import commands
-from store.commands import Draft
 from store.errors import NotFound
 from store.log import Appended
 from store.tenant import checked_project
 
 
-class NewMemory(Draft, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewMemory(SentDraft, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A draft of a memory, and in whose memory."""
 
-    tenant: str | None = None
+    tenant: TenantName | None = None
 
 
 class NewMemories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Drafts of memories: all are recorded or none."""
 
-    memories: Annotated[tuple[Draft, ...], msgspec.Meta(min_length=1, max_length=1_000)]
-    tenant: str | None = None
+    memories: Annotated[tuple[SentDraft, ...], msgspec.Meta(min_length=1, max_length=1_000)]
+    tenant: TenantName | None = None
 
 
 class AllAcknowledged(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,13 +67,23 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
             service,
             caller,
             path,
-            _decoded(query, msgspec.json.encode(_query(listed))),
+            _asked(query, listed),
             _decoded(body, request.get_data(cache=False)) if body else Nothing(),
             request.headers.get,
         )
         return _sent(operation.run(call))
 
     blueprint.add_url_rule(operation.rule, operation.id, view, methods=[operation.method])
+
+
+def _asked(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:
+    """Return the parameters behind the `?`, checked; raise InvalidInput."""
+    sent = _query(listed)
+    found = _decoded(decoder, msgspec.json.encode(sent))
+    for name in sent:
+        if getattr(found, name, name) is None:  # msgspec takes the word "null" for one
+            raise InvalidInput(f"`{name}` cannot be null: leave it out")
+    return found
 
 
 def _query(listed: frozenset[str]) -> dict[str, Any]:

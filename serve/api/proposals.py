@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import At, InProject, InTenant, TenantName
+from serve.api.shapes import At, InProject, InTenant
+from serve.fields import Reason, TenantName
 from serve.summaries import proposals
 from serve.summaries.proposals import Sort, State
 from store.body import Id
@@ -33,9 +34,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Rejection(Answered, frozen=True, kw_only=True):
     """A no."""
 
-    reason: Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)] | None = (
-        None
-    )
+    reason: Reason | None = None
 
 
 class ProposalInShort(msgspec.Struct, frozen=True, kw_only=True):

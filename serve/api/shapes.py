@@ -10,25 +10,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from serve.fields import ProjectName, TenantName
 from serve.rules import Role
+from store.commands import Draft
 from store.events import GoalStatus, MemoryKind, Relation, Tier, Trust
 from store.job_events import Maker
 
-# what the store checks is told, and not checked twice: its own codes say what is wrong; "" is none
-TenantName = Annotated[
-    str,
-    Meta(
-        description="Which memory; a tenant's token knows its own.",
-        extra_json_schema={"pattern": "^([a-z0-9][a-z0-9_-]{0,62})?$"},
-    ),
-]
-ProjectName = Annotated[
-    str,
-    Meta(
-        description="A project's name: github.com/pallets/flask.",
-        extra_json_schema={"pattern": "^([A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199})?$"},
-    ),
-]
 State = Literal["active", "archived", "superseded", "forgotten", "stale"]
 At = Annotated[str, Meta(description="A moment, UTC: 2026-11-20T13:08:56Z.")]
 
@@ -41,6 +28,12 @@ class InTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class InProject(InTenant, frozen=True, kw_only=True):
     project: ProjectName | None = None
+
+
+class SentDraft(Draft, frozen=True, kw_only=True):
+    """A memory as a caller asks for it: what is recorded, and whose it is."""
+
+    made: None = None  # is for jobs to say
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,12 +60,15 @@ class Done:
 
 
 def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag: str = "") -> Done:
-    """Change all of some memories or none; raise NotFound or InvalidInput."""
+    """Change all of some memories or none; raise NotFound, InvalidInput, or ChangedSince where
+    another changed one in between.
+    """
     wanted = list(dict.fromkeys(ids))
     if not 0 < len(wanted) <= MOST:
         raise InvalidInput(f"choose 1 to {MOST} memories")
     if does in ("tag", "untag") and not tag.strip():
         raise InvalidInput("name the tag")
+    seen = {id_: opened.log.newest_change(id_) for id_ in wanted}  # first: see `unchanged`
     before = opened.reader.answered(lambda view: _found(view, wanted))
     events: list[Event] = []
     changed: list[Memory] = []
@@ -74,7 +77,8 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         if change is not None:
             events.append(commands.told(opened.log, memory.id, change, now))
             changed.append(memory)
-    done = opened.log.append(events)
+    checks = [unchanged(memory.id, {seen[memory.id]}) for memory in changed]
+    done = opened.log.append(events, checks)
     # what was stale is made so by its sources, and no event of ours brings that back
     was = tuple(
         encoded(memory, appended.event.seq)

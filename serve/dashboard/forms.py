@@ -28,7 +28,7 @@ FOUND = 50  # memories that a search shows
 
 _TEXTS = ("content", "context", "action", "result")
 _NUMBERS = ("importance", "progress")
-_NEW = (*_TEXTS, "kind", "key", "value", "chain", "status", "source", "tier", "project")
+_NEW = (*_TEXTS, "id", "kind", "key", "value", "chain", "status", "source", "tier", "project")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

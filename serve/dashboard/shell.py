@@ -145,7 +145,8 @@ def _around(site: Site) -> dict[str, Any]:
         "tenant": opened.tenant.name if opened else None,
         "places": _known_places() if opened else (),
         "place": request.blueprint,
-        "tenants": lambda: site.names(),
+        "tenants": site.names,
+        "place_url": _place_url,
         "most_tenants": MOST_TENANTS,
         "manifest": lambda: _manifest(opened),
         "flash": site.flash() if "login" in g else None,
@@ -154,6 +155,12 @@ def _around(site: Site) -> dict[str, Any]:
 
 def _known_places() -> list[Place]:
     return [one for one in PLACES if one.endpoint in current_app.view_functions]
+
+
+def _place_url(tenant: str) -> str:
+    """Return where another tenant's page of the present sort is."""
+    known = {one.name: one.endpoint for one in _known_places()}
+    return url_for(known.get(request.blueprint or "", "doors.first"), tenant=tenant)
 
 
 def _manifest(opened: OpenTenant) -> int | None:

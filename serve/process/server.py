@@ -29,7 +29,7 @@ from serve.app import MAX_BODY, create_app
 from serve.process import control
 from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
-from serve.process.turns import Turns, is_late
+from serve.process.turns import RANKING, WAITING, Turns, is_late
 from store import tenant as tenants
 from store.config import Choices, Settings
 from store.errors import ConfigError
@@ -81,7 +81,7 @@ def run(
         server = waitress.create_server(
             app,
             sockets=[listening],
-            _dispatcher=Turns(),
+            _dispatcher=Turns(RANKING if open_tenants.embedder.is_local else WAITING),
             connection_limit=CONNECTIONS,
             asyncore_use_poll=hasattr(select, "poll"),  # select() knows no handle above 1,023
             max_request_header_size=MAX_HEAD,

@@ -2,10 +2,12 @@
 Turns: which request a thread takes next, and which is sent away because it waited too long.
 
 Recalls have two threads of their own. Ranking holds the interpreter's lock, so more at once would
-be answered no sooner, only all of them later; and what else is asked, a long batch among it, takes
-no turn from them. A recall that waited `_RECALL_S` is answered 503 with Retry-After: it would come
-late, and those behind it too. Waiting costs no thread, and being sent away a thirtieth of a recall
-(B. Maurer, Fail at Scale, ACM Queue 13(8), 2015, https://queue.acm.org/detail.cfm?id=2839461).
+be answered no sooner, only all of them later; where a model elsewhere is asked there are more, as
+most of them wait for it. What else is asked, a long batch among it, takes no turn from them.
+
+A recall that waited `_RECALL_S` is answered 503 with Retry-After: it would come late, and those
+behind it too. Waiting costs no thread, and being sent away a thirtieth of a recall (B. Maurer, Fail
+at Scale, ACM Queue 13(8), 2015, https://queue.acm.org/detail.cfm?id=2839461).
 """
 
 import threading
@@ -16,7 +18,8 @@ from typing import Any
 from waitress.task import ThreadedTaskDispatcher
 
 _RECALLS = frozenset({"/v1/recall", "/v1/memories/search"})
-_RECALL_THREADS, _RECALL_S = 2, 0.04
+RANKING, WAITING = 2, 8  # recalls at once: with a model on this machine, and with one elsewhere
+_RECALL_S = 0.04
 _OTHER_THREADS, _OTHERS_S = 6, 5.0
 
 _turn = threading.local()
@@ -28,10 +31,11 @@ def is_late() -> bool:
 
 
 class Turns:
-    """What waitress asks for a thread, with a channel that has a request. `clock` gives seconds."""
+    """What waitress asks for a thread, with a channel that has a request."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._recalls = _Lane(_RECALL_THREADS, _RECALL_S, clock)
+    def __init__(self, recalls: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`recalls` are answered at once; `clock` gives seconds that never go back."""
+        self._recalls = _Lane(recalls, _RECALL_S, clock)
         self._others = _Lane(_OTHER_THREADS, _OTHERS_S, clock)
 
     def add_task(self, channel: Any) -> None:

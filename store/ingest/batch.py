@@ -67,7 +67,9 @@ _items = msgspec.json.Decoder(tuple[Item, ...])
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`ids` are those of all items, None for a refused one; `body` is what waits of them."""
+    """`ids` are those of all items, None for a refused one; `body` is what waits of them, `turns`
+    of a conversation among it.
+    """
 
     ids: tuple[str | None, ...]
     refused: tuple[Refused, ...]
@@ -80,25 +82,39 @@ class Batch:
         return sha256(self.body + msgspec.json.encode(self.refused)).digest()
 
 
-def of_drafts(job: str, at: int, drafts: Sequence[Draft]) -> Batch:
-    """Return drafts as they wait; junk is left out and said so.
+def of_drafts(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Draft] = ()) -> Batch:
+    """Return drafts as they wait, those of `memories` before those of turns; junk is left out and
+    said so.
 
     Raise InvalidInput, naming the item, for what is no memory at all: too large, a wrong project.
     """
-    return _batch(job, at, drafts, "memories")
+    items: list[Item] = []
+    refused: list[Refused] = []
+    for place, draft in enumerate((*memories, *turns)):
+        try:
+            event, _ = kept(recorded(draft, at))
+        except JunkText as error:
+            refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
+        except InvalidInput as error:
+            raise type(error)(f"{_named(place, len(memories))}: {error}") from error
+        else:
+            items.append(_item(place, event, draft.id or id_of(job, place)))
+    ids: list[str | None] = [None] * (len(memories) + len(turns))
+    for item in items:
+        ids[item.place] = item.id
+    count = sum(item.place >= len(memories) for item in items)
+    return Batch(tuple(ids), tuple(refused), msgspec.json.encode(items), count)
 
 
-def of_turns(
-    job: str,
-    at: int,
+def said(
     turns: Iterable[Turn],
     *,
     project: str | None = None,
     session: str | None = None,
     agent: str | None = None,
-) -> Batch:
-    """Return the turns of one conversation as they wait, as `of_drafts` does."""
-    drafts = [
+) -> list[Draft]:
+    """Return the turns of one conversation as drafts of memories."""
+    return [
         Draft(
             content=turn.content,
             kind="raw_turn",
@@ -111,7 +127,6 @@ def of_turns(
         )
         for turn in turns
     ]
-    return _batch(job, at, drafts, "turns")
 
 
 def events(body: bytes, at: int) -> list[tuple[int, Event]]:
@@ -124,25 +139,8 @@ def without(body: bytes, memories: Collection[str]) -> bytes:
     return msgspec.json.encode([item for item in _items.decode(body) if item.id not in memories])
 
 
-def _batch(job: str, at: int, drafts: Sequence[Draft], what: str) -> Batch:
-    if not 0 < len(drafts) <= MAX_ITEMS:
-        raise InvalidInput(f"send 1 to {MAX_ITEMS:,} {what}, not {len(drafts):,}")
-    items: list[Item] = []
-    refused: list[Refused] = []
-    for place, draft in enumerate(drafts):
-        try:
-            event, _ = kept(recorded(draft, at))
-        except JunkText as error:
-            refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
-        except InvalidInput as error:
-            raise type(error)(f"{what}[{place}]: {error}") from error
-        else:
-            items.append(_item(place, event, draft.id or id_of(job, place)))
-    ids: list[str | None] = [None] * len(drafts)
-    for item in items:
-        ids[item.place] = item.id
-    turns = len(items) if what == "turns" else 0
-    return Batch(tuple(ids), tuple(refused), msgspec.json.encode(items), turns)
+def _named(place: int, memories: int) -> str:
+    return f"memories[{place}]" if place < memories else f"turns[{place - memories}]"
 
 
 def id_of(job: str, place: int) -> str:

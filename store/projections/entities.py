@@ -136,6 +136,11 @@ class EntityIndex:
             total[self.documents(entity)] += np.log1p(documents / self._counts[entity])
         return total
 
+    def find(self, kind: str, name: str) -> int | None:
+        """Return the entity of a kind and a name, None where no memory names it."""
+        row = bisect_left(range(len(self)), (kind, name), key=self._key)
+        return row if row < len(self) and self._key(row) == (kind, name) else None
+
     def neighbours(self, entity: int, limit: int = 10) -> list[tuple[int, float]]:
         """Return the entities most strongly mentioned with one, and the edges' weights.
 
@@ -177,6 +182,9 @@ class EntityIndex:
             (int(self.sources[row]), int(self.targets[row]), float(self.weights[row]))
             for row in rows
         ]
+
+    def _key(self, entity: int) -> tuple[str, str]:
+        return self.kind(entity), self.name(entity)
 
     def _meant(self, mention: Mention) -> list[int]:
         entities = self._called(mention.name) + self._called(mention.alias)

@@ -14,7 +14,7 @@ from serve.dashboard import changes
 from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.flashes import Undo
 from serve.dashboard.forms import Wanted, wanted
-from serve.dashboard.pages import memory
+from serve.dashboard.pages import memory, receipts
 from serve.dashboard.sites import Site, back, tenant_url
 from serve.process.tenants import OpenTenant
 from serve.summaries import listing
@@ -93,6 +93,7 @@ def blueprint(site: Site) -> Blueprint:
         return site.done(page, f"taken back: {_memories(count)}")
 
     memory.add(pages, site)
+    receipts.add(pages, site)
     return pages
 
 

@@ -11,12 +11,13 @@ from serve.answers import seen, whole
 from serve.dashboard import forms, past
 from serve.dashboard.changes import encoded
 from serve.dashboard.flashes import Undo
+from serve.dashboard.pages import receipts
 from serve.dashboard.sites import Site, tenant_url
 from serve.process.tenants import OpenTenant
 from serve.reader import View
 from serve.summaries import history
 from store import commands
-from store.errors import ChangedSince, InvalidInput, NotFound
+from store.errors import ChangedSince, IdConflict, InvalidInput, NotFound
 from store.events import (
     GOAL_STATUSES,
     MEMORY_KINDS,
@@ -27,12 +28,14 @@ from store.events import (
     Revised,
     Superseded,
     is_erased,
+    new_id,
 )
 from store.log import Appended
 from store.logfile.checks import unchanged
 from store.projections.memories import FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest
+MOST_RECALLS = 8  # that brought it: the newest
 _CHOICES = {
     "kinds": MEMORY_KINDS,
     "tiers": TIERS,
@@ -54,16 +57,18 @@ def add(pages: Blueprint, site: Site) -> None:
     def new(tenant: str) -> str:
         site.tenant(tenant)
         sent = {"kind": "fact", "tier": "auto"} | request.args.to_dict()
-        return render_template("memory_new.html", sent=sent, error="", **_CHOICES)
+        return _new(site, sent)
 
     @pages.post("/t/<tenant>/memories/new")
     def create(tenant: str) -> Response | tuple[str, int]:
         opened, sent = site.tenant(tenant), request.form.to_dict()
         try:
             done = commands.record(opened.log, forms.draft(sent), site.clock())
+        except IdConflict:
+            error = "this form was remembered already: send it again to make another memory"
+            return _new(site, sent, error), HTTPStatus.CONFLICT
         except InvalidInput as wrong:
-            page = render_template("memory_new.html", sent=sent, error=str(wrong), **_CHOICES)
-            return page, HTTPStatus.BAD_REQUEST
+            return _new(site, sent, str(wrong)), HTTPStatus.BAD_REQUEST
         said = "remembered" + ("; a secret was taken out first" if _is_redacted(sent, done) else "")
         undo = Undo(
             tenant_url("memories.change"), (("do", "forget"), ("id", done.event.id)), "Forget it"
@@ -139,6 +144,7 @@ def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         erased = bool(events) and is_erased(events[0].body)
         return {"memory": None, "tombstone": seen(memory), "is_erased": erased}
     told = whole(view, opened.log, memory)
+    recalls, has_more = receipts.of_memory(opened, id_, MOST_RECALLS)
     steps = past.past(events, opened.log.undone(opened.log.head()))
     return {
         "memory": memory,
@@ -153,6 +159,8 @@ def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "steps": steps[:MOST_STEPS],
         "others": {one.other: _line(view, one.other) for one in steps[:MOST_STEPS] if one.other},
         "steps_left": max(0, len(steps) - MOST_STEPS),
+        "recalls": recalls,
+        "has_more_recalls": has_more,
         "newest": opened.log.newest_change(id_),
     }
 
@@ -202,6 +210,12 @@ def _revised(
 def _seen() -> int:
     """Return the seq of the newest change that the form was made from."""
     return request.form.get("seen", type=int, default=0)
+
+
+def _new(site: Site, sent: dict[str, str], error: str = "") -> str:
+    """Return the form of a new memory, with its id: sent twice it is remembered once."""
+    made = {"id": new_id(site.clock())}
+    return render_template("memory_new.html", sent=sent | made, error=error, **_CHOICES)
 
 
 def _form(memory: Memory, newest: int, sent: dict[str, str], error: str = "") -> str:

@@ -1,0 +1,86 @@
+"""
+Graph: what the memories name and what is named together, as a picture and as tables.
+"""
+
+from typing import get_args
+
+from flask import Blueprint, Response, render_template, request
+
+from serve.answers import seen
+from serve.dashboard.sites import Site
+from serve.reader import View
+from serve.summaries import picture
+from serve.summaries.picture import Entity
+from store.errors import NotFound
+from store.mentions.mentions import EntityKind
+from store.projections.entities import EntityIndex
+
+KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
+SHOWN = 100  # entities of the table
+_FOUND = 10 * SHOWN  # by a search, of any kind
+
+
+def blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("graph", __name__)
+
+    @pages.get("/t/<tenant>/graph")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        asked, kind = request.args.get("name", "").strip(), request.args.get("kind") or None
+        with opened.reader.view() as view:
+            found, manifest = view.snapshots.entities, view.snapshots.manifest
+        entities = []
+        if found is not None and asked:
+            listed = (picture.named(found, one) for one in found.beginning(asked, _FOUND))
+            entities = [one for one in listed if kind in (None, one.kind)]
+        elif found is not None:
+            entities = picture.most_mentioned(found, kind, SHOWN)
+        return render_template(
+            "graph.html",
+            asked=asked,
+            kind=kind,
+            kinds=KINDS,
+            entities=entities[:SHOWN],
+            more=len(entities) > SHOWN,
+            drawn=picture.drawn(manifest) if manifest is not None else None,
+            is_built=manifest is not None,
+        )
+
+    @pages.get("/t/<tenant>/graph/picture")
+    def drawn(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        with opened.reader.view() as view:
+            manifest, found = view.snapshots.manifest, view.snapshots.entities
+        mark = picture.mark(manifest) if manifest is not None else None
+        if manifest is None or found is None or mark is None:
+            raise NotFound("no picture was built yet: run `mnemolog build`")
+        answer = Response(mimetype="application/octet-stream")
+        answer.set_etag(mark)
+        answer.headers["Cache-Control"] = "private, no-cache"  # kept, and asked about every time
+        if not request.if_none_match.contains(mark):
+            answer.set_data(picture.picture(opened.tenant, manifest, found))
+        answer.make_conditional(request)
+        return answer
+
+    @pages.get("/t/<tenant>/graph/entity")
+    def entity(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        kind, name = request.args.get("kind", ""), request.args.get("name", "")
+        now = site.clock()
+        one = opened.reader.answered(lambda view: _entity(view, kind, name, now))
+        is_part = request.args.get("part") == "1"  # for the picture's side, without the frame
+        return render_template(
+            "entity_part.html" if is_part else "entity.html",
+            one=one,
+            memories=[seen(memory) for memory in one.memories],
+        )
+
+    return pages
+
+
+def _entity(view: View, kind: str, name: str, now: int) -> Entity:
+    index: EntityIndex | None = view.snapshots.entities
+    number = index.find(kind, name) if index is not None else None
+    if index is None or number is None:
+        raise NotFound(f"the last build knows no {kind or 'entity'} {name!r}")
+    return picture.entity_of(view, index, number, now)
