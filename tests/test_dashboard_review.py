@@ -192,3 +192,40 @@ def test_a_tenant_is_made_and_put_away(owner, opened):
     assert not tenant.tenant(home, "team").exists
     assert owner.get("/t/team/access").status_code == 404
     assert owner.post("/t/default/access/delete", name="default").status_code == 409
+
+
+class Started:
+    """What stands for a process that was started."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+
+def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
+    builds: list[Started] = []
+    learns: list[tuple[str, ...]] = []
+
+    def built(of: object) -> Started:
+        builds.append(Started())
+        return builds[-1]
+
+    def started(settings: Settings, *words: str, **output: object) -> Started:
+        learns.append(words)
+        return Started()
+
+    monkeypatch.setattr("serve.process.tenants.jobs.start", started)
+    tenants = OpenTenants(Settings(opened.tenant.root.parents[1]), built)
+    owner = browser(application(tenants))
+    assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert "running already" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert tenants.idle_s() == 0.0  # the server does not end meanwhile
+    builds[0].code = 0
+    assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text
+    run = "/t/default/jobs/run"
+    assert "distill has begun" in owner.follow(owner.post(run, job="distill")).text
+    assert "running already" in owner.follow(owner.post(run, job="judge")).text
+    assert learns == [("learn", "distill", "--tenant", "default")]
+    tenants.close()
