@@ -192,3 +192,16 @@ def test_a_tenant_is_made_and_put_away(owner, opened):
     assert not tenant.tenant(home, "team").exists
     assert owner.get("/t/team/access").status_code == 404
     assert owner.post("/t/default/access/delete", name="default").status_code == 409
+
+
+def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
+    with opened.reader.view() as view:
+        note = view.tail.find("n0")
+    assert note is not None
+    many = tuple(steps.archive(note, f"reason {number}") for number in range(150))
+    body = Planned(job="archive", watermark=opened.log.head(), steps=many)
+    page = f"/t/default/proposals/{plans.propose(opened.log, body, NOW).id}"
+    first, rest = owner.get(page).text, owner.get(f"{page}?from=100").text
+    assert "150 changes" in first and "reason 99" in first and "reason 100" not in first
+    assert "reason 99" not in rest and "reason 149" in rest
+    assert f'href="{page}?from=100"' in first and 'rel="next"' not in rest
