@@ -10,7 +10,7 @@ from serve.cli.session import Session
 from store.config import Settings
 from store.events import isoformat
 from store.log import EventLog
-from store.tenant import Tenant
+from store.tenant import Tenant, log_bytes
 
 if TYPE_CHECKING:
     from store.registry import Server
@@ -48,7 +48,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "tenant": tenant.name,
         "home": str(settings.home),
         "events": head,
-        "log_bytes": sum(one.stat().st_size for one in tenant.root.glob("log.sqlite*")),
+        "log_bytes": log_bytes(tenant),
         "manifest": None,
         "tail": head,
         "embedder": settings.choices.embedder,
