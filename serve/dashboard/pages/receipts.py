@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.api.cursor import cursor, position
+from serve.api.cursor import cursor, digest, position
 from serve.dashboard.sites import Site, tenant_url
 from serve.process.tenants import OpenTenant
 from serve.summaries import receipts as told
@@ -102,4 +102,4 @@ def _cursor(last: Place, asked: dict[str, str]) -> str:
 
 def _of(asked: dict[str, str]) -> str:
     """Return what tells the cursors of these filters from those of others."""
-    return "recalls " + " ".join(f"{name}={asked[name]}" for name in _ASKED[:-1])
+    return digest("recalls", {name: asked[name] for name in _ASKED if name != "after"})
