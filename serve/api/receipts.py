@@ -21,7 +21,7 @@ from store.body import Id
 from store.events import Route, Trust
 from store.job_events import Judge, Verdict
 from store.receipts import Wanted
-from store.tenant import checked_project
+from store.tenant import named_project
 
 
 class OfReceipts(InProject, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ def listed(call: Call[OfReceipts, Nothing]) -> Reply:
     wanted = Wanted(
         since=since,
         until=until,
-        project=checked_project(query.project) if query.project else None,
+        project=named_project(query.project),
         session=query.session,
         memory=query.memory,
         silent=query.silent,
