@@ -38,9 +38,9 @@ from serve.dashboard.wording import (
     line,
     number,
     pretty,
-    size,
     stamp,
 )
+from serve.numerals import size
 from serve.problem import MIMETYPE, Problem
 from serve.process.tenants import OpenTenant, OpenTenants
 from serve.version import version
