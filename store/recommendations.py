@@ -13,7 +13,7 @@ import msgspec
 
 from store.agent_events import Accepted, Proposed, Rejected, What
 from store.errors import Conflict, InvalidInput, NotFound
-from store.events import Event, derived_id, new_id
+from store.events import EVER, Event, derived_id, new_id
 from store.job_events import Planned, Step
 from store.log import EventLog
 from store.plans import plans
@@ -25,7 +25,6 @@ About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
 
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_EVER = 2**62  # microseconds: later than any event
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -86,7 +85,7 @@ def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
 def every(log: EventLog) -> list[Recommendation]:
     """Return all recommendations, the newest first."""
     told: dict[str, list[Event]] = {}
-    for event in log.told(("proposed", "accepted", "rejected"), 0, _EVER):
+    for event in log.told(("proposed", "accepted", "rejected"), 0, EVER):
         told.setdefault(event.subject, []).append(event)
     undone = log.subjects(("undone",))["undone"]
     read = (_read(events, undone) for events in told.values())

@@ -63,7 +63,7 @@ class Call(Generic[Query, Body]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A value to be sent as JSON, or chunks as they come; `after` is done once it was encoded."""
+    """A value to be sent as JSON, or chunks as they come."""
 
     value: Any = None
     status: HTTPStatus = HTTPStatus.OK

@@ -12,6 +12,7 @@ import msgspec
 from flask import Blueprint, Response, g, redirect, render_template, request
 
 from serve.dashboard.sessions import SESSION_LIVES_S, Keys, Signer
+from serve.gate import owner_only
 from serve.problem import problem
 from store.events import isoformat
 
@@ -29,8 +30,8 @@ def blueprint(
 
     @pages.post("/v1/logins")
     def make_key() -> Response:
-        if not g.caller.is_owner:
-            return problem("out_of_scope", "only the owner's token may do this")
+        if (refused := owner_only()) is not None:
+            return refused
         prepare()
         key, ends = keys.make(clock())
         said = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}

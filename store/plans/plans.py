@@ -17,6 +17,7 @@ from store.agent_events import Rejected
 from store.body import Body
 from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import (
+    EVER,
     Archived,
     Event,
     Forgotten,
@@ -36,7 +37,6 @@ State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
 MOST_STEPS = 1_000  # of one plan: a person is to look at it
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_EVER = 2**62  # microseconds: later than any event
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def every(log: EventLog) -> list[Plan]:
     told: dict[str, list[Event]] = {}
     for event in log.of_jobs(("planned", "applied", "undone")):
         told.setdefault(event.subject, []).append(event)
-    for event in log.told(("rejected",), 0, _EVER):
+    for event in log.told(("rejected",), 0, EVER):
         if event.subject in told:  # else of a recommendation, or of a draft
             told[event.subject].append(event)
     return _settled(log, [_plan(events) for events in reversed(told.values())])
@@ -195,7 +195,7 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     """
     told = log.of_jobs(("planned", "undone"))
     gone_plans = {event.subject for event in told if isinstance(event.body, Undone)}
-    gone_plans |= {event.subject for event in log.told(("rejected",), 0, _EVER)}
+    gone_plans |= {event.subject for event in log.told(("rejected",), 0, EVER)}
     declined = {
         _mark(step)
         for event in told
