@@ -25,7 +25,7 @@ from serve.process.tenants import OpenTenants
 from store import tenant as tenants
 from store import tokens
 from store.config import Settings
-from store.errors import ConfigError, InvalidInput, NotFound
+from store.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.log import EventLog
 from store.redaction.redact import redact
 from store.registry import Server
@@ -203,6 +203,43 @@ def test_all_of_a_tenant_are_revoked_together(home: Path):
     assert tokens.revoke_all(home, "team", NOW) == 0
     states = {one.id: one.state(NOW) for one in tokens.every(home)}
     assert states == {mine.id: "revoked", others.id: "active"}
+
+
+def made_by(maker: Token, home: Path, **wanted: Any) -> Token:
+    return tokens.make(home, "team", Wanted(scopes=ALL, **wanted), NOW, maker.id)[0]
+
+
+def test_a_token_makes_none_that_outlives_it(home: Path):
+    maker, _ = made(home, ttl_s=60)
+    assert made_by(maker, home).expires_at == maker.expires_at
+    shorter = made_by(maker, home, ttl_s=59)
+    assert shorter.expires_at == NOW + 59_000_000
+    with pytest.raises(InvalidInput, match="ttl_s"):
+        made_by(maker, home, ttl_s=61)
+    endless, _ = made(home)
+    assert made_by(endless, home).expires_at is None
+
+
+def test_a_token_that_was_revoked_meanwhile_makes_no_more(home: Path):
+    # asked for before its tenant was deleted, made behind it: it would open the next of the name
+    maker, _ = made(home)
+    tokens.revoke_all(home, "team", NOW)
+    with pytest.raises(Conflict, match="has ended"):
+        made_by(maker, home)
+    assert [one.state(NOW) for one in tokens.every(home)] == ["revoked"]
+
+
+def test_a_token_makes_only_so_many_and_the_owner_goes_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tokens, "MOST_OF_TOKENS", 3)
+    maker, _ = made(home)
+    first = made_by(maker, home)
+    made_by(maker, home)
+    tokens.revoke(home, first.id, NOW)  # it is listed on, so ending some makes no room
+    with pytest.raises(Conflict, match="ask the owner"):
+        made_by(maker, home)
+    assert made(home)[0].state(NOW) == "active"
 
 
 @pytest.mark.parametrize("named", [None, "", "team", "default"])
