@@ -24,6 +24,7 @@ class Operation:
     """`path` is written as OpenAPI does: /v1/memories/{id}. `run` takes the decoded call.
 
     `scope` is what a token must be allowed to do; "owner" asks for the owner's, "open" for none.
+    Where the answer to a change tells what is kept, the token must be allowed to `read` it too.
     `answers` are the shapes sent by status (None: no body), `problems` the codes of its own, beside
     those every operation has.
     """
@@ -34,6 +35,7 @@ class Operation:
     summary: str
     run: Callable[[Call[Any, Any]], Reply]
     scope: Scope | Literal["owner", "open"] = "read"
+    tells_kept: bool = False
     tag: str = "memories"
     query: Struct = Nothing
     body: Struct | None = None
@@ -42,6 +44,13 @@ class Operation:
     headers: tuple[str, ...] = ()  # of the request, beside Authorization: If-Match
     tells: tuple[str, ...] = ()  # headers of an answer: ETag
     sends: str = "application/json"
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """What a token must be allowed to do; nothing where that does not decide."""
+        if self.scope in ("owner", "open"):
+            return ()
+        return (self.scope, "read") if self.tells_kept else (self.scope,)
 
     @property
     def rule(self) -> str:
@@ -61,8 +70,9 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
         caller = OWNER if operation.scope == "open" else g.caller
         if operation.scope == "owner" and not caller.is_owner:
             return problem("out_of_scope", "only the owner's token may do this")
-        if operation.scope in ("read", "write", "admin") and not caller.may(operation.scope):
-            return problem("out_of_scope", f"this token has no scope `{operation.scope}`")
+        for scope in operation.scopes:
+            if not caller.may(scope):
+                return problem("out_of_scope", f"this token has no scope `{scope}`")
         call = Call(
             service,
             caller,
