@@ -49,7 +49,7 @@ class Operation:
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What a token must be allowed to do; nothing where that does not decide."""
-        if self.scope in ("owner", "open"):
+        if self.scope == "owner" or self.scope == "open":
             return ()
         return (self.scope, "read") if self.tells_kept else (self.scope,)
 
