@@ -34,6 +34,7 @@ test: lint
 # longer than what every push runs
 torture: setup
 	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py tests/test_hook_routes.py
+	SCHEMATHESIS=200 $(BIN)/python -m pytest tests/test_schemathesis.py
 
 # the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
 hosts: setup $(HOSTS)/.ready

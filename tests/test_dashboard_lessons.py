@@ -115,7 +115,7 @@ def test_lessons_are_sorted_by_a_column(owner: Browser, log: EventLog, sort: str
     seed_lessons(log)
     page = owner.get(f"{LESSONS}?sort={sort}").text
     others = {"works", "dead"} - {first}
-    assert all(page.index(f"memories/{first}") < page.index(f"memories/{one}") for one in others)
+    assert all(page.index(f"memory/{first}") < page.index(f"memory/{one}") for one in others)
     assert page.count("aria-sort") == 1
 
 

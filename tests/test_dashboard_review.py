@@ -214,3 +214,40 @@ def test_many_proposals_are_shown_part_by_part(owner: Browser, opened: OpenTenan
     first, rest = owner.get(PROPOSALS).text, owner.get(f"{PROPOSALS}?state=waiting&from=100").text
     assert (first.count("<tr data-row>"), rest.count("<tr data-row>")) == (100, 20)
     assert 'rel="next"' in first and 'rel="next"' not in rest
+
+
+class Started:
+    """What stands for a process that was started."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+
+def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
+    builds: list[Started] = []
+    learns: list[tuple[str, ...]] = []
+
+    def built(of: object) -> Started:
+        builds.append(Started())
+        return builds[-1]
+
+    def started(settings: Settings, *words: str, **output: object) -> Started:
+        learns.append(words)
+        return Started()
+
+    monkeypatch.setattr("serve.process.tenants.jobs.start", started)
+    tenants = OpenTenants(Settings(opened.tenant.root.parents[1]), built)
+    owner = browser(application(tenants))
+    assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert "running already" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert tenants.idle_s() == 0.0  # the server does not end meanwhile
+    builds[0].code = 0
+    assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text
+    run = "/t/default/jobs/run"
+    assert "distill has begun" in owner.follow(owner.post(run, job="distill")).text
+    assert "running already" in owner.follow(owner.post(run, job="judge")).text
+    assert learns == [("learn", "distill", "--tenant", "default")]
+    tenants.close()

@@ -8,23 +8,34 @@ requests of each operation instead of a few.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import schemathesis
+from api_memory import NOW, populated
 from flask import Flask
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
+from schemathesis.transport.wsgi import WSGITransport
 
-from api_memory import NOW, populated
+from serve.api.moments import period
 from serve.app import create_app
 from serve.process.tenants import OpenTenants
+from store import commands
 from store.config import Settings
+from store.errors import InvalidInput
 
-EXAMPLES = int(os.environ.get("SCHEMATHESIS", "4"))
+EXAMPLES = int(os.environ.get("SCHEMATHESIS", "3"))
 
+# an address under /v1/memories/ is also that of a memory whose id is such a word
+_TWO_ADDRESSES = ("searchMemories", "createMemories")
+OURS = {"Authorization": "Bearer owner"}
+_OF_SOCKETS = ("max_redirects", "verify", "cert", "proxies")
+ACCEPTED = ["2xx", "3xx", "401", "403", "404", "409"]
+REFUSED = ["400", "401", "403", "404", "405", "409", "415", "422"]
 CONFIG: dict[str, Any] = {
     "seed": 7,
     "auth": {"openapi": {"token": {"bearer": "owner"}}},
@@ -34,7 +45,26 @@ CONFIG: dict[str, Any] = {
         "database": "none",
         "no-shrink": True,
     },
+    "checks": {
+        # a made-up entity tag is that of no memory, a made-up key may have come before
+        "positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "412", "422"]},
+        "negative_data_rejection": {"expected-statuses": [*REFUSED, "412"]},
+    },
     "phases": {"stateful": {"max-steps": 6}},
+    "operations": [
+        {
+            "include-operation-id": name,
+            "checks": {"allow_header_conformance": {"enabled": False}},
+        }
+        for name in _TWO_ADDRESSES
+    ]
+    # what is wrong in one item is told of that item: 202, and it is among the refused
+    + [
+        {
+            "include-operation-id": "ingest",
+            "checks": {"negative_data_rejection": {"enabled": False}},
+        }
+    ],
 }
 
 
@@ -42,24 +72,104 @@ CONFIG: dict[str, Any] = {
 def app(built) -> Iterator[Flask]:
     populated(built)
     opened = OpenTenants(Settings(built.tenant.root.parent.parent))
+    opened.start()
     # a clock of a thousand seconds a request: no token asks too often
     yield create_app(opened, "owner", lambda: NOW, iter(range(0, 10**9, 1_000)).__next__)
     opened.close()
 
 
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what concerns sockets: schemathesis 4.32 hands it to WSGI too, in some phases."""
+    send = WSGITransport.send
+
+    def without(self: WSGITransport, case: Any, **kwargs: Any) -> Any:
+        return send(self, case, **{k: v for k, v in kwargs.items() if k not in _OF_SOCKETS})
+
+    monkeypatch.setattr(WSGITransport, "send", without)
+
+
 def test_no_request_finds_a_fault(app: Flask):
     config = SchemathesisConfig.from_dict(CONFIG)
     schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", app, config=config)
+    asked: Counter[str] = Counter()
     found: dict[str, str] = {}
-    phases = {}
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
-            phases[event.phase.value] = phases.get(event.phase.value, 0) + len(event.recorder.cases)
+            asked[event.phase.value] += len(event.recorder.interactions)
             found |= dict(_faults(event.recorder))
-        elif isinstance(event, events.NonFatalError | events.FatalError):
-            found[f"error {len(found)}"] = f"{vars(event) if hasattr(event,'__dict__') else event.info.format() if hasattr(event,'info') else event.exception!r}"
-    print(phases)
+        elif isinstance(event, events.NonFatalError):
+            found[f"{event.label}: {event.value!r}"] = ""
+        elif isinstance(event, events.FatalError):
+            raise event.exception
+    there = app.test_client().get("/v1/tenants/default", headers=OURS)
+    assert there.status_code == 200, "the memory was there to the end"
+    assert asked.keys() >= {"coverage", "fuzzing", "stateful"}
     assert not found, "\n\n".join(f"{name}\n{said}" for name, said in sorted(found.items()))
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """Mend what the document cannot say of a request that is to be accepted.
+
+    That a period begins before it ends, a cursor is of a page before, a text says something.
+    """
+    if case.method == "DELETE" and case.path_parameters.get("tenant") == "default":
+        case.path_parameters["tenant"] = "elsewhere"  # the memory that all the rest asks of stays
+    if case.meta is None or case.meta.generation.mode.is_negative:
+        return
+    query, body = case.query, case.body
+    query.pop("cursor", None)
+    if "If-Match" in case.headers:
+        case.headers["If-Match"] = "*"
+    if _is_reversed(query):
+        del query["until"]
+    if isinstance(body, dict):
+        _mend(case.operation.definition.raw["operationId"], body)
+
+
+def _mend(operation: str, body: dict[str, Any]) -> None:
+    if _is_reversed(body):
+        del body["until"]
+    if isinstance(body.get("as_of"), int):
+        body["as_of"] = 1
+    if body.get("as_of") is not None:
+        body["cold"] = False
+    if operation == "reviseMemory":
+        body["pinned"] = True
+    if operation == "ingest":
+        body.pop("turns" if body.get("memories") else "memories", None)
+        if not body.get("turns") and not body.get("memories"):
+            body["memories"] = [{"content": "We deploy on Mondays"}]
+    for draft in (body, *(one for one in body.get("memories") or () if isinstance(one, dict))):
+        if "created_at" in draft and not _is_moment(draft["created_at"]):
+            draft["created_at"] = None
+        # to JSON Schema 5.0 is an integer
+        draft |= {k: int(v) for k, v in draft.items() if isinstance(v, float) and v.is_integer()}
+        if isinstance(draft.get("content"), str) and _is_junk(draft["content"]):
+            draft["content"] = "We deploy on Mondays"
+
+
+def _is_reversed(asked: dict[str, Any]) -> bool:
+    since, until = asked.get("since"), asked.get("until")
+    try:
+        period(since, until, NOW)
+    except (InvalidInput, TypeError, AttributeError):
+        return True
+    return False
+
+
+def _is_moment(said: Any) -> bool:
+    """Return whether a moment is of a year that can be told."""
+    return said is None or "1970" <= str(said)[:4] <= "2100"
+
+
+def _is_junk(text: str) -> bool:
+    try:
+        commands.checked_text(text)
+    except InvalidInput:
+        return True
+    return False
 
 
 def _faults(recorder: ScenarioRecorder) -> Iterator[tuple[str, str]]:
@@ -68,5 +178,7 @@ def _faults(recorder: ScenarioRecorder) -> Iterator[tuple[str, str]]:
         for check in checks:
             if (failure := check.failure_info) is not None:
                 case = recorder.cases[case_id].value
+                answer = recorder.interactions[case_id].response
+                said = answer.text[:400] if answer is not None else ""
                 name = f"{case.operation.label}: {check.name}"
-                yield name, f"{failure.failure}\n{failure.code_sample}"
+                yield name, f"{failure.failure}\n{failure.code_sample}\n{said}"

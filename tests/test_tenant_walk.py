@@ -73,6 +73,8 @@ PLAIN: dict[str, Any] = {
     "speaker": "Anna",
     "due": "2027-01-01",
     "all_states": True,
+    "all": True,
+    "hops": 2,
     "min_score": 0.0,
 }
 
@@ -120,6 +122,8 @@ class Walk:
             "session": [f"{THEIRS}-session"],
             "agent": [f"{THEIRS}-agent"],
             "chain": [f"{THEIRS}-chain"],
+            "entity": ["src/vault.py", f"src/{THEIRS}.py"],
+            "prefix": ["src/", f"src/{THEIRS}"],
             "tag": [f"{THEIRS}-tag"],
             "tags": [[f"{THEIRS}-tag"]],
             **{one: [QUERY] for one in ("query", "text", "topic", "content")},

@@ -178,7 +178,7 @@ def _waits(opened: OpenTenants, name: str) -> str:
 
 
 def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
-    said = f"`src/vault.py` rotates the signing key weekly, says {word}"
+    said = f"`src/vault.py` and `src/{name}.py` rotate the signing key weekly, says {word}"
     common: dict[str, Any] = {"session": f"{name}-session", "agent": f"{name}-agent"}
     drafts = [
         Draft(id=f"{name}-fact", content=said, tags=(f"{name}-tag", f"{word}-tag"), **common),
@@ -201,7 +201,7 @@ def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
             metadata={"by": word},
         ),
         Draft(id=f"{name}-here", project=f"{name}/shop", content=f"in the shop {said}", **common),
-        Draft(id=f"{name}-there", project=f"{word}/hidden", content=f"Anna Miller met {word}"),
+        Draft(id=f"{name}-there", project=f"{word}/hidden", content=f"Anna met `src/{word}.py`"),
     ]
     commands.record_batch(log, drafts, clock())
     commands.revise(log, f"{name}-fact", Revised(context=f"asked by {word}"), clock())
@@ -209,6 +209,7 @@ def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
     commands.forget(log, f"{name}-gone", clock())
     commands.archive(log, f"{name}-away", clock())
     commands.link(log, f"{name}-fact", f"{name}-plain", "support", clock())
+    commands.link(log, f"{name}-choice", f"{name}-plain", "conflict", clock())
     commands.rate(log, f"{name}-fact", 1.0, clock())
     return [f"{name}-{end}" for end in ("fact", "gone", "away", "key", "goal", "lesson")]
 

@@ -29,6 +29,7 @@ _EVERYWHERE = (
 _BEHIND_A_TOKEN = ("no_token", "out_of_scope", "too_many_requests")
 _WITH_A_BODY = ("too_large", "not_json")
 _AFTER_A_BODY = ("log_full", "log_read_only")
+_SPACES = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # Python's
 _REF = "#/components/schemas/{name}"
 
 Json = dict[str, Any]
@@ -54,7 +55,7 @@ _PARTS: Mapping[str, Any] = {  # of a path
         str,
         Meta(
             description="A tenant's name.",
-            examples=["default"],
+            examples=["acme"],
             extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
         ),
     ],
@@ -73,7 +74,11 @@ _ASKED: Mapping[str, Json] = {  # headers of requests
     },
     "Idempotency-Key": {
         "description": "A name of your own for this request: sent again, it is carried out once.",
-        "schema": {"type": "string", "pattern": r'^"[!#-\[\]-~]+"$', "maxLength": 257},
+        "schema": {
+            "type": "string",
+            "pattern": r'^("[ !#-\[\]-~]+"|[!#-+\--~]+)$',
+            "maxLength": 255,
+        },
         "example": '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     },
 }
@@ -267,14 +272,21 @@ def _with(headers: Iterable[str]) -> Json:
 
 
 def _ecma(value: Any) -> Any:
-    r"""Return a schema with its patterns as ECMAScript has them: it knows no \A and no \Z."""
+    r"""Return a schema with its patterns as ECMAScript has them.
+
+    It knows no \A and no \Z, and its \s are other characters than Python's.
+    """
     if isinstance(value, list | tuple):
         return [_ecma(one) for one in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: re.sub(r"\\A", "^", of).replace(r"\Z", "$")
-        if name == "pattern" and isinstance(of, str)
-        else _ecma(of)
+        name: _pattern(of) if name == "pattern" and isinstance(of, str) else _ecma(of)
         for name, of in value.items()
     }
+
+
+def _pattern(python: str) -> str:
+    """Return a pattern as ECMAScript has it; `\\s` only among the characters of a class."""
+    parts = {r"\A": "^", r"\Z": "$", r"\S": f"[^{_SPACES}]", r"\s": _SPACES}
+    return re.sub(r"\\[AZsS]", lambda found: parts[found[0]], python)

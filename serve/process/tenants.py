@@ -102,6 +102,7 @@ class OpenTenants:
         self._asked_at = clock()
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
+        self._learning: dict[str, subprocess.Popen[bytes]] = {}
         self.ingest = Ingest(
             settings.home, self._opened, lambda: self.idle_s() >= IDLE_S, read_facts
         )
@@ -161,8 +162,7 @@ class OpenTenants:
         with self._changing:
             tenant = tenants.existing(self.settings.home, name)
             deletion.check(self.settings, tenant)
-            running = self._building.get(name)
-            if running is not None and running.poll() is None:
+            if _runs(self._building.get(name)):
                 raise BuildBusy(f"{name} is being built: delete it when that is done")
             with deletion.unused(tenant), self._taken_out(name):
                 return deletion.put_away(self.settings.home, tenant, now)
@@ -186,8 +186,8 @@ class OpenTenants:
 
     def idle_s(self) -> float:
         """Return for how many seconds nobody asked; 0 while a build runs, or facts are read."""
-        is_building = any(one.poll() is None for one in list(self._building.values()))
-        if is_building or self.ingest.is_reading_facts:
+        is_working = any(map(_runs, (*self._building.values(), *self._learning.values())))
+        if is_working or self.ingest.is_reading_facts:
             return 0.0
         return self._clock() - self._asked_at
 
@@ -227,10 +227,23 @@ class OpenTenants:
         except MnemologError:
             log.exception("tenant %s could not be warmed up", one.tenant.name)
 
+    def build_now(self, one: OpenTenant) -> bool:
+        """Begin a build of a tenant, unless one of ours runs; return whether it was begun."""
+        if self._build is None or _runs(self._building.get(one.tenant.name)):
+            return False
+        self._building[one.tenant.name] = self._build(one.tenant)
+        return True
+
+    def learn_now(self, one: OpenTenant, job: str) -> bool:
+        """Begin a job of a tenant, or all of them, `learn`, unless one runs; return whether."""
+        if _runs(self._learning.get(one.tenant.name)):
+            return False
+        self._learning[one.tenant.name] = _spawn_job(self.settings, one.tenant, job)
+        return True
+
     def _build_if_idle(self, one: OpenTenant) -> None:
         name, wanted = one.tenant.name, self.settings.choices.build_after
-        running = self._building.get(name)
-        if running is not None and running.poll() is None:
+        if _runs(self._building.get(name)):
             return
         if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
             return
@@ -239,7 +252,7 @@ class OpenTenants:
         waiting, now = _waiting(one), time.time_ns() // 1000
         if upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted):
             upkeep.begin(one.tenant, waiting, now)
-            self._building[name] = self._build(one.tenant)
+            self.build_now(one)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
 
 
@@ -248,6 +261,17 @@ def _waiting(one: OpenTenant) -> Waiting:
         built, head, changes = view.snapshots.watermark, view.tail.watermark, view.tail.changes
     first = next(one.log.read(built, built + 1), None)
     return Waiting(built, head, changes, first.at if first else 0)
+
+
+def _runs(process: "subprocess.Popen[bytes] | None") -> bool:
+    return process is not None and process.poll() is None
+
+
+def _spawn_job(settings: Settings, tenant: Tenant, job: str) -> "subprocess.Popen[bytes]":
+    """Start a job that learns, as by night, its output kept in a file."""
+    with open(tenant.root / "learn.log", "wb") as output:
+        words = ("learn", job, "--tenant", tenant.name)
+        return jobs.start(settings, *words, stdout=output, stderr=output)
 
 
 def spawn_build(settings: Settings) -> Builder:

@@ -7,13 +7,12 @@ that is recorded again, wholly or from somewhere in the middle, adds nothing twi
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from typing import Literal
 
 import msgspec
 
-from store.body import Name
+from store.body import Instant, Name
 from store.commands import Draft, recorded
 from store.errors import InvalidInput, JunkText
 from store.events import Event, Recorded, Trust, derived_id
@@ -33,7 +32,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     role: Role
     content: str
-    at: datetime | None = None
+    at: Instant | None = None
     speaker: Name | None = None
 
 

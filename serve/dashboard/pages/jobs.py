@@ -6,8 +6,6 @@ waits to be taken in.
 from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.sites import Site, back, tenant_url
-from serve.process import jobs as processes
-from serve.process.tenants import spawn_build
 from store import manifest as manifests
 from store.builds import upkeep
 from store.errors import InvalidInput
@@ -42,9 +40,10 @@ def blueprint(site: Site) -> Blueprint:
     @pages.post("/t/<tenant>/jobs/build")
     def build(tenant: str) -> Response:
         opened = site.tenant(tenant)
-        spawn_build(site.settings)(opened.tenant)
-        said = "A build has begun; it is served as soon as its checks have passed."
-        return site.done(tenant_url("jobs.index"), said)
+        if site.tenants.build_now(opened):
+            said = "A build has begun; it is served as soon as its checks have passed."
+            return site.done(tenant_url("jobs.index"), said)
+        return site.done(tenant_url("jobs.index"), "A build is running already.", "warn")
 
     @pages.post("/t/<tenant>/jobs/switch")
     def switch(tenant: str) -> Response:
@@ -60,10 +59,10 @@ def blueprint(site: Site) -> Blueprint:
         name = request.form.get("job", "")
         if name not in roster.NAMES:
             raise InvalidInput(f"there is no job {name!r}: there are {', '.join(roster.NAMES)}")
-        with open(opened.tenant.root / "learn.log", "wb") as output:
-            words = ("learn", name, "--tenant", opened.tenant.name)
-            processes.start(site.settings, *words, stdout=output, stderr=output)
-        return site.done(tenant_url("jobs.index"), f"{name} has begun: see Proposals in a while.")
+        if site.tenants.learn_now(opened, name):
+            said = f"{name} has begun: what it proposes is among the proposals in a while."
+            return site.done(tenant_url("jobs.index"), said)
+        return site.done(tenant_url("jobs.index"), "A job is running already.", "warn")
 
     return pages
 

@@ -1,0 +1,110 @@
+"""The API's document is a valid one, tells all there is, and REST and MCP share their bounds."""
+
+import re
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from serve.api.openapi import TAGS, document
+from serve.api.routes import OPERATIONS
+from serve.mcp_server.tools import OURS
+from serve.problem import TITLES
+
+DOCUMENT = document(OPERATIONS, "1.0.0")
+SCHEMAS = DOCUMENT["components"]["schemas"]
+EVERY = [
+    pytest.param(path, method, said, id=said["operationId"])
+    for path, some in DOCUMENT["paths"].items()
+    for method, said in some.items()
+]
+
+
+def test_the_document_is_one_of_openapi():
+    assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
+
+
+def test_every_name_is_a_short_one():
+    assert [name for name in SCHEMAS if not re.fullmatch(r"[A-Za-z_]+", name)] == []
+    assert len({one.id for one in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_every_tag_is_described():
+    assert all(DOCUMENT["tags"][n]["description"] for n in range(len(DOCUMENT["tags"])))
+    assert {one.tag for one in OPERATIONS} <= TAGS.keys()
+
+
+@pytest.mark.parametrize(("path", "method", "said"), EVERY)
+def test_an_operation_tells_what_it_takes_and_sends(path: str, method: str, said: dict[str, Any]):
+    assert said["summary"].endswith(".") and said["tags"]
+    assert all(one.get("description") for one in said["parameters"])
+    assert all("null" not in str(one["schema"].get("type")) for one in said["parameters"])
+    named = {one["name"] for one in said["parameters"] if one["in"] == "path"}
+    assert named == set(re.findall(r"{(\w+)}", path))
+    assert any(status.startswith("2") for status in said["responses"])
+    # an answer of "anything at all" tells a program nothing
+    for status, answer in said["responses"].items():
+        for content in answer.get("content", {}).values():
+            is_told = "$ref" in content["schema"] or "allOf" in content["schema"]
+            is_text = content["schema"].get("type") == "string"
+            assert is_told or is_text or path == "/v1/openapi.json", status
+
+
+@pytest.mark.parametrize(("path", "method", "said"), EVERY)
+def test_what_goes_wrong_is_told_by_code_and_how_to_wait(
+    path: str, method: str, said: dict[str, Any]
+):
+    responses = said["responses"]
+    codes = {
+        code
+        for answer in responses.values()
+        for content in answer.get("content", {}).values()
+        for code in content["schema"]
+        .get("allOf", ({}, {}))[1]
+        .get("properties", {})
+        .get("code", {})
+        .get("enum", ())
+    }
+    assert {"invalid_input", "wrong_host", "foreign_origin", "internal"} <= codes <= TITLES.keys()
+    assert "Retry-After" in responses["503"]["headers"]
+    if said["security"]:
+        assert said["security"][0]["token"][0] in ("read", "write", "admin", "owner")
+        assert "WWW-Authenticate" in responses["401"]["headers"]
+        assert "Retry-After" in responses["429"]["headers"]
+
+
+BOUNDS = (
+    "enum minimum maximum minLength maxLength exclusiveMinimum exclusiveMaximum minItems maxItems"
+)
+
+
+def bounds(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what limits a value, and of a list its items; what is null is left out."""
+    some = [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
+    found = {name: value for name, value in some[0].items() if name in BOUNDS.split()}
+    if "items" in some[0]:
+        found["items"] = bounds(some[0]["items"])
+    return found
+
+
+SHARED = [
+    ("recall", "query", "RecallRequest", "query"),
+    ("recall", "kinds", "RecallRequest", "kinds"),
+    ("remember", "kind", "NewMemory", "kind"),
+    ("remember", "importance", "NewMemory", "importance"),
+    ("remember", "key", "NewMemory", "key"),
+    ("update_memory", "reason", "ChangedMemory", "reason"),
+    ("update_memory", "importance", "ChangedMemory", "importance"),
+    ("forget", "reason", "Rejection", "reason"),
+    ("feedback", "reason", "RateRequest", "reason"),
+    ("goals", "status", "ChangedMemory", "status"),
+    ("goals", "progress", "ChangedMemory", "progress"),
+]
+
+
+@pytest.mark.parametrize(("tool", "argument", "shape", "name"), SHARED)
+def test_rest_and_mcp_share_a_bound(tool: str, argument: str, shape: str, name: str):
+    (found,) = [one for one in OURS if one.name == tool]
+    of_mcp = found.takes.schema["properties"][argument]
+    of_rest = SCHEMAS[shape]["properties"][name]
+    assert bounds(of_mcp) == bounds(of_rest)
