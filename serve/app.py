@@ -19,6 +19,7 @@ from serve.access.callers import Callers
 from serve.access.rate import Rates
 from serve.api import routes as api_routes
 from serve.dashboard import shell
+from serve.dashboard.sessions import signer
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
@@ -52,7 +53,8 @@ def create_app(
     def caller_of(asked: Request, sent: str) -> Caller | None:
         return callers.of(sent, asked.path, asked.args.get("tenant"))
 
-    gate.guard(app, caller_of, shell.login_of(token, clock), Rates(seconds).wait_s)
+    owners = signer(token)
+    gate.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)
     _count(app, tenants.requests)
     app.register_error_handler(MnemologError, _refused)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
@@ -61,7 +63,7 @@ def create_app(
     app.register_blueprint(api_routes.blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(product(tenants, clock, version)))
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
-    shell.register(app, tenants, token, clock)
+    shell.register(app, tenants, owners, clock)
     return app
 
 

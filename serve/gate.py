@@ -10,17 +10,17 @@ other addresses, are asked with the cookie of a login, and their forms carry a C
 
 import hmac
 import math
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, g, redirect, request
 
 from serve.access.caller import Caller
 from serve.problem import problem
 
-_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+_OURS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 _OPEN = frozenset({"/health", "/ready", "/v1/openapi.json"})
 _OPEN_PAGES = frozenset({"/login", "/favicon.ico"})
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -78,7 +78,7 @@ def is_for_programs(path: str) -> bool:
 
 
 def _from_here(asked: Request) -> Response | None:
-    if _hostname(asked.host) not in _NAMES:
+    if not _OURS.fullmatch(asked.host):
         return problem("wrong_host", f"this server is not {asked.host!r}")
     origin = asked.headers.get("Origin")
     cross_site = asked.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
@@ -149,10 +149,3 @@ def _page(asked: Request, login_of: LoginOf) -> Response | None:
 
 def _is_same(sent: str, expected: str) -> bool:
     return bool(expected) and hmac.compare_digest(sent.encode(), expected.encode())
-
-
-def _hostname(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:  # an IPv6 address without its bracket
-        return None

@@ -17,7 +17,7 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from store.errors import ConfigError, InvalidInput, NotFound
+from store.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.files import make_folder, replace_file
 
 Scope = Literal["read", "write", "admin"]
@@ -28,6 +28,7 @@ PREFIX = "mnemo"
 PER_MINUTE = 6_000
 MOST_PER_MINUTE = 1_000_000
 LONGEST_S = 100 * 366 * 86_400  # of a token's life
+MOST_OF_TOKENS = 1_000  # of a tenant, listed, when a token makes one more: all are looked through
 KEPT_US = 30 * 86_400 * 1_000_000  # that a token is listed after its end
 _PATIENCE_S = 10.0  # a change takes milliseconds
 _NOBODY = sha256(b"").hexdigest()
@@ -80,7 +81,11 @@ def every(home: Path, tenant: str | None = None) -> tuple[Token, ...]:
 def make(
     home: Path, tenant: str, wanted: Wanted, now: int, made_by: str | None = None
 ) -> tuple[Token, str]:
-    """Keep a new token; return it, and the text that opens the tenant, which is kept nowhere."""
+    """Keep a new token; return it, and the text that opens the tenant, which is kept nowhere.
+
+    `made_by` is the id of the token that asks for it, which the new one does not outlive. Raise
+    InvalidInput where it would, Conflict where that one has ended or its tenant has too many.
+    """
     if not wanted.name.isprintable():
         raise InvalidInput("a token's name is one line of text")
     id_ = secrets.token_hex(6)
@@ -96,8 +101,9 @@ def make(
         expires_at=None if wanted.ttl_s is None else now + wanted.ttl_s * 1_000_000,
         made_by=made_by,
     )
-    _change(home, now, lambda tokens: (*tokens, token))
-    return token, text
+    # checked where the file is written: who is revoked meanwhile makes no more
+    kept = _change(home, now, lambda tokens: (*tokens, _allowed(token, tokens)))
+    return kept[-1], text
 
 
 def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
@@ -158,6 +164,23 @@ def _hashed(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+def _allowed(token: Token, others: Sequence[Token]) -> Token:
+    """Return a new token as it may be: one that a token makes ends when its maker does."""
+    if token.made_by is None:
+        return token
+    maker = _named(others, token.made_by)
+    if maker is None or maker.state(token.created_at) != "active":
+        raise Conflict("the token that asks for another has ended")
+    if sum(one.tenant == token.tenant for one in others) >= MOST_OF_TOKENS:
+        raise Conflict(f"{token.tenant} has {MOST_OF_TOKENS:,} tokens: ask the owner for one more")
+    if maker.expires_at is None:
+        return token
+    ends = token.expires_at or maker.expires_at
+    if ends > maker.expires_at:
+        raise InvalidInput("`ttl_s` must not go beyond the end of your own token")
+    return msgspec.structs.replace(token, expires_at=ends)
+
+
 def _ended(token: Token, now: int, is_meant: bool) -> Token:
     if not is_meant or token.revoked_at is not None:
         return token
@@ -182,7 +205,10 @@ def _read(path: Path) -> tuple[Token, ...]:
         ) from error
 
 
-def _change(home: Path, now: int, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
+def _change(
+    home: Path, now: int, change: Callable[[Sequence[Token]], Sequence[Token]]
+) -> tuple[Token, ...]:
+    """Replace the file; return what it holds now."""
     with _alone(home):
         tokens = change(_read(_path(home)))
         kept = tuple(one for one in tokens if _is_listed(one, now))
@@ -190,6 +216,7 @@ def _change(home: Path, now: int, change: Callable[[Sequence[Token]], Sequence[T
             replace_file(_path(home), msgspec.json.encode(_File(kept)))
         except OSError as error:
             raise ConfigError(f"{_path(home)} cannot be written ({error.strerror})") from error
+    return kept
 
 
 @contextmanager

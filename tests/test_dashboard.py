@@ -25,7 +25,7 @@ from flask import Flask
 
 from serve.dashboard.assets import FOLDER, assets
 from serve.dashboard.navigation import PLACES
-from serve.dashboard.sessions import KEY_LIVES_US, SESSION_LIVES_S
+from serve.dashboard.sessions import KEY_LIVES_US, SESSION_LIVES_S, signer
 from serve.process.tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
@@ -33,6 +33,7 @@ from store.config import Settings
 from store.errors import InvalidInput, LogBusy, LogFull
 from store.log import EventLog
 
+FORM = "application/x-www-form-urlencoded"
 TEMPLATES = FOLDER.parent / "templates"
 PAGE = "/t/default/memories"
 
@@ -152,6 +153,33 @@ def test_the_cookie_opens_no_address_of_programs(owner: Browser):
 def test_logging_out_forgets_the_cookie(owner: Browser):
     assert owner.post("/logout").headers["Location"] == "/login"
     assert owner.get(PAGE).status_code == 303
+
+
+def test_a_copy_of_the_cookie_is_worth_nothing_after_logging_out(owner: Browser, app: Flask):
+    copied = owner.client.get_cookie(signer(TOKEN).cookie, "127.0.0.1")
+    assert copied is not None
+    shown = HOST | {"Cookie": f"{copied.key}={copied.value}"}
+    thief = app.test_client(use_cookies=False)
+    assert thief.get(PAGE, headers=shown).status_code == 200
+    owner.post("/logout")
+    assert thief.get(PAGE, headers=shown).status_code == 303
+
+
+def test_a_large_form_of_nobody_is_not_taken_apart(app: Flask):
+    large = app.test_client().post("/login", data="a&" * 4_000, headers=HOST, content_type=FORM)
+    assert large.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        *("//evil.example/t/default/", "http://evil.example/t/default/", "javascript:alert(1)"),
+        *("//[", "/t/default/../..//evil.example", "/t/default/\\evil.example", "/t/other/goals"),
+    ],
+)
+def test_a_form_leads_back_into_its_own_tenant_alone(owner: Browser, back: str):
+    sent = owner.post("/t/default/jobs/switch", job="reflect", on="1", back=back)
+    assert sent.headers["Location"].startswith("/t/default/jobs?flash=")
 
 
 def test_a_form_without_the_sessions_token_is_refused(owner: Browser, app: Flask):

@@ -70,6 +70,16 @@ def test_a_new_token_of_the_owner_ends_every_session():
     assert signer("another").cookie != signer(TOKEN).cookie
 
 
+def test_a_session_that_was_logged_out_opens_nothing_and_no_other_ends():
+    owners = signer(TOKEN)
+    cookie, other = owners.value(NOW), owners.value(NOW)
+    session = owners.session(cookie, NOW)
+    assert session is not None
+    owners.end(session, NOW)
+    assert owners.session(cookie, NOW) is None
+    assert owners.session(other, NOW) is not None
+
+
 def test_no_byte_of_a_cookie_can_be_changed():
     signing = signer(TOKEN)
     cookie = signing.value(NOW)

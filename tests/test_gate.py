@@ -38,6 +38,7 @@ HOSTS = {
     "evil.example": False,
     "127.0.0.1.evil.example:7437": False,
     "0.0.0.0:7437": False,
+    "user@127.0.0.1:7437": False,
 }
 ORIGINS = {None: True, "own": True, "null": False, "http://evil.example": False}
 SITES = {None: True, "none": True, "same-origin": True, "same-site": False, "cross-site": False}

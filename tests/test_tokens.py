@@ -25,7 +25,7 @@ from serve.process.tenants import OpenTenants
 from store import tenant as tenants
 from store import tokens
 from store.config import Settings
-from store.errors import ConfigError, InvalidInput, NotFound
+from store.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.log import EventLog
 from store.redaction.redact import redact
 from store.registry import Server
@@ -205,6 +205,43 @@ def test_all_of_a_tenant_are_revoked_together(home: Path):
     assert states == {mine.id: "revoked", others.id: "active"}
 
 
+def made_by(maker: Token, home: Path, **wanted: Any) -> Token:
+    return tokens.make(home, "team", Wanted(scopes=ALL, **wanted), NOW, maker.id)[0]
+
+
+def test_a_token_makes_none_that_outlives_it(home: Path):
+    maker, _ = made(home, ttl_s=60)
+    assert made_by(maker, home).expires_at == maker.expires_at
+    shorter = made_by(maker, home, ttl_s=59)
+    assert shorter.expires_at == NOW + 59_000_000
+    with pytest.raises(InvalidInput, match="ttl_s"):
+        made_by(maker, home, ttl_s=61)
+    endless, _ = made(home)
+    assert made_by(endless, home).expires_at is None
+
+
+def test_a_token_that_was_revoked_meanwhile_makes_no_more(home: Path):
+    # asked for before its tenant was deleted, made behind it: it would open the next of the name
+    maker, _ = made(home)
+    tokens.revoke_all(home, "team", NOW)
+    with pytest.raises(Conflict, match="has ended"):
+        made_by(maker, home)
+    assert [one.state(NOW) for one in tokens.every(home)] == ["revoked"]
+
+
+def test_a_token_makes_only_so_many_and_the_owner_goes_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tokens, "MOST_OF_TOKENS", 3)
+    maker, _ = made(home)
+    first = made_by(maker, home)
+    made_by(maker, home)
+    tokens.revoke(home, first.id, NOW)  # it is listed on, so ending some makes no room
+    with pytest.raises(Conflict, match="ask the owner"):
+        made_by(maker, home)
+    assert made(home)[0].state(NOW) == "active"
+
+
 @pytest.mark.parametrize("named", [None, "", "team", "default"])
 def test_a_hooks_key_is_never_the_owners(callers: Callers, named: str | None):
     key = hook_key(OWNERS, "codex", named)
@@ -330,8 +367,8 @@ def test_whatever_is_named_a_tokens_tenant_is_meant(
     [
         (("read",), {"read"}),
         (("write",), {"write"}),
-        (("read", "write"), {"read", "write", "hook"}),
-        (("admin",), {"read", "write", "hook", "admin"}),
+        (("read", "write"), {"read", "write", "both", "hook"}),
+        (("admin",), {"read", "write", "both", "hook", "admin"}),
     ],
 )
 def test_a_token_does_what_its_scopes_allow(
@@ -341,6 +378,7 @@ def test_a_token_does_what_its_scopes_allow(
     asked = {
         "read": ("POST", "/v1/recall", {"query": "the tide"}),
         "write": ("POST", "/v1/memories", {"content": "the tide comes at noon"}),
+        "both": ("PATCH", "/v1/memories/x", {"pinned": True}),  # its answer tells the memory
         "hook": ("POST", "/v1/hooks/claude-code", {}),
         "owner": ("GET", "/v1/server", None),
         "owner again": ("POST", "/v1/server/stop", {}),
@@ -355,12 +393,18 @@ def test_a_token_does_what_its_scopes_allow(
 
 
 READING = {"recall", "get_memory", "recent", "project_overview"}
-WRITING = {"remember", "remember_batch", "update_memory", "forget", "feedback", "goals"}
+WRITING = {"remember", "remember_batch", "update_memory", "forget", "feedback"}
+BOTH = {"goals"}  # it lists them, too
 
 
 @pytest.mark.parametrize(
     ("scopes", "there"),
-    [(("read",), READING), (("write",), WRITING), (("admin",), READING | WRITING)],
+    [
+        (("read",), READING),
+        (("write",), WRITING),
+        (("read", "write"), READING | WRITING | BOTH),
+        (("admin",), READING | WRITING | BOTH),
+    ],
 )
 def test_a_tool_that_a_token_may_not_use_is_not_there_for_it(
     client: FlaskClient, home: Path, scopes: tuple[Scope, ...], there: set[str]
@@ -371,13 +415,39 @@ def test_a_tool_that_a_token_may_not_use_is_not_there_for_it(
         return ask(client, text, "POST", "/mcp", message(method, params)).json
 
     assert {one["name"] for one in rpc("tools/list")["result"]["tools"]} == there
-    for name in READING | WRITING:
+    for name in READING | WRITING | BOTH:
         answer = rpc("tools/call", name=name, arguments={})
         if name in there:
             assert "error" not in answer
         else:
             assert answer["error"]["code"] == OUT_OF_SCOPE
             assert "scope" in answer["error"]["message"]
+
+
+def test_a_token_that_may_only_write_is_told_nothing_that_is_kept(client: FlaskClient, home: Path):
+    (_, writes), (_, reads) = made(home, "write"), made(home, "read", "write")
+    for id_, kind in (("kept", "fact"), ("wanted", "goal"), ("new", "fact")):
+        body = {"id": id_, "kind": kind, "content": f"the azurefox comes by {id_}"}
+        assert ask(client, reads, "POST", "/v1/memories", body).status_code == 201
+    memory = "/v1/memories/kept"
+    sent = [
+        ("PATCH", memory, {"pinned": True}),
+        ("POST", f"{memory}/archive", {}),
+        ("POST", f"{memory}/restore", {}),
+        ("POST", f"{memory}/supersede", {"by": "new"}),
+        ("POST", f"{memory}/links", {"target": "new", "relation": "cause"}),
+        ("POST", "/v1/memories", {"id": "kept", "content": "another text"}),
+        ("POST", "/v1/rate", {"id": "kept", "verdict": 1}),
+        *(
+            ("POST", "/mcp", message("tools/call", {"name": name, "arguments": {"id": "wanted"}}))
+            for name in sorted(WRITING | BOTH)
+        ),
+        ("POST", "/mcp", message("tools/call", {"name": "goals", "arguments": {}})),
+        ("DELETE", memory, None),
+    ]
+    for method, path, body in sent:
+        assert "azurefox" not in ask(client, writes, method, path, body).text, (method, path)
+    assert "azurefox" in ask(client, reads, "PATCH", "/v1/memories/new", {"pinned": True}).text
 
 
 def test_without_read_no_resource_prompt_or_completion_is_given(client: FlaskClient, home: Path):

@@ -81,7 +81,11 @@ def tokens_of(settings: Settings, tenant: Tenant, now: int) -> list[ShownToken]:
 def make_token(
     settings: Settings, caller: Caller, tenant: Tenant, wanted: Wanted, now: int
 ) -> NewToken:
-    """Return a new token of a tenant; raise InvalidInput where it may ask more than its maker."""
+    """Return a new token of a tenant.
+
+    Raise InvalidInput where it would ask more or live longer than the token that makes it, Conflict
+    where that one has ended or the tenant has too many.
+    """
     allowed = caller.per_minute
     if allowed is not None:
         if (wanted.per_minute or 0) > allowed:

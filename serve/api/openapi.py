@@ -169,6 +169,10 @@ def _types(operations: Iterable[Operation]) -> Iterable[Any]:
         yield from (shape for shape in one.answers.values() if shape is not None)
 
 
+def _scopes(one: Operation) -> list[str]:
+    return list(one.scopes) or [one.scope]
+
+
 def _operation(one: Operation, shapes: Mapping[Any, Json], components: Mapping[str, Json]) -> Json:
     said: Json = {
         "operationId": one.id,
@@ -176,7 +180,7 @@ def _operation(one: Operation, shapes: Mapping[Any, Json], components: Mapping[s
         "tags": [one.tag],
         "parameters": [*_path(one, shapes), *_query(one, components), *_headers(one)],
         "responses": {**_answers(one, shapes), **_problems(one)},
-        "security": [] if one.scope == "open" else [{"token": [one.scope]}],
+        "security": [] if one.scope == "open" else [{"token": _scopes(one)}],
     }
     if one.body is not None:
         said["requestBody"] = {

@@ -25,6 +25,7 @@ class Operation:
     """`path` is written as OpenAPI does: /v1/memories/{id}. `run` takes the decoded call.
 
     `scope` is what a token must be allowed to do; "owner" asks for the owner's, "open" for none.
+    Where the answer to a change tells what is kept, the token must be allowed to `read` it too.
     `answers` are the shapes sent by status (None: no body), `problems` the codes of its own, beside
     those every operation has.
     """
@@ -35,6 +36,7 @@ class Operation:
     summary: str
     run: Callable[[Call[Any, Any]], Reply]
     scope: Scope | Literal["owner", "open"] = "read"
+    tells_kept: bool = False
     tag: str = "memories"
     query: Struct = Nothing
     body: Struct | None = None
@@ -43,6 +45,13 @@ class Operation:
     headers: tuple[str, ...] = ()  # of the request, beside Authorization: If-Match
     tells: tuple[str, ...] = ()  # headers of an answer: ETag
     sends: str = "application/json"
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """What a token must be allowed to do; nothing where that does not decide."""
+        if self.scope == "owner" or self.scope == "open":
+            return ()
+        return (self.scope, "read") if self.tells_kept else (self.scope,)
 
     @property
     def rule(self) -> str:
@@ -62,8 +71,9 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
         caller = OWNER if operation.scope == "open" else g.caller
         if operation.scope == "owner" and (refused := owner_only()) is not None:
             return refused
-        if operation.scope in ("read", "write", "admin") and not caller.may(operation.scope):
-            return problem("out_of_scope", f"this token has no scope `{operation.scope}`")
+        for scope in operation.scopes:
+            if not caller.may(scope):
+                return problem("out_of_scope", f"this token has no scope `{scope}`")
         call = Call(
             service,
             caller,

@@ -168,7 +168,7 @@ OPERATIONS = (
         tag="tenants",
         body=Wanted,
         answers={HTTPStatus.CREATED: NewToken},
-        problems=_MISSING,
+        problems=(*_MISSING, "conflict"),
     ),
     Operation(
         "DELETE",

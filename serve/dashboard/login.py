@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 import msgspec
 from flask import Blueprint, Response, g, redirect, render_template, request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from serve.dashboard.sessions import SESSION_LIVES_S, Keys, Signer
 from serve.gate import owner_only
@@ -17,6 +18,7 @@ from serve.problem import problem
 from store.events import isoformat
 
 _LONGEST = 200  # characters of a key that are looked at
+_MOST = 4_096  # bytes of its form: nobody is known yet, and a large one takes seconds to take apart
 
 
 def blueprint(
@@ -47,6 +49,8 @@ def blueprint(
     @pages.post("/login")
     def enter() -> Response:
         now = clock()
+        if (request.content_length or 0) > _MOST:
+            raise RequestEntityTooLarge
         if not keys.take(request.form.get("key", "")[:_LONGEST], now):
             return problem("link_spent", "run `mnemolog dashboard` again: it makes a new link")
         answer = _to("/")
@@ -62,6 +66,7 @@ def blueprint(
 
     @pages.post("/logout")
     def leave() -> Response:
+        signer.end(g.login, clock())
         answer = _to("/login")
         answer.delete_cookie(signer.cookie, path="/", httponly=True, samesite="Strict")
         return answer

@@ -3,8 +3,10 @@ Sessions: a browser is let in by a link that works once, and shows a signed cook
 
 `mnemolog dashboard` asks for a key with the owner's token; the key stands in the server's memory,
 hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so nothing
-is kept, a restart ends no session, and a new token ends all of them. A browser sends cookies to
-every port of 127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the API.
+is kept, a restart ends no session, and a new token ends all of them. One that was logged out is
+remembered as long as the server runs, so that a copy of its cookie opens nothing. A browser sends
+cookies to every port of 127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the
+API.
 """
 
 import base64
@@ -13,7 +15,7 @@ import hmac
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from serve.access.caller import OWNER, Caller
@@ -67,10 +69,11 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Makes and reads the cookie of a session. `cookie` is its name."""
+    """Makes and reads the cookie of a session. `cookie` is its name. Threads may share it."""
 
     cookie: str
     _sign: Callable[[str], str]
+    _ended: dict[str, int] = field(default_factory=dict)  # what was logged out: by its csrf
 
     def value(self, now: int) -> str:
         """Return the cookie of a new session; `now` is microseconds UTC."""
@@ -86,7 +89,15 @@ class Signer:
             return None
         if int(ends) <= now // 1_000_000:
             return None
-        return Session(OWNER, self._sign(f"csrf.{ends}.{nonce}"), int(ends))
+        csrf = self._sign(f"csrf.{ends}.{nonce}")
+        return None if csrf in self._ended else Session(OWNER, csrf, int(ends))
+
+    def end(self, session: Session, now: int) -> None:
+        """Let a session's cookie open nothing more; `now` is microseconds UTC."""
+        for csrf, ends in list(self._ended.items()):
+            if ends <= now // 1_000_000:
+                self._ended.pop(csrf, None)
+        self._ended[session.csrf] = session.ends_at
 
 
 def signer(token: str) -> Signer:

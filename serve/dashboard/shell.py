@@ -28,7 +28,7 @@ from serve.dashboard import login
 from serve.dashboard.assets import Asset, assets
 from serve.dashboard.navigation import PLACES, Place
 from serve.dashboard.pages import BLUEPRINTS
-from serve.dashboard.sessions import Keys, Session, signer
+from serve.dashboard.sessions import Keys, Session, Signer
 from serve.dashboard.sites import Site, tenant_url
 from serve.dashboard.wording import (
     ago,
@@ -66,13 +66,12 @@ MOST_TENANTS = 50  # that the switcher lists
 _decoder = msgspec.json.Decoder(Problem)
 
 
-def login_of(token: str, clock: Callable[[], int]) -> Callable[[Request], Session | None]:
+def login_of(owners: Signer, clock: Callable[[], int]) -> Callable[[Request], Session | None]:
     """Return what says who is logged in at the browser that asks."""
-    owners = signer(token)
     return lambda asked: owners.session(asked.cookies.get(owners.cookie), clock())
 
 
-def register(app: Flask, tenants: OpenTenants, token: str, clock: Callable[[], int]) -> None:
+def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[], int]) -> None:
     """Add the pages, their shell and the way in to an application."""
     site, files = Site(tenants, clock), assets()
     app.jinja_options = {
@@ -81,7 +80,7 @@ def register(app: Flask, tenants: OpenTenants, token: str, clock: Callable[[], i
         "lstrip_blocks": True,
     }
     _teach(app, site, files)
-    app.register_blueprint(login.blueprint(Keys(), signer(token), clock, lambda: _compile(app)))
+    app.register_blueprint(login.blueprint(Keys(), owners, clock, lambda: _compile(app)))
     app.register_blueprint(_doors(site, files))
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint(site))

@@ -72,9 +72,12 @@ def back(otherwise: str) -> str:
     The address of a flash is left out of it.
     """
     opened: OpenTenant = g.opened
-    sent = urlsplit(request.form.get("back", ""))
+    try:
+        sent = urlsplit(request.form.get("back", ""))
+    except ValueError:  # a bracket without its other
+        return otherwise
     is_ours = sent.path.startswith(f"/t/{opened.tenant.name}/") and not sent.netloc
-    if sent.scheme or not is_ours or "\\" in sent.path:
+    if sent.scheme or not is_ours or "\\" in sent.path or ".." in sent.path.split("/"):
         return otherwise
     kept = "&".join(one for one in sent.query.split("&") if one and not one.startswith("flash="))
     return f"{sent.path}?{kept}" if kept else sent.path

@@ -86,7 +86,8 @@ def _capabilities() -> Result:
 
 
 def _list_tools(registry: Registry, call: Call) -> Result:
-    return _listed(call, "tools", [one.listed for one in registry.tools if call.may(one.scope)])
+    allowed = [one.listed for one in registry.tools if all(map(call.may, one.scopes))]
+    return _listed(call, "tools", allowed)
 
 
 def _check(call: Call, scope: Scope, what: str) -> None:
@@ -116,7 +117,8 @@ def _call_tool(registry: Registry, call: Call) -> Outcome:
     name = text_of(call.params, "name")
     for tool in registry.tools:
         if tool.listed["name"] == name:
-            _check(call, tool.scope, f"the tool {name}")
+            for scope in tool.scopes:
+                _check(call, scope, f"the tool {name}")
             return tool.run(call, object_of(call.params, "arguments"))
     there = ", ".join(one.listed["name"] for one in registry.tools)
     raise RpcError(INVALID_PARAMS, f"there is no tool {name[:100]!r}: there are {there}")

@@ -47,12 +47,12 @@ Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the begi
 class Tool:
     """`listed` is what `tools/list` says of it; `run` takes the arguments as they came.
 
-    Who may not do what its `scope` names neither sees nor runs it.
+    Who may not do all that its `scopes` name neither sees nor runs it.
     """
 
     listed: Result
     run: Callable[[Call, Params], Outcome]
-    scope: Scope = "read"
+    scopes: tuple[Scope, ...] = ("read",)
 
 
 @dataclass(frozen=True, slots=True)

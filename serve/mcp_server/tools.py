@@ -184,11 +184,14 @@ OURS = (
 
 def tools(place: Callable[[Call], Here]) -> tuple[Tool, ...]:
     """Return our tools, working on the memory that a call is about."""
-    return tuple(Tool(one.listed, _runner(one, place), _scope(one)) for one in OURS)
+    return tuple(Tool(one.listed, _runner(one, place), _scopes(one)) for one in OURS)
 
 
-def _scope(tool: Ours) -> Scope:
-    return "read" if tool.hints["readOnlyHint"] else "write"
+def _scopes(tool: Ours) -> tuple[Scope, ...]:
+    """Return what a token must be allowed to do: `goals` changes some and tells all."""
+    if tool.hints["readOnlyHint"]:
+        return ("read",)
+    return ("write", "read") if tool.groups else ("write",)
 
 
 def _runner(tool: Ours, place: Callable[[Call], Here]) -> Callable[[Call, Params], Result]:
