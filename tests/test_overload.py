@@ -4,6 +4,7 @@ import http.client
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -125,6 +126,13 @@ def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):
     assert app.test_client().post("/v1/recall", json={"query": "x"}).status_code == 401
 
 
+def until(found: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @dataclass
 class Channel:
     """What waitress gives a thread: it holds the thread until it may go on."""
@@ -198,6 +206,27 @@ def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
     while len(soon.answered) < len(first) + 2:
         assert soon.begun.wait(20)
     assert sorted(is_late for _, is_late in soon.answered) == [False] * (len(first) + 1) + [True]
+
+
+def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.MonkeyPatch):
+    answered: list[tuple[str, bool]] = []
+    channel, held = Channel("/v1/recall", answered), threading.Event()
+    those = Turns(turns.RANKING, clock_s)
+    taken = turns._Waiting.service
+
+    def slowly(one: turns._Waiting) -> None:  # as on a machine that is busy with something else
+        assert held.wait(20)
+        taken(one)
+
+    monkeypatch.setattr(turns._Waiting, "service", slowly)
+    until(lambda: those._recalls.active_count == 0)  # its threads have started
+    those.add_task(channel)
+    clock_s.now += 10 * turns._RECALL_S
+    channel.may_end.set()
+    held.set()
+    until(lambda: answered)
+    those.shutdown()
+    assert answered == [("/v1/recall", False)]
 
 
 def test_a_write_waits_longer_than_a_recall():

@@ -5,11 +5,13 @@ Recalls have two threads of their own. Ranking holds the interpreter's lock, so 
 be answered no sooner, only all of them later; where a model elsewhere is asked there are more, as
 most of them wait for it. What else is asked, a long batch among it, takes no turn from them.
 
-A recall that waited `_RECALL_S` is answered 503 with Retry-After: it would come late, and those
-behind it too. Waiting costs no thread, and being sent away a thirtieth of a recall (B. Maurer, Fail
-at Scale, ACM Queue 13(8), 2015, https://queue.acm.org/detail.cfm?id=2839461).
+A recall that found no thread free and waited `_RECALL_S` is answered 503 with Retry-After: it would
+come late, and those behind it too. Waiting costs no thread, and being sent away a thirtieth of a
+recall (B. Maurer, Fail at Scale, ACM Queue 13(8), 2015,
+https://queue.acm.org/detail.cfm?id=2839461).
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -57,7 +59,10 @@ class _Lane(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no ty
         self.set_thread_count(threads)
 
     def add_task(self, channel: Any) -> None:
-        super().add_task(_Waiting(channel, self._clock() + self._patience_s, self._clock))
+        # who finds a thread free waits for the machine alone, and being sent away helps nobody
+        is_alone = len(self.queue) < len(self.threads) - self.stop_count - self.active_count
+        patience_s = math.inf if is_alone else self._patience_s
+        super().add_task(_Waiting(channel, self._clock() + patience_s, self._clock))
 
 
 class _Waiting:
