@@ -48,7 +48,7 @@ class Operation:
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What a token must be allowed to do; nothing where that does not decide."""
-        if self.scope in ("owner", "open"):
+        if self.scope == "owner" or self.scope == "open":
             return ()
         return (self.scope, "read") if self.tells_kept else (self.scope,)
 
@@ -124,7 +124,10 @@ def _decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
 
 def _sent(reply: Reply) -> Response:
     if reply.chunks is not None:
-        return Response(reply.chunks, reply.status, reply.headers, mimetype=reply.mimetype)
+        streamed = Response(reply.chunks, reply.status, reply.headers, mimetype=reply.mimetype)
+        if reply.after is not None:
+            streamed.call_on_close(reply.after)
+        return streamed
     has_body = reply.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
     data = b"" if not has_body else msgspec.json.encode(reply.value)
     answer = Response(data, reply.status, reply.headers, mimetype=reply.mimetype)
