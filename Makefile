@@ -10,7 +10,7 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-learning clean node-tools mcp-conformance torture hosts
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning clean node-tools mcp-conformance torture hosts
 
 setup: $(READY)
 
@@ -51,6 +51,10 @@ bench: setup
 # 32 clients at once for a minute: what must hold then is asserted
 bench-load: setup
 	$(BIN)/python tests/bench/load.py
+
+# what each page of the dashboard takes at 100,000 memories
+bench-pages: setup
+	$(BIN)/python tests/bench/pages.py
 
 # what jobs do to recall on a labelled dataset: make bench-learning DATA=DIR
 DATA ?= serve/evaluation/checkset

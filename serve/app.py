@@ -18,7 +18,6 @@ from serve.access.caller import Caller
 from serve.access.callers import Callers
 from serve.access.rate import Rates
 from serve.api import routes as api_routes
-from serve.api.server import version
 from serve.dashboard import shell
 from serve.dashboard.sessions import signer
 from serve.hooks import routes as hook_routes
@@ -28,6 +27,7 @@ from serve.mcp_server.product import product
 from serve.problem import code_of, problem, status_of
 from serve.process.in_flight import InFlight
 from serve.process.tenants import OpenTenants
+from serve.version import version
 from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")

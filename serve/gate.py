@@ -65,6 +65,13 @@ def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
     app.before_request(late)
 
 
+def owner_only() -> Response | None:
+    """Return the refusal of who passed the gate and is not the owner."""
+    if g.caller.is_owner:
+        return None
+    return problem("out_of_scope", "only the owner's token may do this")
+
+
 def is_for_programs(path: str) -> bool:
     """Return whether an address is the API's, MCP's or a probe's, and no page."""
     return path.startswith("/v1/") or path in ("/mcp", "/health", "/ready", "/metrics")

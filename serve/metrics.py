@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.events import Event, Recalled
+from store.tenant import log_bytes
 
 if TYPE_CHECKING:
     from serve.process.tenants import OpenTenant, OpenTenants
@@ -66,7 +67,6 @@ def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metr
     built = manifest.watermark if manifest else 0
     age_s = (now - manifest.at) / 1e6 if manifest else 0.0
     states = tenants.ingest.queue(one.tenant).counts()
-    log_bytes = sum(path.stat().st_size for path in one.tenant.root.glob("log.sqlite*"))
 
     def single(name: str, kind: str, about: str, value: float) -> Metric:
         return f"mnemolog_{name}", kind, about, [("", label, value)]
@@ -77,7 +77,7 @@ def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metr
         ("mnemolog_recall_seconds", "histogram", "How long they took.", _took(recalls, label)),
         single("appends_total", "counter", "Transactions written.", one.log.version()[1]),
         single("log_events", "gauge", "Events in the log.", head),
-        single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes),
+        single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes(one.tenant)),
         single("tail_events", "gauge", "Events since the last build.", max(0, head - built)),
         single("manifest", "gauge", "The manifest served.", manifest.number if manifest else 0),
         single("manifest_age_seconds", "gauge", "Since it was built.", age_s),

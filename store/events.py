@@ -314,6 +314,7 @@ def _ulid(at: int, chance: bytes) -> str:
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
+EVER = 2**62  # microseconds: later than any event
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -16,7 +16,7 @@ from store import commands
 from store.agent_events import Accepted, Proposed, Rejected
 from store.commands import Draft
 from store.errors import Conflict, NotFound
-from store.events import Event, MemoryKind, derived_id, new_id
+from store.events import EVER, Event, MemoryKind, derived_id, new_id
 from store.importers.rules import CORRECTION
 from store.log import EventLog
 
@@ -24,7 +24,6 @@ State = Literal["pending", "accepted", "rejected"]
 
 _LEAD = re.compile(r"^(?:(?:actually|please|well|and|but|so|ok|okay)\b[,:]?\s+)+", re.IGNORECASE)
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_EVER = 2**62  # microseconds: later than any event
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def is_draft(event: Event) -> bool:
 def every(log: EventLog) -> list[Proposal]:
     """Return all drafts, answered or not, in the order of the log."""
     told: dict[str, list[Event]] = {}
-    for event in log.told(("proposed", "accepted", "rejected"), 0, _EVER):
+    for event in log.told(("proposed", "accepted", "rejected"), 0, EVER):
         told.setdefault(event.subject, []).append(event)
     return [read(events) for events in told.values() if is_draft(events[0])]
 

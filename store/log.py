@@ -16,17 +16,17 @@ from types import TracebackType
 from typing import Self
 
 import apsw
-import msgspec
 
 from store.body import Body
 from store.cold import segment
 from store.cold.segment import Segment
 from store.errors import LogCorrupt, LogError, NotFound
-from store.events import RECEIPTS, Event, decode
+from store.events import Event, decode
 from store.job_events import Undone
+from store.logfile import counted
 from store.logfile import file as log_file
 from store.logfile import write as log_write
-from store.logfile.checks import CHANGES, Check
+from store.logfile.checks import Check
 from store.logfile.file import Row
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
 from store.logfile.write import Appended
@@ -177,8 +177,7 @@ class EventLog:
 
     def newest_change(self, subject: str) -> int:
         """Return the seq of the newest event that changed a memory; 0: none did."""
-        found = self._fetch(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
-        return int(found[0][0])
+        return counted.newest_change(self._fetch, subject)
 
     def of_session(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
@@ -200,31 +199,17 @@ class EventLog:
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
-        found = self._fetch(
-            "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(list(ids)).decode(),),
-        )
-        return {row[0] for row in found}
+        return counted.known(self._fetch, ids)
 
     def matching(
         self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded",)
     ) -> list[str]:
         """Return up to `limit` ids that start with `prefix`, in order; of memories, or `kinds`."""
-        marks = ", ".join("?" * len(kinds))
-        found = self._fetch(
-            f"SELECT id FROM events WHERE kind IN ({marks}) AND id >= ? AND id < ? "
-            "ORDER BY id LIMIT ?",
-            (*kinds, prefix, prefix + "\U0010ffff", limit),
-        )
-        return [row[0] for row in found]
+        return counted.matching(self._fetch, prefix, limit, kinds)
 
     def counts(self, until: int) -> dict[tuple[str, int], int]:
         """Return how many events up to a seq there are of each kind on each day since 1970 UTC."""
-        found = self._fetch(
-            "SELECT kind, at / 86400000000, count(*) FROM events WHERE seq <= ? GROUP BY 1, 2",
-            (until,),
-        )
-        return {(kind, day): count for kind, day, count in found}
+        return counted.counts(self._fetch, until)
 
     def tally(
         self, kinds: Sequence[str], since: int, step: int, steps: int
@@ -232,13 +217,7 @@ class EventLog:
         """Return how many events there are of each kind in each of `steps` equal steps of time from
         `since` on, both in microseconds; read off an index.
         """
-        found = self._fetch(
-            log_file.TALLY, (steps, since, step, msgspec.json.encode(list(kinds)).decode())
-        )
-        counts = {kind: [0] * steps for kind in kinds}
-        for kind, place, count in found:
-            counts[kind][place] = count
-        return counts
+        return counted.tally(self._fetch, kinds, since, step, steps)
 
     def newest(self, kind: str, most: int) -> list[tuple[int, Body]]:
         """Return when each of the newest events of a kind happened, microseconds UTC, and its body,
@@ -246,31 +225,19 @@ class EventLog:
 
         Their hashes are not looked at.
         """
-        found = self._fetch(
-            "SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most)
-        )
-        return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
+        return counted.newest(self._fetch, kind, most)
 
     def subjects(self, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return what the events of each kind are about."""
-        found = self._fetch(
-            "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(list(kinds)).decode(),),
-        )
-        return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
+        return counted.subjects(self._fetch, kinds)
 
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
-        return int(self._fetch("SELECT coalesce(max(seq), 0) FROM events")[0][0])
+        return counted.head(self._fetch)
 
     def last_change(self) -> int:
         """Return the seq of the newest event that is no receipt; 0 where there is none."""
-        marks = ", ".join("?" * len(RECEIPTS))
-        found = self._fetch(
-            f"SELECT seq FROM events WHERE kind NOT IN ({marks}) ORDER BY seq DESC LIMIT 1",
-            tuple(sorted(RECEIPTS)),
-        )
-        return int(found[0][0]) if found else 0
+        return counted.last_change(self._fetch)
 
     def version(self) -> tuple[int, int]:
         """Return what changes with every append, by whomever; costs microseconds.
@@ -301,8 +268,7 @@ class EventLog:
 
     def at(self, seq: int) -> int | None:
         """Return when the event of a seq happened, microseconds UTC; None where there is none."""
-        found = self._fetch("SELECT at FROM events WHERE seq = ?", (seq,))
-        return int(found[0][0]) if found else None
+        return counted.at(self._fetch, seq)
 
     def segments(self) -> list[Segment]:
         """Return the files that hold what was put away, in the order of their writing."""
@@ -313,11 +279,7 @@ class EventLog:
 
     def erased(self, until: int, after: int = 0) -> frozenset[str]:
         """Return the ids of the memories that were erased with `after` < seq <= `until`."""
-        found = self._fetch(
-            "SELECT subject FROM events WHERE seq > ? AND seq <= ? AND kind = 'erased'",
-            (after, until),
-        )
-        return frozenset(row[0] for row in found)
+        return counted.erased(self._fetch, until, after)
 
     def rows(self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ) -> list[Row]:
         """Return rows as they lie, in order, for who is to rewrite them: `rewrite`."""
@@ -334,11 +296,7 @@ class EventLog:
 
     def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
         """Return when some events happened, and their seqs, the newest first."""
-        rows = self._fetch(
-            f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
-            (*values, limit),
-        )
-        return [(at, seq) for at, seq in rows]
+        return counted.places(self._fetch, where, values, limit)
 
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""

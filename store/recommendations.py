@@ -13,18 +13,18 @@ import msgspec
 
 from store.agent_events import Accepted, Proposed, Rejected, What
 from store.errors import Conflict, InvalidInput, NotFound
-from store.events import Event, derived_id, new_id
+from store.events import EVER, Event, derived_id, new_id
 from store.job_events import Planned, Step
 from store.log import EventLog
 from store.plans import plans
 from store.plans.plans import Plan
+from store.plans.since import since
 from store.projections.memories import Memory
 
 About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
 
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_EVER = 2**62  # microseconds: later than any event
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -50,6 +50,7 @@ class Recommendation:
     source_ids: tuple[str, ...]
     state: State
     plan: str | None = None
+    changed: tuple[str, ...] = ()  # since, where it is outdated
 
 
 def proposal(
@@ -84,14 +85,19 @@ def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
 def every(log: EventLog) -> list[Recommendation]:
     """Return all recommendations, the newest first."""
     told: dict[str, list[Event]] = {}
-    for event in log.told(("proposed", "accepted", "rejected"), 0, _EVER):
+    for event in log.told(("proposed", "accepted", "rejected"), 0, EVER):
         told.setdefault(event.subject, []).append(event)
-    found = (_read(log, events) for events in told.values())
-    return sorted((one for one in found if one), key=lambda one: (-one.at, one.id))
+    undone = log.subjects(("undone",))["undone"]
+    read = (_read(events, undone) for events in told.values())
+    found = _settled(log, [one for one in read if one])
+    return sorted(found, key=lambda one: (-one.at, one.id))
 
 
 def find(log: EventLog, prefix: str) -> Recommendation:
     """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
+    told = log.about(prefix.upper()) if prefix else []
+    if told and (one := _read(told, log.subjects(("undone",))["undone"])):
+        return _settled(log, [one])[0]
     found = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
     if len(found) == 1:
         return found[0]
@@ -140,8 +146,22 @@ def planned(one: Recommendation) -> Planned:
     )
 
 
-def _read(log: EventLog, told: Sequence[Event]) -> Recommendation | None:
-    """Return the recommendation that some events, in the order of the log, tell of."""
+def _settled(log: EventLog, found: Sequence[Recommendation]) -> list[Recommendation]:
+    """Return recommendations, those that wait and rest on what has changed as outdated ones."""
+    said = since(log, [planned(one) for one in found if one.state == "pending"])
+
+    def settled(one: Recommendation) -> Recommendation:
+        changed = said.changed(planned(one)) if one.state == "pending" else ()
+        is_gone = one.state == "pending" and not one.change.steps
+        return replace(one, state="outdated", changed=changed) if changed or is_gone else one
+
+    return list(map(settled, found))
+
+
+def _read(told: Sequence[Event], undone: Set[str]) -> Recommendation | None:
+    """Return the recommendation that some events, in the order of the log, tell of; `undone` are
+    the plans that were taken back. It is never outdated here.
+    """
     first, body = told[0], told[0].body
     if not isinstance(body, Proposed) or body.what == "lesson":
         return None
@@ -154,10 +174,9 @@ def _read(log: EventLog, told: Sequence[Event]) -> Recommendation | None:
         if isinstance(event.body, Rejected):
             return replace(found, state="rejected")
         if isinstance(event.body, Accepted) and event.body.plan is not None:
-            is_undone = plans.find(log, event.body.plan).state == "undone"
-            return replace(found, state="undone" if is_undone else "accepted", plan=event.body.plan)
-    is_outdated = not change.steps or plans.changed(log, planned(found))
-    return replace(found, state="outdated") if is_outdated else found
+            state: State = "undone" if event.body.plan in undone else "accepted"
+            return replace(found, state=state, plan=event.body.plan)
+    return found
 
 
 def _about(what: What, ids: Sequence[str]) -> About:

@@ -117,6 +117,11 @@ def checked_project(name: str) -> str:
     return name
 
 
+def named_project(name: str | None) -> str | None:
+    """Return a project's name as given, None where none is named; raise InvalidName."""
+    return checked_project(name) if name else None
+
+
 def project_of(directory: Path) -> str | None:
     """Return the project a working directory belongs to; None outside any git repository.
 

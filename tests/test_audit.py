@@ -85,6 +85,7 @@ def test_every_audit_has_a_test_that_sees_it_fail():
         "mentions_in_range",
         "lessons_match_log",
         "links_hold",
+        "picture_holds",
     }
 
 

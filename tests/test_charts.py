@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from serve.charts import document, numerals, plots
+from serve import numerals
+from serve.charts import document, plots
 from serve.charts.chart import Chart, empty, figure, svg
 from serve.charts.scale import Scale, ticks
 

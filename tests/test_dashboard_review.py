@@ -229,3 +229,16 @@ def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
     assert "running already" in owner.follow(owner.post(run, job="judge")).text
     assert learns == [("learn", "distill", "--tenant", "default")]
     tenants.close()
+
+
+def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
+    with opened.reader.view() as view:
+        note = view.tail.find("n0")
+    assert note is not None
+    many = tuple(steps.archive(note, f"reason {number}") for number in range(150))
+    body = Planned(job="archive", watermark=opened.log.head(), steps=many)
+    page = f"/t/default/proposals/{plans.propose(opened.log, body, NOW).id}"
+    first, rest = owner.get(page).text, owner.get(f"{page}?from=100").text
+    assert "150 changes" in first and "reason 99" in first and "reason 100" not in first
+    assert "reason 99" not in rest and "reason 149" in rest
+    assert f'href="{page}?from=100"' in first and 'rel="next"' not in rest

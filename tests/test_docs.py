@@ -18,6 +18,7 @@ from store.profiles import Profiles
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 SESSION = re.search(r"<!-- tests/test_docs.py runs this.*?```console\n(.*?)```", README, re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -82,6 +83,13 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
         unset = {None: "found from git", (): "none"}
         default = unset.get(field.default, str(field.default))
         assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{one.name}" for one in DOCS)])
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert ((ROOT / page).parent / target).exists(), target
 
 
 def test_the_changelog_names_the_version() -> None:

@@ -209,3 +209,22 @@ def test_a_plan_that_is_too_long_is_cut_where_nothing_is_torn_apart(
     )
     plan = planned(built, found, clock)
     assert [one.subject for one in plan.body.steps] == ["m08", "m09"] and plan.body.left == 3
+
+
+def test_each_of_many_plans_is_held_to_what_it_rests_on_itself(built, memory, clock: Clock):
+    first = planned(built, (steps.archive(memory("m02"), "nobody asked for it"),), clock)
+    commands.revise(built.log, "m02", Revised(importance=0.5), clock())
+    later = planned(built, (steps.archive(memory("m02"), "nobody asks still"),), clock)
+    other = planned(built, (steps.archive(memory("m03"), "nobody asked for it"),), clock)
+    states = {one.id: (one.state, one.because) for one in plans.every(built.log)}
+    assert states[first.id] == ("stale", ("m02 was revised since",))
+    assert states[later.id] == states[other.id] == ("waiting", ())
+
+
+def test_the_newest_plan_of_each_job_is_found(built, memory, clock: Clock):
+    planned(built, (steps.archive(memory("m02"), "nobody asked for it"),), clock)
+    second = planned(built, (steps.archive(memory("m03"), "nobody asked for it"),), clock)
+    body = Planned(job="archive", watermark=built.log.head(), steps=second.body.steps)
+    third = plans.propose(built.log, body, clock())
+    assert [one.id for one in plans.newest(built.log)] == [third.id, second.id]
+    assert plans.newest(built.log) == [plans.find(built.log, one.id) for one in (third, second)]

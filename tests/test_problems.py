@@ -21,7 +21,7 @@ from store import commands, tokens
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Settings
-from store.errors import BuildBusy, LogFull, LogReadOnly
+from store.errors import BuildBusy, LogClosed, LogFull, LogReadOnly
 from store.events import Revised
 from store.job_events import Planned, Step
 from store.log import EventLog
@@ -119,6 +119,11 @@ def log_read_only(server: Server) -> TestResponse:
     return server.ask("POST", "/v1/memories", NOTE)
 
 
+def log_closed(server: Server) -> TestResponse:
+    server.failing(LogClosed("the log was closed"))
+    return server.ask("POST", "/v1/memories", NOTE)
+
+
 def internal(server: Server) -> TestResponse:
     server.failing(RuntimeError("a secret of ours"))
     return server.ask("POST", "/v1/memories", NOTE)
@@ -198,6 +203,7 @@ PROVOKED: dict[str, Callable[[Server], TestResponse]] = {
     "log_busy": log_busy,
     "log_read_only": log_read_only,
     "log_full": log_full,
+    "log_closed": log_closed,
     "out_of_scope": out_of_scope,
     "too_many_requests": too_many_requests,
     "link_spent": lambda server: form(server, "/login", key="used"),

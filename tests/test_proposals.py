@@ -97,7 +97,7 @@ def test_a_proposal_found_alone_is_the_one_in_the_list(notes: EventLog, waiting:
 
 def test_a_plan_is_told_field_by_field(notes: EventLog):
     found = proposals.find(notes, a_plan(notes))
-    new, gone, _, changed = found.steps
+    new, gone, _, changed = proposals.steps(found)
     assert (new.verb, new.changes[0]) == (
         "new",
         proposals.Change("content", None, "We deploy on Mondays"),

@@ -20,6 +20,7 @@ from serve.statistics.pictures import impact, of_file
 from serve.statistics.recalls import answered, rate, ratings
 from serve.statistics.shown import counts, shown
 from serve.statistics.spending import spending
+from serve.summaries.tenant_stats import tenant_stats
 from store import commands, failures
 from store import manifest as manifests
 from store.agent_events import Rejected
@@ -211,6 +212,22 @@ def test_live_figures_are_those_of_the_statistics(built: Built):
     assert moving.minutes == found.rate.minutes
     assert moving.p50_ms == found.answered.took(0.5) == 3
     assert moving.silence == 0
+
+
+def test_a_tenants_figures_in_the_api_are_those_of_the_statistics(built: Built):
+    told(built.log, NOW - DAY // 2, recalled(3.0, 0.9))
+    told(built.log, NOW, recalled(3.0))
+    commands.record(built.log, Draft(content="We pay invoices on the first of a month."), NOW)
+    with Reader(built.tenant, built.log, built.embedder).view() as view:
+        all_ = statistics(built.tenant.root.parents[1], built.tenant, built.log, view, NOW)
+        found = tenant_stats(built.tenant, built.log, view, NOW)
+    assert (found.memories, found.active) == (all_.memories.by_kind, all_.memories.active)
+    assert (found.events, found.tail) == (all_.events, all_.builds.tail)
+    assert (found.log_bytes, found.snapshot_bytes) == (all_.disk.log, all_.disk.snapshots)
+    assert (found.recalls_of_day, found.silence_rate) == (all_.rate.last_day, 0.5)
+    assert found.silence_rate == all_.answered.silence
+    assert all_.builds.served is not None and found.manifest is not None
+    assert found.manifest.number == all_.builds.served.number
 
 
 def test_what_is_shown_adds_up(built: Built):

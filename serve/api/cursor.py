@@ -4,11 +4,12 @@ Cursors: where the next page of a list begins, and of which list, in letters tha
 
 import base64
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
+from serve.api.service import Call
 from serve.summaries.listing import Position
 from store.errors import InvalidCursor
 
@@ -17,9 +18,16 @@ Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 _decoder = msgspec.json.Decoder(tuple[Number | float, Number, str])
 
 
-def digest(query: msgspec.Struct) -> str:
+def digest(of: str, filters: object) -> str:
     """Return what stands for a list: two of other filters or another order have two of them."""
-    return sha256(msgspec.json.encode(query, order="deterministic")).hexdigest()[:12]
+    said = msgspec.json.encode((of, filters), order="deterministic")
+    return sha256(said).hexdigest()[:12]
+
+
+def asked_for(call: Call[Any, Any]) -> str:
+    """Return what stands for the list that a request asks for, whatever page of it."""
+    every = structs.replace(call.query, tenant=call.tenant.tenant.name, limit=1, cursor=None)
+    return digest(type(every).__name__, every)
 
 
 def cursor(position: Position, of: str) -> str:

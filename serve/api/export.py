@@ -20,7 +20,7 @@ from serve.api.shapes import InTenant
 from store.errors import NotReady
 from store.export import export
 from store.importers.jsonl import Exported
-from store.tenant import checked_project
+from store.tenant import named_project
 
 MIMETYPE = "application/x-ndjson"
 
@@ -36,7 +36,7 @@ class OfExport(InTenant, frozen=True, kw_only=True):
 
 def exported(call: Call[OfExport, Nothing]) -> Reply:
     query = call.query
-    project = checked_project(query.project) if query.project else None
+    project = named_project(query.project)
     lines = export(call.tenant.log, call.now, all_states=query.all_states, project=project)
     chunks, exports = _chunks(lines), call.service.exports
     if not exports.acquire(blocking=False):

@@ -15,7 +15,7 @@ from serve.api.shapes import At, InProject, State
 from serve.summaries import conflicts, facts
 from store.body import Id
 from store.events import Trust
-from store.tenant import checked_project
+from store.tenant import named_project
 
 
 class OfFacts(InProject, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
 
 def listed(call: Call[OfFacts, Nothing]) -> Reply:
     query, now = call.query, call.now
-    project = checked_project(query.project) if query.project else None
+    project = named_project(query.project)
     at = None if query.all else micros_of("as_of", query.as_of, now) or now
     found = call.tenant.reader.answered(lambda view: facts.known(view, project))
     held = facts.held(found, at, query.entity)
@@ -105,7 +105,7 @@ def listed(call: Call[OfFacts, Nothing]) -> Reply:
 
 def disagreeing(call: Call[OfConflicts, Nothing]) -> Reply:
     query, now, tenant = call.query, call.now, call.tenant
-    project = checked_project(query.project) if query.project else None
+    project = named_project(query.project)
     found, is_all = tenant.reader.answered(
         lambda view: conflicts.conflicts(view, tenant.log, now, project)
     )

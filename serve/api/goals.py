@@ -19,7 +19,7 @@ from serve.summaries import goals
 from serve.summaries.overview import item
 from store.body import Id, Unit
 from store.events import GoalStatus, moment
-from store.tenant import checked_project
+from store.tenant import named_project
 
 Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
@@ -52,7 +52,7 @@ class Goals(msgspec.Struct, frozen=True, kw_only=True):
 
 def listed(call: Call[OfGoals, Nothing]) -> Reply:
     query, now = call.query, call.now
-    asked = Filter(now, checked_project(query.project) if query.project else None)
+    asked = Filter(now, named_project(query.project))
 
     def of(view: View) -> dict[str, object]:
         chains = goals.chains(view, asked)

@@ -18,7 +18,7 @@ from store.body import Name
 from store.commands import Draft
 from store.events import new_id
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, said
-from store.tenant import checked_project
+from store.tenant import named_project
 
 
 class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
 
 
 def _batch(id_: str, now: int, asked: NewJob) -> Batch:
-    project = checked_project(asked.project) if asked.project else None
+    project = named_project(asked.project)
     whose = {"project": project, "session": asked.session, "agent": asked.agent}
     drafts = [_whose(draft, whose) for draft in asked.memories]
     return of_drafts(id_, now, drafts, said(asked.turns, **whose))

@@ -6,9 +6,8 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
-from serve.api.cursor import cursor, digest, position
+from serve.api.cursor import asked_for, cursor, position
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InTenant
@@ -68,12 +67,12 @@ class Jobs(Struct, frozen=True, kw_only=True):
 
 def listed(call: Call[OfJobs, Nothing]) -> Reply:
     query, limit = call.query, call.query.limit
-    of = digest(replace(query, tenant=call.tenant.tenant.name, limit=50, cursor=None))
-    before = None if query.cursor is None else position(query.cursor, f"jobs {of}").seq
+    of = asked_for(call)
+    before = None if query.cursor is None else position(query.cursor, of).seq
     found = queue_of(call).listed(query.state, before=before, limit=limit + 1)
     following = None
     if len(found) > limit:
-        following = cursor(Position(0, found[limit - 1].number), f"jobs {of}")
+        following = cursor(Position(0, found[limit - 1].number), of)
     return Reply({"jobs": [in_short(one) for one in found[:limit]], "next": following})
 
 

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import Meta
 
-from serve.api.cursor import cursor, digest, position
+from serve.api.cursor import asked_for, cursor, position
 from serve.api.moments import Since, Until, period
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
@@ -74,7 +74,7 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
     query, tenant, now = call.query, call.tenant, call.now
-    of = digest(structs.replace(query, tenant=tenant.tenant.name, limit=50, cursor=None))
+    of = asked_for(call)
     after = None if query.cursor is None else position(query.cursor, of)
     asked = _listing(query, now)
     found = tenant.reader.answered(lambda view: page(view, asked, query.limit, after))

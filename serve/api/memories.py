@@ -20,7 +20,7 @@ from serve.summaries import history
 from store import commands
 from store.errors import NotFound
 from store.log import Appended
-from store.tenant import checked_project
+from store.tenant import named_project
 
 
 class NewMemory(SentDraft, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,8 +106,7 @@ def history_of(call: Call[InTenant, Nothing]) -> Reply:
 
 
 def history_of_key(call: Call[InProject, Nothing]) -> Reply:
-    key, asked = call.path["key"], call.query.project
-    project = checked_project(asked) if asked else None
+    key, project = call.path["key"], named_project(call.query.project)
     found = call.tenant.reader.answered(lambda view: history.of_key(view, key, project))
     if not found:
         raise NotFound(f"no memory has the key {key!r}")

@@ -55,7 +55,7 @@ _PARTS: Mapping[str, Any] = {  # of a path
         str,
         Meta(
             description="A tenant's name.",
-            examples=["default"],
+            examples=["acme"],
             extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
         ),
     ],

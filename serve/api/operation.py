@@ -12,6 +12,7 @@ from flask import Blueprint, Response, g, request
 
 from serve.access.caller import OWNER, Scope
 from serve.api.service import Call, Nothing, Reply, Service
+from serve.gate import owner_only
 from serve.problem import problem
 from store.errors import InvalidInput
 
@@ -68,8 +69,8 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
 
     def view(**path: str) -> Response:
         caller = OWNER if operation.scope == "open" else g.caller
-        if operation.scope == "owner" and not caller.is_owner:
-            return problem("out_of_scope", "only the owner's token may do this")
+        if operation.scope == "owner" and (refused := owner_only()) is not None:
+            return refused
         for scope in operation.scopes:
             if not caller.may(scope):
                 return problem("out_of_scope", f"this token has no scope `{scope}`")

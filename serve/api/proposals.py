@@ -16,7 +16,7 @@ from serve.summaries import proposals
 from serve.summaries.proposals import Sort, State
 from store.body import Id
 from store.job_events import Maker
-from store.tenant import checked_project
+from store.tenant import named_project
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class Proposal(ProposalInShort, frozen=True, kw_only=True):
 
 def listed(call: Call[OfProposals, Nothing]) -> Reply:
     query = call.query
-    project = checked_project(query.project) if query.project else None
+    project = named_project(query.project)
     found = [
         one
         for one in proposals.every(call.tenant.log, query.state, query.sort)

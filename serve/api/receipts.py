@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import Meta
 
-from serve.api.cursor import cursor, digest, position
+from serve.api.cursor import asked_for, cursor, position
 from serve.api.moments import Since, Until, period
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
@@ -21,7 +21,7 @@ from store.body import Id
 from store.events import Route, Trust
 from store.job_events import Judge, Verdict
 from store.receipts import Wanted
-from store.tenant import checked_project
+from store.tenant import named_project
 
 
 class OfReceipts(InProject, frozen=True, kw_only=True):
@@ -150,17 +150,17 @@ def listed(call: Call[OfReceipts, Nothing]) -> Reply:
     wanted = Wanted(
         since=since,
         until=until,
-        project=checked_project(query.project) if query.project else None,
+        project=named_project(query.project),
         session=query.session,
         memory=query.memory,
         silent=query.silent,
     )
-    of = digest(structs.replace(query, tenant=tenant.tenant.name, limit=50, cursor=None))
-    after = None if query.cursor is None else position(query.cursor, f"receipts {of}")
+    of = asked_for(call)
+    after = None if query.cursor is None else position(query.cursor, of)
     tenant.write_receipts()  # those of the answers just given, too
     page = receipts.page(tenant.log, wanted, query.limit, after)
     found = [told.in_short(tenant.log, one, query.memory) for one in page.receipts]
-    following = page.last and cursor(Position(*page.last), f"receipts {of}")
+    following = page.last and cursor(Position(*page.last), of)
     return Reply({"receipts": found, "next": following, "looked_at": page.looked_at})
 
 

@@ -5,7 +5,6 @@ The server itself: whether it lives and can work, what it counted, and the docum
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +15,7 @@ from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.metrics import MIMETYPE, exposition
 from serve.process.tenants import OpenTenants
+from serve.version import version
 from store.errors import LogError, NotReady
 
 LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
@@ -24,16 +24,6 @@ LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     version: str
-
-
-@cache
-def version() -> str:
-    from importlib import metadata  # 20 ms of a start
-
-    try:
-        return metadata.version("mnemolog")
-    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
-        return "unknown"
 
 
 def health(call: Call[Any, Any]) -> Reply:

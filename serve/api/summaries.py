@@ -20,7 +20,7 @@ from serve.summaries import digest, overview
 from store.body import Id
 from store.events import MemoryKind
 from store.mentions.mentions import EntityKind
-from store.tenant import checked_project
+from store.tenant import named_project
 
 DIGEST_US = 7 * 86_400 * 1_000_000  # a digest reaches back a week
 
@@ -188,7 +188,7 @@ def digest_of(call: Call[OfPeriod, Nothing]) -> Reply:
     since, until = period(query.since, query.until, now)
     asked = Filter(
         now,
-        checked_project(query.project) if query.project else None,
+        named_project(query.project),
         since=now - DIGEST_US if since is None else since,
         until=now if until is None else until,
     )
@@ -197,8 +197,7 @@ def digest_of(call: Call[OfPeriod, Nothing]) -> Reply:
 
 
 def _those(call: Call[Any, Nothing]) -> Filter:
-    project = call.query.project
-    return Filter(call.now, checked_project(project) if project else None)
+    return Filter(call.now, named_project(call.query.project))
 
 
 OPERATIONS = (

@@ -23,7 +23,14 @@ _SECRET = {"Cache-Control": "no-store"}
 class NewTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tenant that is to be."""
 
-    tenant: Annotated[str, Meta(description="1 to 63 of a-z 0-9 _ -, a letter or digit first.")]
+    tenant: Annotated[
+        str,
+        Meta(
+            description="1 to 63 of a-z 0-9 _ -, a letter or digit first.",
+            examples=["acme"],
+            extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
+        ),
+    ]
 
 
 class Tenants(msgspec.Struct, frozen=True, kw_only=True):

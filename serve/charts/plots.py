@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from serve.charts import numerals
+from serve import numerals
 from serve.charts.chart import (
     HEIGHT,
     WIDTH,
@@ -21,8 +21,8 @@ from serve.charts.chart import (
     path,
     text,
 )
-from serve.charts.numerals import Written
 from serve.charts.scale import Scale, ticks
+from serve.numerals import Written
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 10, 22  # around the plot
 _NAMED = 4  # places of an axis along time that are named

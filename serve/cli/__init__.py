@@ -85,13 +85,9 @@ Shell completion:
 
 def _print_version(context: click.Context, option: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
+        from serve.version import version
 
-        try:
-            known = version("mnemolog")
-        except PackageNotFoundError:
-            known = "not installed"
-        click.echo(f"mnemolog, version {known}")
+        click.echo(f"mnemolog, version {version()}")
         context.exit()
 
 

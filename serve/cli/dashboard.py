@@ -1,12 +1,12 @@
 """`mnemolog dashboard`: the memory's pages, in the browser."""
 
-import http.client
 import sys
+from http import HTTPStatus
 
 import click
 import msgspec
 
-from serve.cli import output
+from serve.cli import output, served
 from serve.cli.session import Session
 from store.config import Settings
 from store.errors import ConfigError
@@ -59,24 +59,10 @@ def _open(url: str) -> None:
 
 def _link(settings: Settings, server: Server) -> _Link:
     """Ask the server for a link; raise ConfigError where it gives none."""
-    from serve.access.owner import owner_token
-
-    connection = http.client.HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
-    headers = {
-        "Authorization": f"Bearer {owner_token(settings)}",
-        "Content-Type": "application/json",
-    }
-    try:
-        connection.request("POST", "/v1/logins", "{}", headers)
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != http.client.CREATED:
-            raise ConfigError(
-                f"the server at port {server.port} gives no link ({answer.status}): "
-                "`mnemolog stop`, then try again"
-            )
-        return msgspec.json.decode(body, type=_Link)
-    except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
-        raise ConfigError(f"the server at port {server.port} does not answer: {error}") from error
-    finally:
-        connection.close()
+    status, body = served.owners_answer(settings, server, "POST", "/v1/logins", _ANSWER_S)
+    if status != HTTPStatus.CREATED:
+        raise ConfigError(
+            f"the server on port {server.port} gives no link ({status}): "
+            "`mnemolog stop`, then try again"
+        )
+    return msgspec.json.decode(body, type=_Link)

@@ -9,6 +9,7 @@ import click
 from serve.cli import output, processes, session
 from serve.cli.group import FAILED
 from serve.cli.session import Session
+from serve.numerals import size
 from store.config import Settings
 from store.errors import InvalidInput, NotFound
 
@@ -139,7 +140,7 @@ def _here(settings: Settings) -> list[dict[str, Any]]:
 
     rows = [{"name": "lexical", "what": "hashed words and letters; always here"}]
     rows += [
-        {"name": one.name, "what": f"{output.size(one.bytes)} on this machine"}
+        {"name": one.name, "what": f"{size(one.bytes)} on this machine"}
         for one in models(settings.home)
     ]
     current = settings.choices.embedder

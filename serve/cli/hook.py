@@ -7,6 +7,7 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
+from serve.numerals import size
 from store.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] |
     if host not in HOSTS:
         raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
     if len(event) > MAX_BYTES:
-        raise InvalidInput(f"the event is larger than {output.size(MAX_BYTES)}")
+        raise InvalidInput(f"the event is larger than {size(MAX_BYTES)}")
     payload = decoded(event)
     tenants = _tenants(settings)
     hooks = Hooks(tenants, session.now, DEADLINE_S)

@@ -14,6 +14,7 @@ from serve.summaries.ingested import shown
 from store.config import Settings
 from store.errors import LogError, QueueFull
 from store.events import isoformat
+from store.ingest.job import STATES
 from store.log import EventLog
 from store.tenant import checked_project
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 A_JOB = 1_000  # drafts of a file that become one
 LOOK_S = 0.1  # between looks at what another process records
 _REASONS_SHOWN = 5
-_STATES = ("queued", "running", "done", "dead")
 
 
 class _OrFile(click.Group):
@@ -80,7 +80,7 @@ def add(session_: Session, /, file: Path, project: str | None, as_json: bool) ->
 
 
 @ingest.command("list", epilog=output.example("mnemolog ingest list --state dead"))
-@click.option("--state", type=click.Choice(_STATES), help="Only those in this state.")
+@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="How many.")
 @output.json_option
 @click.pass_obj

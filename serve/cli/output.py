@@ -1,14 +1,12 @@
 """
 What the terminal shows: JSON for programs, short lines and tables for people.
 
-Recalled text comes from anywhere, so before it reaches a terminal it loses every control character:
-an escape sequence in a memory must not move the cursor or set the title.
+Recalled text comes from anywhere, so it is made harmless before it reaches a terminal.
 """
 
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +14,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from serve.harmless import harmless
 from store.errors import InvalidInput
 from store.log import EventLog
 
@@ -58,14 +57,8 @@ def encodable(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return text without control and invisible formatting characters; line ends and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        character
-        for character in text.expandtabs(4)
-        if character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-    )
+    """Return text made harmless for a terminal; line ends stay, tabs become spaces."""
+    return harmless(text).expandtabs(4)
 
 
 def one_line(text: str, width: int = 70) -> str:
@@ -90,16 +83,6 @@ def short_id(log: EventLog, id_: str) -> str:
         if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
             return id_[:length]
     return id_
-
-
-def size(count: int) -> str:
-    """Return bytes as people read them."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} GiB"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -6,11 +6,13 @@ long. Whatever the server does not answer, for whatever reason, the command does
 prints, and what it says is wrong, are the same either way.
 """
 
+import http.client
 from collections.abc import Mapping
 from typing import Any
 
 from store.config import Settings
-from store.registry import registered
+from store.errors import ConfigError
+from store.registry import HOST, Server, registered
 
 _PATIENCE_S = 10.0
 
@@ -26,6 +28,27 @@ def recalled(settings: Settings, question: Mapping[str, Any]) -> dict[str, Any] 
 def keep_receipt(settings: Settings, id_: str) -> None:
     """Have the server write a receipt before it would: who ends next may rate it at once."""
     _asked(settings, "GET", f"/v1/receipts/{id_}")
+
+
+def owners_answer(
+    settings: Settings, server: Server, method: str, path: str, timeout_s: float
+) -> tuple[int, bytes]:
+    """Return the status and body of what a server answers the owner; raise ConfigError for none."""
+    from serve.access.owner import owner_token
+
+    headers = {
+        "Authorization": f"Bearer {owner_token(settings)}",
+        "Content-Type": "application/json",
+    }
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=timeout_s)
+    try:
+        connection.request(method, path, "{}" if method == "POST" else None, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ConfigError(f"the server on port {server.port} does not answer: {error}") from error
+    finally:
+        connection.close()
 
 
 def _asked(

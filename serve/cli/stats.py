@@ -84,7 +84,7 @@ def _day(at: int) -> str:
 
 
 def _show(found: "Statistics") -> None:
-    from serve.charts.numerals import count, dollars, milliseconds, percent, size
+    from serve.numerals import count, dollars, milliseconds, percent, size
 
     memories, rate, said = found.memories, found.rate, found.answered
     kinds = ", ".join(
@@ -92,7 +92,10 @@ def _show(found: "Statistics") -> None:
         for kind, states in memories.by_kind.items()
         if "active" in states
     )
-    output.say(f"memories  {count(memories.active)} active of {count(memories.total)}: {kinds}")
+    output.say(
+        f"memories  {count(memories.active)} active of {count(memories.total)}"
+        + (f": {kinds}" if kinds else "")
+    )
     output.say(f"log       {count(found.events)} events, {count(found.builds.tail)} not built in")
     output.say(
         f"disk      {size(found.disk.total)}: log {size(found.disk.log)}, "

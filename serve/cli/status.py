@@ -7,10 +7,11 @@ import click
 from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
+from serve.numerals import size
 from store.config import Settings
 from store.events import isoformat
 from store.log import EventLog
-from store.tenant import Tenant
+from store.tenant import Tenant, log_bytes
 
 if TYPE_CHECKING:
     from store.registry import Server
@@ -48,7 +49,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "tenant": tenant.name,
         "home": str(settings.home),
         "events": head,
-        "log_bytes": sum(one.stat().st_size for one in tenant.root.glob("log.sqlite*")),
+        "log_bytes": log_bytes(tenant),
         "manifest": None,
         "tail": head,
         "embedder": settings.choices.embedder,
@@ -99,12 +100,12 @@ def _shown(server: "Server") -> dict[str, Any]:
 def _show(found: dict[str, Any]) -> None:
     manifest, server = found["manifest"], found["server"]
     output.say(f"tenant    {found['tenant']} in {found['home']}")
-    output.say(f"log       {found['events']} events, {output.size(found['log_bytes'])}")
+    output.say(f"log       {found['events']} events, {size(found['log_bytes'])}")
     if manifest:
         age = moments.ago(manifest["age_s"])
         output.say(
             f"manifest  {manifest['number']}, built {age} up to event {manifest['watermark']}: "
-            f"{manifest['memories']} memories, {output.size(manifest['bytes'])}, "
+            f"{manifest['memories']} memories, {size(manifest['bytes'])}, "
             f"vectors by {manifest['embedder']}"
         )
         if missing := manifest["missing_vectors"]:

@@ -1,17 +1,18 @@
 """`mnemolog tenants`: list them, make one, see how one does, put one away."""
 
-import http.client
 import shlex
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import click
 
 from serve import moments
-from serve.cli import output, session
+from serve.cli import output, served, session
 from serve.cli.session import Session
+from serve.numerals import size
 from store import tenant as tenants_
 from store.config import Settings
-from store.errors import BuildBusy, ConfigError, Conflict, InvalidName, MnemologError, NotFound
+from store.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
 from store.log import EventLog
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _list(settings: Settings, *, as_json: bool) -> None:
         rows = [
             (
                 f"{one.tenant}{' *' if one.is_default else ''}",
-                output.size(one.log_bytes),
+                size(one.log_bytes),
                 str(one.tokens),
             )
             for one in found
@@ -114,14 +115,12 @@ def _show(found: "TenantStats") -> None:
     for kind, states in found.memories.items():
         counted = ", ".join(f"{count:,} {state}" for state, count in states.items())
         output.say(f"          {kind}: {counted}")
-    output.say(f"log       {found.events:,} events, {output.size(found.log_bytes)}")
+    output.say(f"log       {found.events:,} events, {size(found.log_bytes)}")
     if found.manifest is None:
         output.say("manifest  none: `mnemolog build` makes the first")
     else:
         ago = moments.ago(found.manifest.age_s)
-        output.say(
-            f"manifest  {found.manifest.number}, built {ago}, {output.size(found.snapshot_bytes)}"
-        )
+        output.say(f"manifest  {found.manifest.number}, built {ago}, {size(found.snapshot_bytes)}")
     output.say(f"tail      {found.tail:,} events since")
     output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
 
@@ -173,21 +172,11 @@ def _delete(settings: Settings, name: str) -> "Deleted":
 def _asked(settings: Settings, server: "Server", name: str) -> "Deleted":
     import msgspec
 
-    from serve.access.owner import owner_token
     from store.deletion import Deleted
-    from store.registry import HOST
 
-    connection = http.client.HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
-    try:
-        headers = {"Authorization": f"Bearer {owner_token(settings)}"}
-        connection.request("DELETE", f"/v1/tenants/{name}", headers=headers)
-        answer = connection.getresponse()
-        body = answer.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise ConfigError(f"the server on port {server.port} does not answer: {error}") from error
-    finally:
-        connection.close()
-    if answer.status == 200:
+    path = f"/v1/tenants/{name}"
+    status, body = served.owners_answer(settings, server, "DELETE", path, _ANSWER_S)
+    if status == HTTPStatus.OK:
         return msgspec.json.decode(body, type=Deleted)
     said = msgspec.json.decode(body)
     raise _ERRORS.get(said["code"], MnemologError)(said["detail"])

@@ -20,7 +20,7 @@ from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import MEMORY_KINDS, TIERS, Revised, micros
 from store.projections.memories import ACTIVE, Memory
-from store.tenant import checked_project
+from store.tenant import named_project
 
 Sent = Mapping[str, str]
 ANY = "any"
@@ -94,7 +94,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         since, until = _moment(self.since, now), _moment(self.until, now)
         return Filter(
             now=now,
-            project=checked_project(self.project) if self.project else None,
+            project=named_project(self.project),
             kinds=(self.kind,) if self.kind else (),
             tiers=(self.tier,) if self.tier else (),
             tags=tuple(_parts(self.tag)),

@@ -13,6 +13,7 @@ from flask import Blueprint, Response, g, redirect, render_template, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from serve.dashboard.sessions import SESSION_LIVES_S, Keys, Signer
+from serve.gate import owner_only
 from serve.problem import problem
 from store.events import isoformat
 
@@ -31,8 +32,8 @@ def blueprint(
 
     @pages.post("/v1/logins")
     def make_key() -> Response:
-        if not g.caller.is_owner:
-            return problem("out_of_scope", "only the owner's token may do this")
+        if (refused := owner_only()) is not None:
+            return refused
         prepare()
         key, ends = keys.make(clock())
         said = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}

@@ -6,32 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from store.events import (
-    Event,
-    Linked,
-    Pinned,
-    Rated,
-    Recorded,
-    Revised,
-    Superseded,
-)
+from serve.dashboard.wording import pretty
+from store.events import Event, Linked, Pinned, Rated, Recorded, Revised, Superseded
 
 FIELDS = tuple(name for name in Revised.__struct_fields__ if name not in ("reason", "ttl_s"))
 _TEXTS = ("content", "context", "action", "result")
-_WORDS = {
-    "recorded": "recorded",
+_WORDS = {  # where the event's kind does not say it well
     "revised": "changed",
     "superseded": "replaced",
-    "archived": "archived",
-    "forgotten": "forgotten",
-    "restored": "restored",
-    "linked": "linked",
-    "rated": "rated",
     "staled": "stale",
     "surfaced": "shown to an agent",
-    "followed": "followed",
 }
 
 
@@ -124,5 +108,5 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
     if isinstance(value, dict):
-        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        return pretty(value)
     return f"{value:g}"

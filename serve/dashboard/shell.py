@@ -24,7 +24,6 @@ from jinja2 import StrictUndefined
 from markupsafe import Markup
 
 from serve import gate
-from serve.api.server import version
 from serve.dashboard import login
 from serve.dashboard.assets import Asset, assets
 from serve.dashboard.navigation import PLACES, Place
@@ -39,11 +38,12 @@ from serve.dashboard.wording import (
     line,
     number,
     pretty,
-    size,
     stamp,
 )
+from serve.numerals import size
 from serve.problem import MIMETYPE, Problem
 from serve.process.tenants import OpenTenant, OpenTenants
+from serve.version import version
 from store.errors import NotFound
 
 # only our own files, no inline style or script, no frame, no form that leaves

@@ -1,12 +1,10 @@
 """
 What values look like on a page: texts made harmless and cut, times, numbers, differences.
 
-Jinja escapes what it prints; here goes what escaping leaves: control characters, and those that
-turn a line around or cannot be seen.
+Jinja escapes what it prints, and leaves control characters: those go here.
 """
 
 import difflib
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from serve import moments
+from serve.harmless import harmless
 
-_BAD = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 MOST_LINES = 200  # of a difference: comparing more takes longer than a page may
 LONGEST = 20_000  # characters of a side of a difference
 _LATEST = datetime.max.replace(tzinfo=UTC).timestamp() * 1e6
@@ -25,12 +23,8 @@ Sign = Literal["same", "gone", "new", "left"]
 
 
 def clean(text: object) -> str:
-    """Return text without control, turning and invisible characters; line ends and tabs stay."""
-    said = str(text)
-    if said.isascii() and said.isprintable():
-        return said
-    said = said.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
-    return "".join(one for one in said if one in "\n\t" or unicodedata.category(one) not in _BAD)
+    """Return a value's text made harmless; line ends and tabs stay."""
+    return harmless(str(text))
 
 
 def line(text: object, longest: int = 200) -> str:
@@ -64,15 +58,6 @@ def number(value: float) -> str:
     if isinstance(value, int) or float(value).is_integer():
         return f"{int(value):,}"
     return f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
-
-
-def size(count: float) -> str:
-    """Return bytes as people read them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
 
 
 def pretty(value: object) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 import msgspec
-from flask import Blueprint, Response, g
+from flask import Blueprint, Response
 
-from serve.problem import problem
+from serve.gate import owner_only
 from store.registry import Server
 
 
@@ -16,12 +16,7 @@ def blueprint(server: Server, end: Callable[[], None]) -> Blueprint:
     """Return the routes of a server; `end` is called when it is asked to stop, and returns."""
     routes = Blueprint("control", __name__)
     said = msgspec.json.encode(server)
-
-    @routes.before_request
-    def only_the_owner() -> Response | None:
-        if g.caller.is_owner:
-            return None
-        return problem("out_of_scope", "only the owner's token may do this")
+    routes.before_request(owner_only)
 
     @routes.get("/v1/server")
     def who() -> Response:

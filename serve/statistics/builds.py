@@ -54,11 +54,16 @@ def builds(home: Path, tenant: Tenant, log: EventLog, view: View) -> Builds:
     return Builds(
         kept=tuple(map(_published, manifests.kept(tenant))),
         refusal=manifests.last_refusal(tenant),
-        tail=max(0, log.head() - view.snapshots.watermark),
+        tail=tail(log.head(), view),
         changes=view.tail.changes,
         notices=view.snapshots.notices,
         failures=(*failures.every(tenant.root), *failures.every(home)),
     )
+
+
+def tail(head: int, view: View) -> int:
+    """Return how many events up to a log's head wait for the next build."""
+    return max(0, head - view.snapshots.watermark)
 
 
 def _published(one: Manifest) -> Published:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from serve.reader import View
-from serve.statistics.builds import Builds, builds
+from serve.statistics.builds import Builds, builds, tail
 from serve.statistics.growth import Growth, growth
 from serve.statistics.holdings import Disk, Memories, disk, memories
 from serve.statistics.recalls import Answered, Rate, Ratings, answered, rate, ratings
@@ -84,7 +84,7 @@ def live(log: EventLog, view: View, now: int) -> Live:
         at=now,
         events=head,
         memories=memories(view, now).active,
-        tail=max(0, head - view.snapshots.watermark),
+        tail=tail(head, view),
         a_minute=asked.a_minute,
         last_hour=asked.last_hour,
         last_day=asked.last_day,

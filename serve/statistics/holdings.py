@@ -14,7 +14,7 @@ from store.events import MEMORY_KINDS
 from store.projections.memories import ACTIVE, FORGOTTEN
 from store.projections.memory.memory import STATES
 from store.projections.memory.rows import Mask, MemoryRows
-from store.tenant import Tenant
+from store.tenant import Tenant, log_bytes
 
 EXPIRED = "expired"  # active, but its time is over
 SHOWN_STATES = (ACTIVE, EXPIRED, *(one for one in STATES if one != ACTIVE))
@@ -83,7 +83,7 @@ class Disk:
 def disk(tenant: Tenant) -> Disk:
     """Return what a tenant's files take; files are looked at and none is read."""
     return Disk(
-        log=_size(tenant.root.glob("log.sqlite*")),
+        log=log_bytes(tenant),
         snapshots=_size(tenant.snapshots.rglob("*")),
         cold=_size(tenant.cold.rglob("*")),
     )

@@ -4,7 +4,8 @@ Pictures: the figures of a tenant as charts, for its overview and for files.
 
 from collections.abc import Mapping, Sequence
 
-from serve.charts import numerals, plots
+from serve import numerals
+from serve.charts import plots
 from serve.charts.chart import Chart, empty
 from serve.hooks.block import cleaned
 from serve.lessons.standing import Standing

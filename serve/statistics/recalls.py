@@ -52,7 +52,7 @@ def rate(log: EventLog, now: int) -> Rate:
         first_minute,
         tuple(log.tally(kinds, first_day, DAY, 30)["recalled"]),
         first_day,
-        log.tally(kinds, now - DAY, DAY, 1)["recalled"][0],
+        log.tally(kinds, now - DAY, DAY + 1, 1)["recalled"][0],  # up to now, now too
     )
 
 

@@ -88,7 +88,7 @@ class Proposal:
     project: str | None
     title: str
     because: tuple[str, ...]
-    steps: tuple[Changed, ...]
+    made: tuple[Step, ...]  # what a yes does, as it is written down
     stale_because: tuple[str, ...] = ()
     plan: str | None = None
     memory: str | None = None
@@ -113,7 +113,7 @@ def find(log: EventLog, id_: str) -> Proposal:
     if isinstance(body, Proposed):
         if body.what == "lesson":
             return _of_draft(log, lesson_commands.read(told))
-        return _of_recommendation(log, recommendations.find(log, id_))
+        return _of_recommendation(recommendations.find(log, id_))
     raise NotFound(f"no proposal {id_!r}")
 
 
@@ -172,7 +172,7 @@ def _plans(log: EventLog) -> Iterator[Proposal]:
 
 
 def _recommended(log: EventLog) -> Iterator[Proposal]:
-    return (_of_recommendation(log, one) for one in recommendations.every(log))
+    return map(_of_recommendation, recommendations.every(log))
 
 
 def _drafts(log: EventLog) -> Iterator[Proposal]:
@@ -197,7 +197,7 @@ def _of_plan(plan: Plan) -> Proposal:
         project=plan.project,
         title=f"{body.job}: {_counted(body.steps)}",
         because=body.notes,
-        steps=tuple(map(_changed, body.steps)),
+        made=body.steps,
         stale_because=plan.because,
         plan=plan.id,
         left=body.left,
@@ -206,10 +206,9 @@ def _of_plan(plan: Plan) -> Proposal:
     )
 
 
-def _of_recommendation(log: EventLog, one: Recommendation) -> Proposal:
-    found = tuple(map(_changed, one.change.steps))
-    is_stale = one.state == "outdated"
-    text = next(filter(None, map(_words, found)), "a memory that was erased")
+def _of_recommendation(one: Recommendation) -> Proposal:
+    found = filter(None, map(_words, map(_changed, one.change.steps)))
+    text = next(found, "a memory that was erased")
     return Proposal(
         id=one.id,
         sort="recommendation",
@@ -219,8 +218,8 @@ def _of_recommendation(log: EventLog, one: Recommendation) -> Proposal:
         project=one.project,
         title=one_line(f"{_TITLES[one.what]}: {text}", _LONGEST),
         because=(one.because,) if one.because else (),
-        steps=found,
-        stale_because=plans.changed(log, recommendations.planned(one)) if is_stale else (),
+        made=one.change.steps,
+        stale_because=one.changed,
         plan=one.plan,
     )
 
@@ -240,14 +239,12 @@ def _of_draft(log: EventLog, draft: Draft) -> Proposal:
         project=draft.event.project,
         title=one_line(str(said["content"]), _LONGEST),
         because=because,
-        steps=(
-            Changed(
-                verb=VERBS["recorded"],
+        made=(
+            Step(
                 event="recorded",
                 subject=draft.memory or draft.event.id,
+                body=said,
                 why="; ".join(because),
-                text=None,
-                changes=tuple(Change(name, None, value) for name, value in said.items()),
             ),
         ),
         memory=draft.memory,
@@ -324,7 +321,7 @@ def in_short(one: Proposal) -> dict[str, Any]:
         "title": one.title,
         "because": list(one.because),
         "stale_because": list(one.stale_because),
-        "changes": len(one.steps),
+        "changes": len(one.made),
         "left": one.left,
         "plan": one.plan,
         "memory": one.memory,
@@ -333,6 +330,12 @@ def in_short(one: Proposal) -> dict[str, Any]:
     }
 
 
+def steps(one: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
+    """Return what a yes does, memory by memory, from a step on; up to `most` of them, or all."""
+    end = None if most is None else start + most
+    return tuple(map(_changed, one.made[start:end]))
+
+
 def shown(one: Proposal) -> dict[str, Any]:
     """Return a proposal as it is sent, step by step."""
-    return in_short(one) | {"steps": msgspec.to_builtins(one.steps)}
+    return in_short(one) | {"steps": msgspec.to_builtins(steps(one))}

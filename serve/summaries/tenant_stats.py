@@ -1,5 +1,7 @@
 """
 A tenant in a few figures, as it is administered: what it holds, what is served, how it answers.
+
+Each is counted by `serve.statistics`, as the overview and `mnemolog stats` have it.
 """
 
 from collections.abc import Mapping
@@ -7,10 +9,9 @@ from collections.abc import Mapping
 import msgspec
 
 from serve.reader import View
+from serve.statistics.builds import tail
 from serve.statistics.holdings import disk, memories
-from serve.statistics.recalls import DAY, NEWEST, answered
-from store import manifest as manifests
-from store.errors import NoManifest, SnapshotDamaged
+from serve.statistics.recalls import answered, rate
 from store.events import isoformat
 from store.log import EventLog
 from store.manifest import Manifest
@@ -46,26 +47,20 @@ class TenantStats(msgspec.Struct, frozen=True, kw_only=True):
 
 def tenant_stats(tenant: Tenant, log: EventLog, view: View, now: int) -> TenantStats:
     """Return the figures of a tenant; `now` is microseconds UTC."""
-    held, taken, head, manifest = memories(view, now), disk(tenant), log.head(), _manifest(tenant)
+    held, taken, head = memories(view, now), disk(tenant), log.head()
+    manifest = view.snapshots.manifest
     return TenantStats(
         tenant=tenant.name,
         memories=held.by_kind,
         active=held.active,
         events=head,
-        tail=max(0, head - (manifest.watermark if manifest else 0)),
+        tail=tail(head, view),
         log_bytes=taken.log,
         snapshot_bytes=taken.snapshots,
         manifest=_served(manifest, now) if manifest else None,
-        recalls_of_day=log.tally(("recalled",), now - DAY, DAY + 1, 1)["recalled"][0],
-        silence_rate=answered(log, NEWEST).silence,
+        recalls_of_day=rate(log, now).last_day,
+        silence_rate=answered(log).silence,
     )
-
-
-def _manifest(tenant: Tenant) -> Manifest | None:
-    try:
-        return manifests.current(tenant)
-    except (NoManifest, SnapshotDamaged):
-        return None
 
 
 def _served(manifest: Manifest, now: int) -> Served:

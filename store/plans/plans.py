@@ -6,8 +6,8 @@ All events of a plan are written at once, or none. Applied or undone a second ti
 happens. One that a person rejected is not applied, and its steps are not proposed again.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -17,11 +17,10 @@ from store.agent_events import Rejected
 from store.body import Body
 from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import (
-    RECEIPTS,
+    EVER,
     Archived,
     Event,
     Forgotten,
-    Recorded,
     Restored,
     Revised,
     Superseded,
@@ -30,15 +29,14 @@ from store.events import (
     new_id,
 )
 from store.job_events import Applied, Planned, Staled, Step, Undone
-from store.log import EventLog
+from store.log import MOST_SEQ, EventLog
+from store.plans.since import since, touched
 from store.projections.memories import ARCHIVED, STALE, SUPERSEDED
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
 MOST_STEPS = 1_000  # of one plan: a person is to look at it
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_EVER = 2**62  # microseconds: later than any event
-_HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +84,42 @@ def _fitting(steps: Sequence[Step]) -> int:
     made = {step.subject: at for at, step in enumerate(steps) if step.event == "recorded"}
     fitting = MOST_STEPS
     while True:
-        cut = [at for id_ in _touched(steps[fitting:]) if (at := made.get(id_, fitting)) < fitting]
+        cut = [at for id_ in touched(steps[fitting:]) if (at := made.get(id_, fitting)) < fitting]
         if not cut:
             return fitting
         fitting = min(cut)
 
 
 def every(log: EventLog) -> list[Plan]:
-    """Return all plans, the newest first. Whether a waiting one is stale costs a look at each."""
+    """Return all plans, the newest first."""
     told: dict[str, list[Event]] = {}
     for event in log.of_jobs(("planned", "applied", "undone")):
         told.setdefault(event.subject, []).append(event)
-    for event in log.told(("rejected",), 0, _EVER):
+    for event in log.told(("rejected",), 0, EVER):
         if event.subject in told:  # else of a recommendation, or of a draft
             told[event.subject].append(event)
-    return [_plan(log, events) for events in reversed(told.values())]
+    return _settled(log, [_plan(events) for events in reversed(told.values())])
+
+
+def newest(log: EventLog) -> list[Plan]:
+    """Return each job's newest plan, the newest first."""
+    rows = log.newest_rows(
+        "kind = 'planned' AND seq IN (SELECT max(seq) FROM events WHERE kind = 'planned' "
+        "GROUP BY json_extract(body, '$.job'))",
+        (),
+        MOST_SEQ,
+    )
+    told = [_told(log, row[1]) for row in rows]
+    return _settled(log, [_plan(events) for events in told])
 
 
 def find(log: EventLog, prefix: str) -> Plan:
     """Return the one plan whose id begins so; raise NotFound, or InvalidInput where several do."""
     wanted = prefix.upper()
-    ids = [event.id for event in log.of_jobs(("planned",)) if event.id.startswith(wanted)]
-    if wanted and len(ids) == 1 and (found := _find(log, ids[0])) is not None:
+    ids = log.matching(wanted, kinds=("planned",)) if wanted else []
+    if len(ids) == 1 and (found := _find(log, ids[0])) is not None:
         return found
-    if wanted and ids:
+    if ids:
         raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more of the id")
     raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
 
@@ -152,7 +162,7 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     if plan.state != "applied":
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
     own = set(plan.events)
-    if because := tuple(_changes(log, plan.body, ignored=own)):
+    if because := since(log, [plan.body]).changed(plan.body, own):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     back = [
         Event(new_id(now), now, body, step.subject, step.project)
@@ -185,7 +195,7 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     """
     told = log.of_jobs(("planned", "undone"))
     gone_plans = {event.subject for event in told if isinstance(event.body, Undone)}
-    gone_plans |= {event.subject for event in log.told(("rejected",), 0, _EVER)}
+    gone_plans |= {event.subject for event in log.told(("rejected",), 0, EVER)}
     declined = {
         _mark(step)
         for event in told
@@ -195,12 +205,12 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     kept = [step for step in steps if _mark(step) not in declined]
     gone = {step.subject for step in steps if step.event == "recorded"}
     gone -= {step.subject for step in kept}
-    return [step for step in kept if gone.isdisjoint(_touched([step]))]
+    return [step for step in kept if gone.isdisjoint(touched([step]))]
 
 
 def changed(log: EventLog, planned: Planned) -> tuple[str, ...]:
     """Return what changed since of what a plan rests on; nothing while it can be applied."""
-    return tuple(_changes(log, planned))
+    return since(log, [planned]).changed(planned)
 
 
 def _mark(step: Step) -> tuple[str, str, str | None]:
@@ -227,13 +237,29 @@ def _acts(planned: Planned) -> list[bytes]:
 
 
 def _find(log: EventLog, id_: str) -> Plan | None:
+    told = _told(log, id_)
+    return _settled(log, [_plan(told)])[0] if told else None
+
+
+def _told(log: EventLog, id_: str) -> list[Event]:
+    """Return what tells of a plan; nothing where there is none."""
     kinds = Planned | Applied | Undone | Rejected
-    told = [event for event in log.about(id_) if isinstance(event.body, kinds)]
-    return _plan(log, told) if told else None
+    return [event for event in log.about(id_) if isinstance(event.body, kinds)]
 
 
-def _plan(log: EventLog, told: Sequence[Event]) -> Plan:
-    """Return the plan that some events, in the order of the log, tell of."""
+def _settled(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
+    """Return plans, those that wait and rest on what has changed as stale ones."""
+    said = since(log, [one.body for one in found if one.state == "waiting"])
+    return [
+        replace(one, state="stale", because=because)
+        if one.state == "waiting" and (because := said.changed(one.body))
+        else one
+        for one in found
+    ]
+
+
+def _plan(told: Sequence[Event]) -> Plan:
+    """Return the plan that some events, in the order of the log, tell of; never as a stale one."""
     first = told[0]
     body = first.body
     assert isinstance(body, Planned)
@@ -245,48 +271,7 @@ def _plan(log: EventLog, told: Sequence[Event]) -> Plan:
             plan = Plan(plan.id, plan.at, body, "undone", plan.project, plan.events)
         elif isinstance(event.body, Rejected) and plan.state == "waiting":
             plan = Plan(plan.id, plan.at, body, "rejected", plan.project)
-    if plan.state == "waiting" and (because := changed(log, body)):
-        return Plan(plan.id, plan.at, body, "stale", plan.project, because=because)
     return plan
-
-
-def _changes(log: EventLog, plan: Planned, ignored: set[str] | None = None) -> Iterator[str]:
-    """Yield what changed, since the plan was made, of the memories it rests on.
-
-    With `ignored`, its own events, what changed since it was applied.
-    """
-    gone = log.undone(log.head())
-    own = ignored or set()
-    for id_ in dict.fromkeys(_touched(plan.steps)):
-        events = [one for one in log.about(id_) if one.id not in gone]
-        begins = plan.watermark
-        if own:
-            begins = max((one.seq for one in events if one.id in own), default=begins)
-        for event in events:
-            if event.seq > begins and event.id not in own and event.kind not in _HARMLESS:
-                yield f"{id_} was {event.kind} since"
-                break
-    if not own:
-        yield from _other_values(log, plan)
-
-
-def _other_values(log: EventLog, plan: Planned) -> Iterator[str]:
-    """Yield the keys that a plan would give a value and that somebody gave another one since."""
-    steps = (one for one in plan.steps if one.event == "recorded")
-    keys = {(one.project, key) for one in steps if (key := one.body.get("key"))}
-    for event in log.standing(plan.watermark, log.head()) if keys else ():
-        if isinstance(event.body, Recorded) and (event.project, event.body.key) in keys:
-            yield f"{event.body.key} was recorded since"
-
-
-def _touched(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield the ids of the memories that some steps change, name or are made of."""
-    for step in steps:
-        yield step.subject
-        for name in ("by", "target"):
-            if isinstance(found := step.body.get(name), str):
-                yield found
-        yield from step.body.get("source_ids", ())
 
 
 def _event(step: Step, now: int) -> Event:

@@ -7,7 +7,6 @@ from one step to the next there are up to a sixteenth more: so most builds draw 
 the picture that somebody remembers stays. What came since the step lies amid what it is named with.
 """
 
-from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
@@ -75,21 +74,6 @@ LAYOUT_PROJECTION = Projection(
     build=build,
     for_builds=frozenset({"step", "mark"}),
 )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The drawn graph as a reader holds it: all columns lie in the mapped files."""
-
-    tables: Tables
-
-    @property
-    def nodes(self) -> pa.Table:
-        return self.tables["nodes"]
-
-    @property
-    def lines(self) -> pa.Table:
-        return self.tables["lines"]
 
 
 def _step(memories: int) -> int:

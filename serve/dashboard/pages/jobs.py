@@ -10,7 +10,6 @@ from store import manifest as manifests
 from store.builds import upkeep
 from store.errors import InvalidInput
 from store.plans import plans, roster
-from store.plans.plans import Plan
 from store.registry import dagster_ui
 
 
@@ -35,7 +34,7 @@ def blueprint(site: Site) -> Blueprint:
             switches=roster.switches(opened.tenant),
             jobs=roster.NAMES,
             hours={name: _hour(cron) for name, cron in roster.CRON.items()},
-            last=_last(plans.every(opened.log)),
+            last={one.body.job: one for one in plans.newest(opened.log)},
         )
 
     @pages.post("/t/<tenant>/jobs/build")
@@ -66,14 +65,6 @@ def blueprint(site: Site) -> Blueprint:
         return site.done(tenant_url("jobs.index"), "A job is running already.", "warn")
 
     return pages
-
-
-def _last(every: list[Plan]) -> dict[str, Plan]:
-    """Return each job's newest plan."""
-    found: dict[str, Plan] = {}
-    for one in every:
-        found.setdefault(one.body.job, one)
-    return found
 
 
 def _hour(cron: str) -> str:

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from flask import Blueprint, Response, render_template, request
-from msgspec import structs
 
 from serve.answers import answer
 from serve.api.cursor import cursor, digest, position
@@ -100,7 +99,7 @@ def blueprint(site: Site) -> Blueprint:
 def _listed(site: Site, opened: OpenTenant, asked: Wanted) -> dict[str, Any]:
     """Return a page of the list, newest first where no order is asked for."""
     now = site.clock()
-    of = digest(structs.replace(asked, after=""))
+    of = digest("memories", asked.query())
     after = position(asked.after, of) if asked.after else None
     what = asked.listing(now)
     found = opened.reader.answered(lambda view: listing.page(view, what, SHOWN, after))

@@ -11,7 +11,8 @@ import msgspec
 from flask import Blueprint, Response, current_app, render_template
 from markupsafe import Markup
 
-from serve.charts import numerals, plots
+from serve import numerals
+from serve.charts import plots
 from serve.charts.chart import figure, svg
 from serve.dashboard.sites import Site, tenant_url
 from serve.statistics.figures import LIVE, Live, Statistics, live, statistics

@@ -14,6 +14,7 @@ from serve.summaries import proposals
 from serve.summaries.proposals import State
 from store.errors import InvalidInput
 
+SHOWN = 100  # steps of a proposal at once
 STATES: tuple[State, ...] = get_args(State)
 _ANSWERS = {"accept": proposals.accept, "reject": proposals.reject, "undo": proposals.undo}
 _SAID = {
@@ -44,7 +45,17 @@ def blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/proposals/<id_>")
     def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
-        return render_template("proposal.html", one=proposals.find(opened.log, id_), words=_words)
+        one, start = proposals.find(opened.log, id_), max(0, request.args.get("from", 0, int))
+        end, here = start + SHOWN, tenant_url("proposals.show", id_=id_)
+        return render_template(
+            "proposal.html",
+            one=one,
+            steps=proposals.steps(one, start, SHOWN),
+            start=start,
+            next=f"{here}?from={end}" if end < len(one.made) else "",
+            first=here if start else "",
+            words=_words,
+        )
 
     @pages.post("/t/<tenant>/proposals/<id_>")
     def answer(tenant: str, id_: str) -> Response:

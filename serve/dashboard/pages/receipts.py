@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.api.cursor import cursor, position
+from serve.api.cursor import cursor, digest, position
 from serve.dashboard.sites import Site, tenant_url
 from serve.process.tenants import OpenTenant
 from serve.summaries import receipts as told
@@ -15,7 +15,7 @@ from store import commands, receipts
 from store.errors import InvalidInput
 from store.events import Event, Recalled
 from store.receipts import Place, Wanted
-from store.tenant import checked_project
+from store.tenant import named_project
 
 SHOWN = 50
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
@@ -81,7 +81,7 @@ def _wanted(asked: dict[str, str]) -> Wanted:
         raise InvalidInput("`silent` is silent or told")
     return Wanted(
         memory=asked["memory"] or None,
-        project=checked_project(asked["project"]) if asked["project"] else None,
+        project=named_project(asked["project"]),
         session=asked["session"] or None,
         silent=_SILENT[asked["silent"]],
     )
@@ -102,4 +102,4 @@ def _cursor(last: Place, asked: dict[str, str]) -> str:
 
 def _of(asked: dict[str, str]) -> str:
     """Return what tells the cursors of these filters from those of others."""
-    return "recalls " + " ".join(f"{name}={asked[name]}" for name in _ASKED[:-1])
+    return digest("recalls", {name: asked[name] for name in _ASKED if name != "after"})

@@ -1,5 +1,5 @@
 """
-Numbers, times and sizes as a chart and a tile write them.
+Numbers, times and sizes as a chart, a page and the terminal write them.
 """
 
 from collections.abc import Callable
@@ -46,11 +46,11 @@ def dollars(value: float) -> str:
 
 def size(value: float) -> str:
     """Return bytes as people read them."""
-    for unit in ("B", "KiB", "MiB"):
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
-    return f"{value:.1f} GiB"
+    return f"{value:.1f} TiB"
 
 
 def day(at: float) -> str:

@@ -1,0 +1,90 @@
+"""
+`make bench-pages`: what every page of the dashboard and every list of the API takes at 100,000
+memories, the first time in a process and afterwards.
+
+`--beside DIR` measures another checkout in the same run, turn by turn: a busy machine then tells of
+both alike. Ends with 1 where a page takes more than 100 ms when it is asked for again.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pages_home
+
+SIZE, MOST_MS = 100_000, 100.0
+_ROOT = Path(__file__).resolve().parents[2]
+_ASKED = Path(__file__).with_name("pages_asked.py")
+
+
+class Took(msgspec.Struct, frozen=True):
+    """What one address took, in milliseconds, as `pages_asked` tells it."""
+
+    name: str
+    first_ms: float
+    warm_ms: float
+    cpu_ms: float
+    bytes: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--size", type=int, default=SIZE, help="memories; default: %(default)s")
+    parser.add_argument("--home", type=Path, help="made where it is not there, and kept")
+    parser.add_argument("--beside", type=Path, help="a checkout to measure in the same run")
+    asked = parser.parse_args()
+    with _home(asked.home, asked.size) as home:
+        before = _asked(home, asked.beside) if asked.beside else []
+        ours = _asked(home, _ROOT)
+    print(f"{asked.size:,} memories; load of the machine {os.getloadavg()[0]:.1f}\n")
+    print(markdown(ours, before))
+    if slow := [one.name for one in ours if one.warm_ms > MOST_MS]:
+        sys.exit(f"over {MOST_MS:.0f} ms: {', '.join(slow)}")
+
+
+@contextmanager
+def _home(given: Path | None, size: int) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        home = given or Path(folder)
+        if not (home / "tenants").exists():
+            pages_home.made(home, size)
+        yield home
+
+
+def _asked(home: Path, checkout: Path) -> list[Took]:
+    """Ask everything in a fresh process of a checkout's code."""
+    env = os.environ | {"PYTHONPATH": str(checkout)}
+    command = [sys.executable, str(_ASKED), str(home)]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(done.stdout, type=list[Took])
+
+
+def markdown(ours: Sequence[Took], before: Sequence[Took] = ()) -> str:
+    """Return the table; what is over MOST_MS is in bold."""
+    known = {one.name: one for one in before}
+    heads = ["asked for", "first ms", "again ms", "CPU ms", "KiB"]
+    heads += ["first beside", "again beside"] if before else []
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for one in ours:
+        cells = [one.name, _ms(one.first_ms), _ms(one.warm_ms), _ms(one.cpu_ms)]
+        cells.append(f"{one.bytes / 1024:,.0f}")
+        if before:
+            other = known.get(one.name)
+            cells += [_ms(other.first_ms), _ms(other.warm_ms)] if other else ["", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ms(value: float) -> str:
+    text = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+    return f"**{text}**" if value > MOST_MS else text
+
+
+if __name__ == "__main__":
+    main()
