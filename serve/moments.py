@@ -54,6 +54,11 @@ def point(text: str, now: int) -> datetime | int:
         ) from error
 
 
+def moment_if_any(text: str | None, now: int) -> datetime | None:
+    """Return the moment of a text as `moment` does; None where there is none."""
+    return moment(text, now) if text else None
+
+
 def ago(passed: int) -> str:
     """Return seconds that passed as people say it: "3 h ago"."""
     for unit in "wdhm":

@@ -7,7 +7,7 @@ import pytest
 from dashboard_page import Browser, application, browser
 
 from serve.process.tenants import OpenTenant, OpenTenants
-from store import build, commands, failures, tenant, tokens
+from store import build, commands, failures, lesson_commands, tenant, tokens
 from store import manifest as manifests
 from store.commands import Draft
 from store.config import Settings
@@ -19,6 +19,7 @@ from store.registry import register_ui
 
 NOW = 1_800_000_000_000_000
 HOSTILE = "<script>alert(1)</script>"
+PROPOSALS = "/t/default/proposals"
 
 
 @pytest.fixture
@@ -194,6 +195,27 @@ def test_a_tenant_is_made_and_put_away(owner, opened):
     assert owner.post("/t/default/access/delete", name="default").status_code == 409
 
 
+def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
+    with opened.reader.view() as view:
+        note = view.tail.find("n0")
+    assert note is not None
+    many = tuple(steps.archive(note, f"reason {number}") for number in range(150))
+    body = Planned(job="archive", watermark=opened.log.head(), steps=many)
+    page = f"/t/default/proposals/{plans.propose(opened.log, body, NOW).id}"
+    first, rest = owner.get(page).text, owner.get(f"{page}?from=100").text
+    assert "150 changes" in first and "reason 99" in first and "reason 100" not in first
+    assert "reason 99" not in rest and "reason 149" in rest
+    assert f'href="{page}?from=100"' in first and 'rel="next"' not in rest
+
+
+def test_many_proposals_are_shown_part_by_part(owner: Browser, opened: OpenTenant):
+    said = [lesson_commands.proposal(f"Run step {n} first", "lesson", NOW) for n in range(120)]
+    opened.log.append(said)
+    first, rest = owner.get(PROPOSALS).text, owner.get(f"{PROPOSALS}?state=waiting&from=100").text
+    assert (first.count("<tr data-row>"), rest.count("<tr data-row>")) == (100, 20)
+    assert 'rel="next"' in first and 'rel="next"' not in rest
+
+
 class Started:
     """What stands for a process that was started."""
 
@@ -229,16 +251,3 @@ def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
     assert "running already" in owner.follow(owner.post(run, job="judge")).text
     assert learns == [("learn", "distill", "--tenant", "default")]
     tenants.close()
-
-
-def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
-    with opened.reader.view() as view:
-        note = view.tail.find("n0")
-    assert note is not None
-    many = tuple(steps.archive(note, f"reason {number}") for number in range(150))
-    body = Planned(job="archive", watermark=opened.log.head(), steps=many)
-    page = f"/t/default/proposals/{plans.propose(opened.log, body, NOW).id}"
-    first, rest = owner.get(page).text, owner.get(f"{page}?from=100").text
-    assert "150 changes" in first and "reason 99" in first and "reason 100" not in first
-    assert "reason 99" not in rest and "reason 149" in rest
-    assert f'href="{page}?from=100"' in first and 'rel="next"' not in rest

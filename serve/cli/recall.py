@@ -158,8 +158,8 @@ def _question(
     return asked | {
         "query": output.encodable(query),
         "project": session.project(settings, project, none=all_projects),
-        "since": moments.moment(since, at) if since else None,
-        "until": moments.moment(until, at) if until else None,
+        "since": moments.moment_if_any(since, at),
+        "until": moments.moment_if_any(until, at),
         "as_of": moments.point(as_of, at) if as_of else None,
         "active_only": not include_archived,
     }

@@ -6,7 +6,6 @@ not sent leaves it as it is.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, get_args
 
 import msgspec
@@ -83,15 +82,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             kinds=those.kinds,  # type: ignore[arg-type]
             tiers=those.tiers,  # type: ignore[arg-type]
             tags=those.tags,
-            since=_moment(self.since, now),
-            until=_moment(self.until, now),
+            since=moments.moment_if_any(self.since, now),
+            until=moments.moment_if_any(self.until, now),
             active_only=self.state == ACTIVE,
             min_confidence=0.0,
             touch=False,
         )
 
     def _filter(self, now: int) -> Filter:
-        since, until = _moment(self.since, now), _moment(self.until, now)
+        since, until = (
+            moments.moment_if_any(self.since, now),
+            moments.moment_if_any(self.until, now),
+        )
         return Filter(
             now=now,
             project=named_project(self.project),
@@ -227,7 +229,3 @@ def _lines(text: str) -> str:
 def _parts(text: str) -> list[str]:
     """Return what commas part, each once."""
     return list(dict.fromkeys(one for part in text.split(",") if (one := part.strip())))
-
-
-def _moment(text: str, now: int) -> datetime | None:
-    return moments.moment(text, now) if text else None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +12,7 @@ from serve.fields import Kinds, Query, Topic, When
 from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
-from serve.moments import moment
+from serve.moments import moment_if_any
 from serve.rules import role
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
@@ -67,8 +66,8 @@ def recall(here: Here, asked: Recall) -> Told:
         project=here.scope(asked.project),
         top_k=asked.limit,
         kinds=asked.kinds or (),
-        since=_moment(asked.since, here.now),
-        until=_moment(asked.until, here.now),
+        since=moment_if_any(asked.since, here.now),
+        until=moment_if_any(asked.until, here.now),
     )
     asker = Asker(here.session, here.agent)
     payload, receipt = answer(
@@ -179,10 +178,6 @@ def _count(number: int) -> str:
     return f"{number} memory" if number == 1 else f"{number} memories"
 
 
-def _moment(said: str | None, now: int) -> datetime | None:
-    return moment(said, now) if said else None
-
-
 def _micros(said: str | None, now: int) -> int | None:
-    found = _moment(said, now)
+    found = moment_if_any(said, now)
     return micros(found) if found is not None else None

@@ -6,7 +6,7 @@ answers them. A recommendation's own plan is part of it, and no proposal of its 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from serve.summaries.plan_text import VERBS
 from store import commands, lesson_commands, recommendations
 from store.agent_events import Proposed, What
 from store.errors import Conflict, NotFound
-from store.events import Erased, Event, Forgotten, Restored, isoformat
+from store.events import isoformat
 from store.importers.excerpt import one_line
 from store.job_events import Maker, Planned, Step
 from store.lesson_commands import Proposal as Draft
@@ -112,7 +112,8 @@ def find(log: EventLog, id_: str) -> Proposal:
         return _of_plan(plans.find(log, id_))
     if isinstance(body, Proposed):
         if body.what == "lesson":
-            return _of_draft(log, lesson_commands.read(told))
+            draft = lesson_commands.read(told)
+            return _of_draft(draft, _forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
     raise NotFound(f"no proposal {id_!r}")
 
@@ -176,7 +177,9 @@ def _recommended(log: EventLog) -> Iterator[Proposal]:
 
 
 def _drafts(log: EventLog) -> Iterator[Proposal]:
-    return (_of_draft(log, one) for one in lesson_commands.every(log))
+    drafts = lesson_commands.every(log)
+    gone = _forgotten(log, [one.memory for one in drafts if one.memory is not None])
+    return (_of_draft(one, gone) for one in drafts)
 
 
 _EVERY: Mapping[Sort, Callable[[EventLog], Iterator[Proposal]]] = {
@@ -224,17 +227,16 @@ def _of_recommendation(one: Recommendation) -> Proposal:
     )
 
 
-def _of_draft(log: EventLog, draft: Draft) -> Proposal:
+def _of_draft(draft: Draft, forgotten: Set[str]) -> Proposal:
     body = draft.event.body
     assert isinstance(body, Proposed)
-    is_gone = draft.memory is not None and _is_forgotten(log.about(draft.memory))
     because = (body.because,) if body.because else ()
     said = {name: body.draft.get(name) for name in ("content", "kind")}
     return Proposal(
         id=draft.event.id,
         sort="lesson",
         job=None,
-        state="undone" if is_gone else _STATES[draft.state],
+        state="undone" if draft.memory in forgotten else _STATES[draft.state],
         at=draft.event.at,
         project=draft.event.project,
         title=one_line(str(said["content"]), _LONGEST),
@@ -251,10 +253,16 @@ def _of_draft(log: EventLog, draft: Draft) -> Proposal:
     )
 
 
-def _is_forgotten(told: Sequence[Event]) -> bool:
-    bodies = (one.body for one in reversed(told))
-    last = next((one for one in bodies if isinstance(one, Forgotten | Restored | Erased)), None)
-    return last is not None and not isinstance(last, Restored)
+def _forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
+    """Return those of some memories that were forgotten or erased, and not restored since."""
+    # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
+    rows = log.rows(
+        "subject IN (SELECT value FROM json_each(?)) "
+        "AND +kind IN ('forgotten', 'erased', 'restored')",
+        (msgspec.json.encode(ids).decode(),),
+    )
+    last = {subject: kind for _, _, _, kind, subject, *_ in rows}
+    return {id_ for id_, kind in last.items() if kind != "restored"}
 
 
 def _changed(step: Step) -> Changed:

@@ -6,6 +6,7 @@ Run by `pages.py`, in a process of its own. Nothing lies between the client and 
 what is told is the server's own time, without a socket.
 """
 
+import gc
 import os
 import statistics
 import sys
@@ -48,6 +49,7 @@ def main(home: Path) -> None:
     app = create_app(tenants, TOKEN, clock)
     client, signing = app.test_client(), signer(TOKEN)
     client.set_cookie(signing.cookie, signing.value(clock()), domain="127.0.0.1")
+    gc.freeze()  # as `mnemolog serve` does
     tenants.start()
     client.post("/v1/logins", json={}, headers=_headers())  # as `mnemolog dashboard` does
     time.sleep(_UP_S)

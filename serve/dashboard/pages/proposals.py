@@ -14,7 +14,7 @@ from serve.summaries import proposals
 from serve.summaries.proposals import State
 from store.errors import InvalidInput
 
-SHOWN = 100  # steps of a proposal at once
+SHOWN = 100  # proposals, or steps of one, at once
 STATES: tuple[State, ...] = get_args(State)
 _ANSWERS = {"accept": proposals.accept, "reject": proposals.reject, "undo": proposals.undo}
 _SAID = {
@@ -33,13 +33,16 @@ def blueprint(site: Site) -> Blueprint:
         wanted = request.args.get("state", "waiting")
         if wanted not in (*STATES, "all"):
             raise InvalidInput(f"there is no state {wanted!r}: there are {', '.join(STATES)}, all")
-        found = proposals.every(opened.log)
+        start, found = max(0, request.args.get("from", 0, int)), proposals.every(opened.log)
+        of_state = [one for one in found if wanted in (one.state, "all")]
         counts = Counter(one.state for one in found)
         return render_template(
             "proposals.html",
             wanted=wanted,
             tabs=[*((name, counts[name]) for name in STATES), ("all", len(found))],
-            proposals=[one for one in found if wanted in (one.state, "all")],
+            proposals=of_state[start : start + SHOWN],
+            next=_from(wanted, start + SHOWN) if start + SHOWN < len(of_state) else "",
+            first=_from(wanted, 0) if start else "",
         )
 
     @pages.get("/t/<tenant>/proposals/<id_>")
@@ -70,6 +73,10 @@ def blueprint(site: Site) -> Blueprint:
         return site.done(back(here), _SAID[word], undo=undo)
 
     return pages
+
+
+def _from(state: str, start: int) -> str:
+    return tenant_url("proposals.index", **{"state": state, "from": start})
 
 
 def _words(value: Any) -> str:
