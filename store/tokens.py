@@ -19,6 +19,7 @@ import msgspec
 
 from store.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.files import make_folder, replace_file
+from store.redaction.redact import redact
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -92,7 +93,7 @@ def make(
     text = f"{PREFIX}_{id_}_{secrets.token_urlsafe(32)}"
     token = Token(
         id=id_,
-        name=wanted.name,
+        name=redact(wanted.name),  # whoever pastes the wrong line
         tenant=tenant,
         scopes=tuple(one for one in SCOPES if one in wanted.scopes),
         created_at=now,

@@ -9,6 +9,7 @@ from api_client import OURS, TOKEN, Api
 from click.testing import CliRunner
 from conftest import NOW, Built
 
+from serve.api.service import EXPORTS
 from serve.app import create_app
 from serve.cli import main
 from serve.process.tenants import OpenTenants
@@ -59,6 +60,19 @@ def test_the_server_goes_on_while_it_is_sent(api: Api, built: Built):
     rest = b"".join(chunks)
     assert rest and len((sent + rest).splitlines()) == len(list(export(built.log, NOW))) - 1
     assert b'"later"' not in sent + rest
+
+
+def test_who_does_not_read_an_export_takes_no_other_thread(api: Api):
+    for _ in range(EXPORTS + 1):  # what was sent whole, or was only asked about, is let go
+        assert api.get("/v1/export").data
+        asked = api.send("HEAD", "/v1/export")
+        assert asked.status_code == 200
+        asked.close()
+    unread = [api.client.get("/v1/export", headers=OURS, buffered=False) for _ in range(EXPORTS)]
+    assert api.problem("GET", "/v1/export") == (503, "not_ready")
+    unread[0].close()
+    assert api.get("/v1/export").status_code == 200
+    unread[1].close()
 
 
 def test_a_memory_that_holds_nothing_sends_nothing(api: Api):

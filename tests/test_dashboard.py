@@ -322,7 +322,9 @@ def test_a_defect_is_a_page_that_tells_no_inside(app: Flask, monkeypatch, caplog
 
 
 def test_an_error_of_a_program_stays_for_programs(owner: Browser):
-    assert owner.get("/v1/nothing").mimetype == "application/problem+json"
+    answer = owner.get("/v1/nothing")
+    assert answer.mimetype == "application/problem+json"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_the_first_page_is_the_default_tenants(owner: Browser):

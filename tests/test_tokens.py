@@ -53,6 +53,13 @@ def test_only_a_hash_is_kept_of_it(home: Path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_secret_pasted_as_its_name_is_not_kept(home: Path):
+    _, secret = made(home)
+    token, _ = made(home, name=f"ci {secret}")
+    assert token.name.startswith("ci ")
+    assert secret.encode() not in (home / "tokens.json").read_bytes()
+
+
 def test_the_files_are_their_owners_alone(home: Path):
     mask = os.umask(0)  # whatever the user's mask lets through
     try:

@@ -125,7 +125,10 @@ def _decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
 
 def _sent(reply: Reply) -> Response:
     if reply.chunks is not None:
-        return Response(reply.chunks, reply.status, reply.headers, mimetype=reply.mimetype)
+        streamed = Response(reply.chunks, reply.status, reply.headers, mimetype=reply.mimetype)
+        if reply.after is not None:
+            streamed.call_on_close(reply.after)
+        return streamed
     has_body = reply.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
     data = b"" if not has_body else msgspec.json.encode(reply.value)
     answer = Response(data, reply.status, reply.headers, mimetype=reply.mimetype)

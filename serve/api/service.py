@@ -2,6 +2,7 @@
 Service: what the routes work on; Call: one request, decoded; Reply: what is sent for it.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -13,6 +14,8 @@ from serve.access.caller import Caller
 from serve.process.tenants import OpenTenant, OpenTenants
 from store.config import Choices
 
+EXPORTS = 2  # at once: who does not read one holds a thread, and the others go on answering
+
 Query = TypeVar("Query", bound=msgspec.Struct)
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -23,10 +26,13 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Open tenants and a clock; it gives microseconds UTC."""
+    """Open tenants and a clock; it gives microseconds UTC. `exports` is held while one is sent."""
 
     tenants: OpenTenants
     clock: Callable[[], int]
+    exports: threading.BoundedSemaphore = field(
+        default_factory=lambda: threading.BoundedSemaphore(EXPORTS)
+    )
 
     @property
     def choices(self) -> Choices:
@@ -63,10 +69,13 @@ class Call(Generic[Query, Body]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A value to be sent as JSON, or chunks as they come."""
+    """A value to be sent as JSON, or chunks as they come; `after` is called when all was sent, or
+    who asked went away.
+    """
 
     value: Any = None
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: Iterator[bytes] | None = None
     mimetype: str = "application/json"
+    after: Callable[[], None] | None = None

@@ -184,8 +184,11 @@ def _static(files: Mapping[str, Asset], name: str) -> str:
 
 
 def _finish(answer: Response) -> Response:
-    """Dress an error of a page as a page, and add the headers that protect it."""
+    """Dress an error of a page as a page, and add the headers that protect it; a program's answer
+    is what it says it is.
+    """
     if gate.is_for_programs(request.path):
+        answer.headers["X-Content-Type-Options"] = "nosniff"
         return answer
     if answer.mimetype == MIMETYPE:
         _dress(answer)
