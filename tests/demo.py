@@ -86,6 +86,7 @@ def main() -> None:
         f"    {MNEMOLOG.relative_to(ROOT)} import git . --build\n"
         f'    {MNEMOLOG.relative_to(ROOT)} recall "why did we ..."\n'
         f"    {MNEMOLOG.relative_to(ROOT)} connect      bring it to your agents\n"
+        f"    {MNEMOLOG.relative_to(ROOT)} dashboard    the memory in your browser\n"
         f"    {MNEMOLOG.relative_to(ROOT)} serve        the server that hooks and programs ask\n"
         f"    {MNEMOLOG.relative_to(ROOT)} ui           what was built, from what, and the checks\n"
     )

@@ -69,6 +69,10 @@ def test_facts_are_those_that_hold_or_held(client: FlaskClient):
     assert sorted(values("?entity=deploy&all=true")) == ["ap", "eu", "us"]
     assert values("?as_of=2020-01-01") == []
     assert get(client, "/v1/facts?all=true&limit=1")["more"] == 2
+    refused = client.get(
+        "/v1/facts?all=true&as_of=soon", headers=OURS
+    )  # also where it says nothing
+    assert (refused.status_code, refused.json["code"]) == (400, "invalid_input")
 
 
 def test_conflicts_tell_both_sides_and_what_settles_them(client: FlaskClient):

@@ -17,6 +17,7 @@ from msgspec import Meta
 from serve.api.operation import Operation
 from serve.api.service import EXPORTS, Call, Nothing, Reply
 from serve.api.shapes import InTenant
+from serve.fields import ProjectName
 from store.errors import NotReady
 from store.export import export
 from store.importers.jsonl import Exported
@@ -30,7 +31,7 @@ _CHUNK = 64 << 10  # bytes: fewer and larger writes
 class OfExport(InTenant, frozen=True, kw_only=True):
     """Which memories."""
 
-    project: Annotated[str, Meta(description="Only its own; else all.")] | None = None
+    project: Annotated[ProjectName, Meta(description="Only its own; else all.")] | None = None
     all_states: Annotated[bool, Meta(description="Also what is not active; else not.")] = False
 
 

@@ -96,7 +96,8 @@ class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
 def listed(call: Call[OfFacts, Nothing]) -> Reply:
     query, now = call.query, call.now
     project = named_project(query.project)
-    at = None if query.all else micros_of("as_of", query.as_of, now) or now
+    asked = micros_of("as_of", query.as_of, now)
+    at = None if query.all else asked or now
     found = call.tenant.reader.answered(lambda view: facts.known(view, project))
     held = facts.held(found, at, query.entity)
     first = [facts.shown(one) for one in held[: query.limit]]

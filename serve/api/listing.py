@@ -13,6 +13,7 @@ from serve.api.moments import Since, Until, period
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InProject, ShownMemory
+from serve.fields import ProjectName
 from serve.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
 from store.body import Key, Tag
@@ -25,7 +26,7 @@ class OfMemories(InProject, frozen=True, kw_only=True):
 
     project: (
         Annotated[
-            str,
+            ProjectName,
             Meta(
                 description='Of this project, or of none; "" asks for those of none; else of all.'
             ),
