@@ -112,7 +112,7 @@ def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             {
                 "job": name,
                 "on": name in switches.on,
-                "at": _hour(roster.CRON[name]),
+                "at": roster.hour(name),
                 "last": next((_last(one) for one in every if one.body.job == name), None),
                 "waiting": [
                     one.id for one in every if one.body.job == name and one.state == "waiting"
@@ -145,11 +145,6 @@ def _last(plan: "Plan") -> dict[str, Any]:
         "steps": len(plan.body.steps),
         "cost_usd": plan.body.cost_usd,
     }
-
-
-def _hour(cron: str) -> str:
-    minute, hour, *_ = cron.split()
-    return f"{int(hour):02}:{int(minute):02}"
 
 
 def _show(found: dict[str, Any]) -> None:

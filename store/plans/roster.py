@@ -90,5 +90,11 @@ def switch(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
     return Switches(frozenset(now))
 
 
+def hour(name: str) -> str:
+    """Return when a job runs by itself, UTC: 01:50."""
+    minute, hour, *_ = CRON[name].split()
+    return f"{int(hour):02}:{int(minute):02}"
+
+
 def _path(tenant: Tenant) -> Path:
     return tenant.root / "jobs.json"

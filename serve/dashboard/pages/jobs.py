@@ -1,6 +1,5 @@
 """
-Jobs & snapshots: what is served and was checked, what was refused, what learns by itself, and what
-waits to be taken in.
+Jobs & snapshots: what is served and was checked, what was refused, and what learns by itself.
 """
 
 from flask import Blueprint, Response, render_template, request
@@ -33,7 +32,7 @@ def blueprint(site: Site) -> Blueprint:
             ui=ui.url if ui else None,
             switches=roster.switches(opened.tenant),
             jobs=roster.NAMES,
-            hours={name: _hour(cron) for name, cron in roster.CRON.items()},
+            hours={name: roster.hour(name) for name in roster.NAMES},
             last={one.body.job: one for one in plans.newest(opened.log)},
         )
 
@@ -65,8 +64,3 @@ def blueprint(site: Site) -> Blueprint:
         return site.done(tenant_url("jobs.index"), "A job is running already.", "warn")
 
     return pages
-
-
-def _hour(cron: str) -> str:
-    minute, hour, *_ = cron.split()
-    return f"{int(hour):02}:{int(minute):02}"
