@@ -4,8 +4,8 @@ machine.
 
 A Host that is not ours is answered 421, a foreign Origin or a cross-site fetch 403, a missing or
 wrong token 401, a token that asks too often 429, a body that is not JSON 415. No CORS header is
-ever sent and a GET changes nothing. Programs show a token, on `PROGRAMS`; pages, which are all
-other addresses, are asked with the cookie of a login, and their forms carry a CSRF token.
+ever sent and a GET changes nothing. Programs show a token, where `is_for_programs`; pages, which
+are all other addresses, are asked with the cookie of a login, and their forms carry a CSRF token.
 """
 
 import hmac

@@ -8,6 +8,7 @@ from serve.dashboard.sites import Site
 from store import failures
 from store import manifest as manifests
 from store.errors import NoManifest, SnapshotDamaged
+from store.tenant import Tenant
 
 
 def blueprint(site: Site) -> Blueprint:
@@ -28,16 +29,17 @@ def blueprint(site: Site) -> Blueprint:
             failures=sorted(kept, key=lambda pair: -pair[1].at),
             notices=notices,
             refusal=manifests.last_refusal(opened.tenant),
-            damage=_damage(site, tenant),
+            damage=_damage(opened.tenant),
             log_file=site.settings.server_log,
         )
 
     return pages
 
 
-def _damage(site: Site, tenant: str) -> str:
+def _damage(tenant: Tenant) -> str:
+    """Return what is broken of what a tenant serves; nothing where all is well."""
     try:
-        manifests.current(site.tenant(tenant).tenant)
+        manifests.current(tenant)
     except NoManifest:
         return ""
     except SnapshotDamaged as error:
