@@ -31,10 +31,10 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-# longer than what every push runs
+# every attack on the memory that we know, minutes long, and one table of what was lost; every push
+# runs some of each
 torture: setup
-	FUZZED=20000 $(BIN)/python -m pytest tests/test_mcp_fuzz.py tests/test_hook_routes.py
-	SCHEMATHESIS=200 $(BIN)/python -m pytest tests/test_schemathesis.py
+	$(BIN)/python -P tests/torture/run.py
 
 # the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
 hosts: setup $(HOSTS)/.ready

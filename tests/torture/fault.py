@@ -1,0 +1,122 @@
+"""
+fault: the shim of `fault.c`, built where there is a compiler, and what is recorded through it.
+
+A program under it is a fork of a process that started with the shim loaded: an interpreter and its
+imports cost half a second, a fork a few milliseconds.
+"""
+
+import ctypes
+import errno as errors
+import functools
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("fault.c")
+_STATE = struct.Struct("=iiqq")  # action, error, at, points: as in fault.c
+_RECORD = struct.Struct("=IIIqQ")  # kind, sizes of both paths, place, size
+
+
+class Action(IntEnum):
+    """What happens at the point that was armed; as in fault.c."""
+
+    WATCH, KILL, TEAR, FAIL, FAIL_ON, RECORD = range(6)
+
+
+class Kind(IntEnum):
+    """What a recorded call did; as in fault.c."""
+
+    CREATE = 1
+    WRITE = 2
+    TRUNCATE = 3
+    SYNC = 4
+    RENAME = 5
+    REMOVE = 6
+    LINK = 7
+    MAKE = 8
+    DROP = 9
+    MARK = 10
+    ALLOCATE = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A recorded call: paths relative to the root and with a leading slash ("" is the root)."""
+
+    kind: Kind
+    path: str
+    to: str = ""
+    place: int = 0
+    data: bytes = b""
+
+
+def is_possible() -> bool:
+    """Return whether the shim can be built and loaded here: Linux with a C compiler."""
+    return sys.platform == "linux" and shutil.which("cc") is not None
+
+
+@functools.cache
+def built() -> Path:
+    """Compile the shim into a folder of this process's own; return the library's path."""
+    folder = Path(tempfile.mkdtemp(prefix="mnemolog-fault-"))
+    library = folder / "fault.so"
+    words = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    subprocess.run([*words, "-o", str(library), str(SOURCE)], check=True)
+    return library
+
+
+class Fault:
+    """The shim's side that the test holds: arms a point, counts, reads what was recorded."""
+
+    def __init__(self, root: Path, beside: Path) -> None:
+        """Watch the folder `root`; `beside` is a folder elsewhere for the shim's own files."""
+        self.root = root
+        self.trace = beside / "trace"
+        self._state = beside / "state"
+        self._state.write_bytes(_STATE.pack(0, 0, 0, 0))
+
+    def environment(self) -> dict[str, str]:
+        """Return what a process needs in its environment to be watched."""
+        return {
+            "LD_PRELOAD": str(built()),
+            "FAULT_ROOT": str(self.root),
+            "FAULT_STATE": str(self._state),
+            "FAULT_TRACE": str(self.trace),
+        }
+
+    def arm(self, action: Action, at: int = 0, error: int = errors.EIO) -> None:
+        """Say what happens at which point, counted from here on; 0 is at none."""
+        with self._state.open("r+b") as file:
+            file.write(_STATE.pack(action, error, at, 0))
+
+    @property
+    def points(self) -> int:
+        """Return how many points went by since it was armed."""
+        return int(_STATE.unpack(self._state.read_bytes())[3])
+
+    def calls(self) -> Iterator[Call]:
+        """Yield what was recorded, in the order of the calls."""
+        recorded = self.trace.read_bytes()
+        at = 0
+        while at < len(recorded):
+            kind, size, to_size, place, length = _RECORD.unpack_from(recorded, at)
+            at += _RECORD.size
+            path = os.fsdecode(recorded[at : at + size])
+            to = os.fsdecode(recorded[at + size : at + size + to_size])
+            at += size + to_size
+            has_data = kind in (Kind.WRITE, Kind.MARK)
+            data = recorded[at : at + length] if has_data else b""
+            at += len(data)
+            yield Call(Kind(kind), path, to, place, data)
+
+
+def mark(text: str) -> None:
+    """Note in the trace, from within a watched process, that something was acknowledged."""
+    ctypes.CDLL(None).fault_mark(text.encode())

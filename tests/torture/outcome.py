@@ -1,0 +1,46 @@
+"""Outcome: what one attack tried and what it found, a line of the table of `make torture`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Scale(Enum):
+    """How much is tried: some of it at every push, all of it by `make torture`."""
+
+    FAST = "fast"
+    FULL = "full"
+
+    def of(self, fast: int, full: int) -> int:
+        return fast if self is Scale.FAST else full
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was tried, in words; at how many points, of what; and what went wrong, in words each.
+
+    A control is an attack on a memory that was weakened on purpose: it must lose something, or the
+    harness sees nothing. `floor` is the number of points the full scale promises.
+    """
+
+    tried: str
+    points: int
+    of: str
+    wrong: Sequence[str] = field(default=())
+    note: str = ""
+    is_control: bool = False
+    floor: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Return whether it went as it must."""
+        return bool(self.wrong) if self.is_control else not self.wrong
+
+
+def told(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return what did not go as it must, in words: nothing where every attack was withstood."""
+    return [
+        f"{one.tried}: {'; '.join(one.wrong[:5]) or 'the control lost nothing'}"
+        for one in outcomes
+        if not one.held
+    ]

@@ -1,0 +1,18 @@
+"""The attacks of `make torture`, in the order of its table: a module each, run by its `attack`."""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+
+from torture.outcome import Outcome, Scale
+
+# `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
+Attack = Callable[[Path, Scale], Iterable[Outcome]]
+
+NAMES = ()
+
+
+def attack(name: str) -> Attack:
+    """Return an attack by its name; its module is imported only now."""
+    found: Attack = import_module(f"torture.{name}").attack
+    return found
