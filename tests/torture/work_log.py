@@ -32,14 +32,14 @@ from store.ingest.job_queue import Queue
 
 # --- append, batch, import: events into the log
 
-_ONE_BY_ONE = [*texts("a", 3), *texts("long", 2, 200)]
+ONE_BY_ONE = [*texts("a", 3), *texts("long", 2, 200)]
 _BATCHES = [texts("n", 30), texts("o", 12, 40)]
 _IMPORTED = texts("i", commands.BATCH + 10)
 
 
 def _append(home: Path, acknowledge: Acknowledge) -> None:
     with log_of(home) as log:
-        for draft in drafts(_ONE_BY_ONE):
+        for draft in drafts(ONE_BY_ONE):
             acknowledge(commands.record(log, draft, NOW).event.id)
 
 
@@ -85,7 +85,7 @@ def _of_log(
 ) -> Work:
     writing = [[id_ for id_, _ in some] for some in batches]
     ends = tuple(itertools.chain.from_iterable(writing))
-    return Work(name, prepare, do, partial(_check_log, writing=writing), ends)
+    return Work(name, prepare, do, partial(_check_log, writing=writing), ends, built=False)
 
 
 # --- make and migrate: the log's file
@@ -155,10 +155,10 @@ def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
 
 
 WORKS = (
-    _of_log("append", _append, [[one] for one in _ONE_BY_ONE]),
+    _of_log("append", _append, [[one] for one in ONE_BY_ONE]),
     _of_log("batch", _batch, _BATCHES),
     _of_log("import", _import, [_IMPORTED[: commands.BATCH], _IMPORTED[commands.BATCH :]]),
     Work("make", lambda home: None, _make, _check_made, ("made", *(id_ for id_, _ in BEFORE))),
-    _of_log("migrate", _append, [[one] for one in _ONE_BY_ONE], _prepare_older),
-    Work("ingest", record_before, _ingest, _check_ingest, (_JOB, "recorded")),
+    _of_log("migrate", _append, [[one] for one in ONE_BY_ONE], _prepare_older),
+    Work("ingest", record_before, _ingest, _check_ingest, (_JOB, "recorded"), built=False),
 )
