@@ -244,7 +244,8 @@ def _read(path: Path, *, validate: bool) -> pa.Table:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    with path.open("wb") as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
         with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         file.flush()
