@@ -30,8 +30,8 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             found = broken_off(place, processes, name, scale)
             tried += found.points
             yield found
-        for name in work_controls.BY_NAME:
-            yield broken_off(place, processes, name, scale)
+        for control in work_controls.KILLED:
+            yield broken_off(place, processes, control.name, scale)
     yield Outcome("killed or torn, all together", tried, "points", floor=FLOOR)
 
 
@@ -85,7 +85,7 @@ def broken_off(place: Place, processes: Forks, name: str, scale: Scale) -> Outco
         "points",
         wrong,
         f"{len(kinds)} calls, {sum(kind is Kind.WRITE for kind in kinds)} of them writes",
-        is_control=name in work_controls.BY_NAME,
+        is_control=works.is_control(name),
     )
 
 
@@ -110,16 +110,12 @@ def chosen(points: Sequence[tuple[Action, int]], scale: Scale) -> Sequence[tuple
 
 
 def prepare(acknowledge: Acknowledge, name: str, home: str) -> None:
-    _named(name).prepare(Path(home))
+    works.named(name).prepare(Path(home))
 
 
 def do(acknowledge: Acknowledge, name: str, home: str) -> None:
-    _named(name).do(Path(home), acknowledge)
+    works.named(name).do(Path(home), acknowledge)
 
 
 def again(acknowledge: Acknowledge, name: str, home: str, acknowledged: list[str]) -> Any:
-    return works.again(_named(name), Path(home), acknowledged)
-
-
-def _named(name: str) -> works.Work:
-    return (works.BY_NAME | work_controls.BY_NAME)[name]
+    return works.again(works.named(name), Path(home), acknowledged)
