@@ -8,14 +8,14 @@ same work done again, in the same process and with no hand's turn, leaves exactl
 
 import errno
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from torture import fault, work_controls
 from torture import work as works
-from torture.crash_points import Place, listed
+from torture.crash_points import Place, evenly, listed
 from torture.fault import Action
 from torture.outcome import Outcome, Scale
 from torture.work import Acknowledge
@@ -34,7 +34,8 @@ from store.errors import MnemologError
 from store.log import EventLog
 
 FLOOR = 186  # points of all works together, as THREATS.md promises
-EACH = {Scale.FAST: 8, Scale.FULL: 80}  # points of each work
+EACH = {Scale.FAST: 4, Scale.FULL: 80}  # points of each work, at most
+CONTROLS = 16  # points of the control
 _STEPS = "torture.errnos"
 
 Point = tuple[Action, int, int]  # once or from there on, which error, at which call
@@ -49,7 +50,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             tried += found.points
             yield found
         for control in work_controls.REFUSED:
-            yield refused_at(place, processes, control.name, EACH[scale])
+            yield refused_at(place, processes, control.name, CONTROLS)
     yield Outcome("the disk refused, all together", tried, "points", floor=FLOOR)
 
 
@@ -65,7 +66,7 @@ def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
     ]
     wrong: list[str] = []
     ended: dict[str, int] = {}
-    for action, error, at in chosen(points, most):
+    for action, error, at in evenly(points, most):
         place.restore()
         done = processes.run(f"{_STEPS}:refused", name, str(place.home), action, error, at)
         place.fault.arm(Action.WATCH)
@@ -86,13 +87,6 @@ def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
         ", ".join(f"{count} {how}" for how, count in sorted(ended.items())),
         is_control=works.is_control(name),
     )
-
-
-def chosen(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return the points, or so many of them, evenly."""
-    if len(points) <= most:
-        return points
-    return [points[place * len(points) // most] for place in range(most)]
 
 
 # what the children do
