@@ -1,19 +1,22 @@
 """
 Folders that are their owner's alone, and files that are there whole or not at all, even after a
-power cut: fsync the file, rename it, fsync the folder.
+power cut: fsync the file, rename it, fsync the folder. A folder is an entry of the one above it:
+POSIX promises nothing of what lies in it before that one is fsynced too.
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it, each open to its owner alone."""
+    """Make a folder and what is missing above it, each open to its owner alone, on the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -32,6 +35,29 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete files so that they stay deleted, after a power cut too.
+
+    One that is mapped on Windows stays, for the next time.
+    """
+    folders = set()
+    for path in paths:
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
+            folders.add(path.parent)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Bring to the disk what others wrote to a file."""
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes what may be written only
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Bring a folder's entries to the disk."""
     # Windows cannot open a folder; there NTFS journals the rename itself
@@ -41,3 +67,15 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_path(folder: Path) -> None:
+    """Bring a folder's entries to the disk, and each folder above it up to its mount point.
+
+    Who made one of them may have been ended before it fsynced the one above.
+    """
+    folder = folder.absolute()
+    sync_folder(folder)
+    while not folder.is_mount() and folder != folder.parent:
+        folder = folder.parent
+        sync_folder(folder)

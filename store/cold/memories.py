@@ -18,7 +18,7 @@ import numpy as np
 
 from store.cold.segment import hash_of
 from store.events import isoformat
-from store.files import make_folder, sync_folder
+from store.files import make_folder, remove_files, sync_folder
 from store.log import EventLog
 from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.projections.memory.rows import MemoryRows
@@ -69,9 +69,7 @@ def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: 
 
 def drop(tenant: Tenant, *, but: Path | None = None) -> None:
     """Delete the cold files, all but one."""
-    for path in folder_of(tenant).glob("*.parquet"):
-        if path != but:
-            path.unlink(missing_ok=True)
+    remove_files([path for path in folder_of(tenant).glob("*.parquet") if path != but])
 
 
 def problem(tenant: Tenant) -> str | None:
