@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,8 @@ def main() -> None:
 def _went_wrong(said: str) -> None:
     """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
     if (command := _command()) is not None:
-        failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
+        with suppress(OSError):  # a full disk takes no word of it either: it is said as well
+            failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
 
 
 def _went_right() -> None:

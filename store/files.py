@@ -4,11 +4,34 @@ power cut: fsync the file, rename it, fsync the folder. A folder is an entry of 
 POSIX promises nothing of what lies in it before that one is fsynced too.
 """
 
+import errno
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
+
+from store.errors import DiskError, DiskFull
+
+_HOUR_S = 3_600.0  # longer than anybody takes to write a file
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn what the disk says to who writes below a folder into DiskFull or DiskError."""
+    try:
+        yield
+    except (ConnectionError, TimeoutError):  # of pipes and of locks: no disk said that
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space left below {folder}: free some and try again") from error
+        raise DiskError(
+            f"reading or writing below {folder} failed ({error}): check the disk, and try again"
+        ) from error
 
 
 def make_folder(folder: Path) -> None:
@@ -22,7 +45,7 @@ def make_folder(folder: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a small file so that a reader sees the old bytes or the new ones, never a part."""
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+    temporary = passing_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -33,6 +56,24 @@ def replace_file(path: Path, data: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def passing_name(path: Path) -> Path:
+    """Return a name beside a path for a file that is not whole yet; no other file has it."""
+    return path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+
+
+def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
+    """Remove what writers that were killed left in a folder: files under passing names.
+
+    A caller that keeps all others from writing there need leave none for being young.
+    """
+    until, left = time.time() - older_than_s, []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):
+            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= until:
+                left.append(path)
+    remove_files(left)
 
 
 def remove_files(paths: Iterable[Path]) -> None:

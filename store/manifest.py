@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from store.errors import NoManifest, SnapshotDamaged, SnapshotError
-from store.files import remove_files, replace_file
+from store.files import remove_files, replace_file, sweep
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
@@ -138,6 +138,7 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
     Return the paths of the files dropped. On Windows a mapped file cannot be deleted: it is left
     for the next time. Call it only while holding the tenant's build lock.
     """
+    sweep(tenant.manifests, older_than_s=0.0)
     remove_files(_path(tenant, number) for number in _numbers(tenant)[keep:])
     refs = (ref for manifest in kept(tenant) for ref in manifest.projections.values())
     wanted = {file.path for ref in refs for file in ref.files}

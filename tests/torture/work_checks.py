@@ -4,6 +4,7 @@ What must hold of a memory after whatever happened to it, as a process that open
 Each function returns what is wrong, in words: nothing where all is well.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -104,30 +105,35 @@ def served(tenant: Tenant) -> list[str]:
 
 
 def rebuilt(home: Path) -> list[str]:
-    """Build it again; return what was wrong with that, or with what then lies in the folder."""
+    """Build it again an hour later; return what was wrong with that, or with what is served."""
     tenant = tenants.tenant(home)
+    for path in tenant.root.glob(".*"):
+        os.utime(path, (0, 0))
     with EventLog(tenant.log) as log:
         try:
             manifest = build.rebuild(tenant, log, LexicalEmbedder(), NOW)
         except MnemologError as error:
             return [f"rebuild: {error}"]
         behind = log.head() - manifest.watermark
-        segments = {one.name for one in log.segments()}
     wrong = [f"a build left {behind} events out"] if behind else []
-    return [*wrong, *served(tenant), *_left_over(tenant, segments)]
+    return [*wrong, *served(tenant)]
 
 
-def _left_over(tenant: Tenant, segments: Collection[str]) -> Iterator[str]:
-    """Yield the files that nothing names and no later step would take away."""
+def left_over(home: Path) -> list[str]:
+    """Return the files that nothing names, where all was done that takes such away."""
+    tenant = tenants.tenant(home)
+    with EventLog(tenant.log) as log:
+        segments = {one.name for one in log.segments()}
     refs = [ref for one in manifests.kept(tenant) for ref in one.projections.values()]
     wanted = {f"snapshots/{file.path}" for ref in refs for file in ref.files}
     wanted |= {f"cold/log/{name}" for name in segments}
     cold = sorted((tenant.cold / "memories").glob("*.parquet"))[-1:]
     wanted |= {path.relative_to(tenant.root).as_posix() for path in cold}
-    for path in sorted(tenant.root.rglob("*")):
-        name = path.relative_to(tenant.root).as_posix()
-        if path.is_file() and name not in wanted and not _OURS.fullmatch(name):
-            yield f"{name} is left over"
+    files = (path for path in sorted(tenant.root.rglob("*")) if path.is_file())
+    names = [path.relative_to(tenant.root).as_posix() for path in files]
+    return [
+        f"{name} is left over" for name in names if name not in wanted and not _OURS.fullmatch(name)
+    ]
 
 
 def holding(home: Path, word: str) -> list[str]:

@@ -32,7 +32,7 @@ class Work:
 
     It says what it was told is done by `acknowledge(id)`; that must be there ever after. Done again
     it ends what was ended. `check` only reads, and is given what was acknowledged; `ends` are what
-    is when all is done.
+    is when all is done. Where it works on the log alone nothing is `built` to look at that.
     """
 
     name: str
@@ -40,21 +40,31 @@ class Work:
     do: Callable[[Path, Acknowledge], None]
     check: Check
     ends: tuple[str, ...]
+    built: bool = True
 
 
 def again(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
     """Return all that is wrong with a memory whose work was broken off.
 
-    It is looked at, the work is done again, and it is built: all must go without a hand's turn.
+    It is looked at, the work is done again, and it is looked at: all must go without a hand's turn.
     """
     wrong = work.check(home, acknowledged)
     told: list[str] = []
     work.do(home, told.append)
-    wrong += [f"again: {one}" for one in work.check(home, {*acknowledged, *told})]
     wrong += [f"again: {one} was not acknowledged" for one in work.ends if one not in told]
-    wrong += checks.rebuilt(home)
+    return [*wrong, *(f"again: {one}" for one in settled(work, home, {*acknowledged, *told}))]
+
+
+def settled(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
+    """Return all that is wrong with a memory whose work was done, at last, and what is left over.
+
+    Where more than the log is at stake it is built anew.
+    """
+    wrong = list(work.check(home, acknowledged))
+    if work.built:
+        wrong += checks.rebuilt(home)
     wrong += checks.recalled(home, QUERY, ANSWER)
-    return [*wrong, *checks.modes(home)]
+    return [*wrong, *checks.left_over(home), *checks.modes(home)]
 
 
 def log_of(home: Path, *, create: bool = False) -> EventLog:
