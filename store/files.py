@@ -1,13 +1,14 @@
 """
 Folders that are their owner's alone, and files that are there whole or not at all, even after a
-power cut: fsync the file, rename it, fsync the folder.
+power cut: fsync the file, rename it, fsync the folder. A folder is an entry of the one above it:
+POSIX promises nothing of what lies in it before that one is fsynced too.
 """
 
 import errno
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -34,10 +35,11 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it, each open to its owner alone."""
+    """Make a folder and what is missing above it, each open to its owner alone, on the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -66,11 +68,35 @@ def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
 
     A caller that keeps all others from writing there need leave none for being young.
     """
-    until = time.time() - older_than_s
+    until, left = time.time() - older_than_s, []
     for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(FileNotFoundError, PermissionError):  # Windows: somebody has it open
+        with suppress(FileNotFoundError):
             if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= until:
-                path.unlink()
+                left.append(path)
+    remove_files(left)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete files so that they stay deleted, after a power cut too.
+
+    One that is mapped on Windows stays, for the next time.
+    """
+    folders = set()
+    for path in paths:
+        with suppress(PermissionError, FileNotFoundError):
+            path.unlink()
+            folders.add(path.parent)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Bring to the disk what others wrote to a file."""
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes what may be written only
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -82,3 +108,24 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_path(folder: Path) -> None:
+    """Bring a folder's entries to the disk, and each folder above it up to its mount point.
+
+    Who made one of them may have been ended before it fsynced the one above.
+    """
+    folder = folder.absolute()
+    sync_folder(folder)
+    while not folder.is_mount() and folder != folder.parent:
+        folder = folder.parent
+        sync_folder(folder)
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring a folder to the disk with all that others wrote below it."""
+    for path in (*folder.rglob("*"), folder):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            sync_file(path)
