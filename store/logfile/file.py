@@ -22,7 +22,7 @@ from store.errors import (
     LogReadOnly,
     LogVersion,
 )
-from store.files import make_folder
+from store.files import make_folder, sync_file, sync_path
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
 SCHEMA_VERSION = 5
@@ -96,6 +96,7 @@ def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
     """Bring the log into its one file, and give back to the system what it does not need.
 
     Return whether it could be done: while somebody reads or writes it cannot, and loses nothing.
+    What lay in the write-ahead log does not come back with a power cut either.
     """
     try:
         if shrink:
@@ -103,6 +104,8 @@ def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
         busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     except apsw.BusyError:
         return False
+    if not busy:
+        sync_file(Path(f"{connection.filename}-wal"))  # SQLite does not: to it, nothing is lost
     return not busy
 
 
@@ -167,6 +170,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
             if not _tables(connection):  # another process may have been first
                 from importlib.resources import files
 
+                sync_path(path.parent)  # no log is there before its folders are
                 connection.execute(files("store").joinpath("schema.sql").read_text())
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
