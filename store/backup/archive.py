@@ -168,7 +168,7 @@ def _list(path: Path, packed: zipfile.ZipFile) -> Listing:
                 f"{path} is a backup of format {found}, this mnemolog reads {FORMAT}: upgrade it"
             )
         listing = _listing.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # nested too deep
         raise SourceError(f"{path}: its list cannot be read ({error})") from error
     _check(path, packed, listing)
     return listing
