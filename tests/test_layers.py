@@ -129,6 +129,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
         (
             "apsw",
             {
+                "store/backup/copies.py",
                 "store/log.py",
                 "store/logfile/checks.py",
                 "store/logfile/file.py",

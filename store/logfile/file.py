@@ -29,7 +29,7 @@ SCHEMA_VERSION = 5
 # the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
 # what makes a log of an earlier version one of the next
-_MIGRATIONS = {
+MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
     2: f"CREATE INDEX events_of_jobs ON events (kind, seq) WHERE {OF_JOBS}",
     3: "CREATE TABLE segments (name TEXT PRIMARY KEY, first INTEGER NOT NULL, "
@@ -204,7 +204,7 @@ def _migrate(connection: apsw.Connection) -> None:
     with immediate(connection):
         version = int(connection.pragma("user_version"))  # another process may have been first
         for older in range(version, SCHEMA_VERSION):
-            connection.execute(_MIGRATIONS[older])
+            connection.execute(MIGRATIONS[older])
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

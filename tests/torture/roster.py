@@ -9,7 +9,11 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("kills", "disks")
+NAMES = (
+    "kills",
+    "disks",
+    "archives",
+)
 
 
 def attack(name: str) -> Attack:
