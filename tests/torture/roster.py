@@ -13,6 +13,7 @@ NAMES = (
     "kills",
     "disks",
     "archives",
+    "redaction",
 )
 
 
