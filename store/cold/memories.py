@@ -68,8 +68,8 @@ def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: 
 
 
 def drop(tenant: Tenant, *, but: Path | None = None) -> None:
-    """Delete the cold files, all but one."""
-    for path in folder_of(tenant).glob("*.parquet"):
+    """Delete the cold files, all but one, and what a writer that was killed left."""
+    for path in folder_of(tenant).glob("*"):
         if path != but:
             path.unlink(missing_ok=True)
 
