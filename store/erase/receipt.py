@@ -20,7 +20,7 @@ from store.files import replace_file
 from store.tenant import Tenant
 
 BEYOND = (
-    "backups and exports that were made without mnemolog, or that somebody copied on",
+    "copies that were made over HTTP or by hand, and whatever was made of a copy",
     "the hosts' own transcripts of their sessions",
     "names: ids, and the projects, sessions and agents that events belong to",
     "blocks that the disk freed and has not written again (an SSD may keep them)",
@@ -93,6 +93,11 @@ def made(home: Path, tenant: Tenant, wiped: Wiped, by: str, now: int, before: se
 
 def folder_of(tenant: Tenant) -> Path:
     return tenant.root / "erased"
+
+
+def read(path: Path) -> Receipt:
+    """Return a receipt that was kept; raise OSError or MsgspecError."""
+    return msgspec.json.decode(path.read_bytes(), type=Receipt)
 
 
 def digest(receipt: Receipt) -> str:
