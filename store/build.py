@@ -29,7 +29,7 @@ from store.builds.journal import Journal
 from store.builds.pace import Pace
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
-from store.files import make_folder
+from store.files import make_folder, sweep
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
 from store.projection import Built, Inputs, Previous, Projection, checked_build
@@ -89,6 +89,7 @@ def start(
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full, thorough)
+    sweep(tenant.root)
     candidates.begin(tenant, candidates.Start(build.watermark, full, thorough))
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     return build

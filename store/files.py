@@ -4,9 +4,14 @@ power cut: fsync the file, rename it, fsync the folder.
 """
 
 import os
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
+
+_HOUR_S = 3_600.0  # longer than anybody takes to write a file
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
 
 
 def make_folder(folder: Path) -> None:
@@ -19,7 +24,7 @@ def make_folder(folder: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a small file so that a reader sees the old bytes or the new ones, never a part."""
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+    temporary = passing_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -30,6 +35,23 @@ def replace_file(path: Path, data: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def passing_name(path: Path) -> Path:
+    """Return a name beside a path for a file that is not whole yet; no other file has it."""
+    return path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+
+
+def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
+    """Remove what writers that were killed left in a folder: files under passing names.
+
+    A caller that keeps all others from writing there need leave none for being young.
+    """
+    until = time.time() - older_than_s
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError, PermissionError):  # Windows: somebody has it open
+            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= until:
+                path.unlink()
 
 
 def sync_folder(folder: Path) -> None:

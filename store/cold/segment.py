@@ -15,12 +15,11 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import msgspec
 
 from store.errors import LogCorrupt
-from store.files import make_folder, sync_folder
+from store.files import make_folder, passing_name, sync_folder
 from store.logfile.file import Row
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
     from pyarrow import parquet
 
     make_folder(folder)
-    temporary = folder / f".new-{uuid4().hex[:8]}"
+    temporary = passing_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:

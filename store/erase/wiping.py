@@ -7,9 +7,7 @@ what was derived; the scan is last, and says what is true.
 """
 
 import os
-import re
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +24,7 @@ from store.erase.marks import Looker, Marks
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
 from store.errors import BuildBusy
-from store.files import replace_file
+from store.files import replace_file, sweep
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
@@ -34,8 +32,7 @@ from store.logfile.erasing import Erasure
 from store.tenant import Tenant
 
 _WAIT_S = 30.0  # for a job or a build that may be writing down what it read before
-_LEFT_OVER = re.compile(r"\..+-[0-9a-f]{8}")  # a file that was to be renamed
-_LEFT_OVER_S = 60.0
+_LEFT_OVER_S = 60.0  # whoever writes a small file for longer was killed
 
 _decoder = msgspec.json.Decoder(Marks)
 
@@ -88,7 +85,7 @@ def drop_derived(tenant: Tenant) -> None:
         memories.drop(tenant)
         for folder in (tenant.candidate, tenant.root / "lance"):
             shutil.rmtree(folder, ignore_errors=True)
-        _drop_left_over(tenant.root)
+        sweep(tenant.root, older_than_s=_LEFT_OVER_S)
 
 
 def drop_served(tenant: Tenant) -> None:
@@ -167,13 +164,6 @@ def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
             erasing.rewrite(log, changed)
             erasing.settled(log)
     return len(changed)
-
-
-def _drop_left_over(folder: Path) -> None:
-    """Delete what writers that were killed left under a passing name."""
-    for path in files(folder):
-        if _LEFT_OVER.fullmatch(path.name) and time.time() - path.stat().st_mtime > _LEFT_OVER_S:
-            path.unlink(missing_ok=True)
 
 
 def _path(tenant: Tenant) -> Path:

@@ -27,7 +27,7 @@ _RECORD = struct.Struct("=IIIqQ")  # kind, sizes of both paths, place, size
 class Action(IntEnum):
     """What happens at the point that was armed; as in fault.c."""
 
-    WATCH, KILL, TEAR, FAIL, FAIL_ON, RECORD = range(6)
+    WATCH, KILL, TEAR, FAIL, FAIL_ON, RECORD, LIST = range(7)
 
 
 class Kind(IntEnum):
@@ -100,6 +100,12 @@ class Fault:
     def points(self) -> int:
         """Return how many points went by since it was armed."""
         return int(_STATE.unpack(self._state.read_bytes())[3])
+
+    def kinds(self) -> list[Kind]:
+        """Return what kind each point was that was listed, in their order, and list anew."""
+        listed = [Kind(one) for one in self.trace.read_bytes()]
+        self.trace.write_bytes(b"")
+        return listed
 
     def calls(self) -> Iterator[Call]:
         """Yield what was recorded, in the order of the calls."""
