@@ -14,6 +14,7 @@ NAMES = (
     "disks",
     "archives",
     "redaction",
+    "erasing",
 )
 
 
