@@ -16,7 +16,7 @@ from typing import Any
 import click
 import msgspec
 
-from store import config, failures, tenant
+from store import config, disk, failures, tenant
 from store.config import Settings
 from store.errors import (
     BuildBusy,
@@ -249,6 +249,9 @@ def main() -> None:
         _went_wrong(str(error))
         _fail("failed", str(error))
     except Exception as error:
+        if isinstance(error, OSError) and (known := disk.failure(error)) is not None:
+            _went_wrong(str(known))
+            _fail("failed", str(known))
         said = f"{type(error).__name__}: {error} ({_keep_traceback()})"
         _went_wrong(said)
         _fail("internal", said)
@@ -268,7 +271,7 @@ def _keep_traceback() -> str:
 def _went_wrong(said: str) -> None:
     """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
     if (command := _command()) is not None:
-        with suppress(OSError):  # a full disk takes no word of it either: it is said as well
+        with suppress(OSError):  # it may be the disk that failed, and it is said either way
             failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
 
 

@@ -14,7 +14,6 @@ import msgspec
 
 from store.cold import segment
 from store.errors import LogBusy
-from store.files import writing
 from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, PUT_AWAY, event_of
@@ -74,14 +73,10 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
 def alone(log: Path) -> Iterator[None]:
     """Hold what only one may who rewrites the log, or writes what lies below `cold`.
 
-    Raise LogBusy where another does, DiskFull or DiskError where the disk does not take what the
-    block writes beside the log.
+    Raise LogBusy where another does.
     """
     try:
-        with (
-            writing(log.parent),
-            filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600),
-        ):
+        with filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600):
             yield
     except filelock.Timeout:
         raise LogBusy(f"{log} is being rewritten by another process: try again later") from None

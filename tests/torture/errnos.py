@@ -27,6 +27,7 @@ from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.reader import Reader
 from serve.recall import recall
+from store import disk
 from store import tenant as tenants
 from store.config import Choices
 from store.embedding import LexicalEmbedder
@@ -141,6 +142,11 @@ def _attempted(work: works.Work, home: Path, acknowledge: Acknowledge) -> tuple[
         work.do(home, acknowledge)
     except MnemologError as error:
         return type(error).__name__, []
+    except OSError as error:
+        known = disk.failure(error)  # as each of the edges does: the CLI, the jobs, the server
+        if known is not None:
+            return type(known).__name__, []
+        return "no error of ours", [traceback.format_exc()]
     except BaseException:  # the edge: an error that is none of ours is what is looked for
         return "no error of ours", [traceback.format_exc()]
     return "done", []
