@@ -15,7 +15,7 @@ from typing import Any
 
 from torture import fault, work_controls
 from torture import work as works
-from torture.crash_points import Place, evenly
+from torture.crash_points import Place, evenly, of_scale
 from torture.fault import Action, Kind
 from torture.outcome import Outcome, Scale
 from torture.work import Acknowledge
@@ -35,8 +35,8 @@ from store.errors import MnemologError
 from store.log import EventLog
 
 FLOOR = 186  # points of all works together, as THREATS.md promises
-EACH = {Scale.FAST: 4, Scale.FULL: 80}  # points of each work, at most
-CONTROLS = 16  # points of the control
+EACH = {Scale.FAST: 8, Scale.FULL: 48}  # points of each work, at most
+CONTROLS = 8  # points of the control
 _STEPS = "torture.errnos"
 _MISSED = "no such call"
 
@@ -45,7 +45,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     place = Place(folder)
     with forks(place.fault) as processes:
         tried = 0
-        for name in works.BY_NAME:
+        for name in of_scale(scale):
             found = refused_at(place, processes, name, EACH[scale])
             tried += found.points
             yield found
