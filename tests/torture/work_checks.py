@@ -107,7 +107,7 @@ def served(tenant: Tenant) -> list[str]:
 def rebuilt(home: Path) -> list[str]:
     """Build it again an hour later; return what was wrong with that, or with what is served."""
     tenant = tenants.tenant(home)
-    for path in tenant.root.glob(".*"):
+    for path in tenant.root.rglob(".*"):
         os.utime(path, (0, 0))
     with EventLog(tenant.log) as log:
         try:
