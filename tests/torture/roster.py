@@ -15,6 +15,7 @@ NAMES = (
     "archives",
     "redaction",
     "erasing",
+    "power_loss",
 )
 
 
