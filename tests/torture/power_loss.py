@@ -28,6 +28,7 @@ from store import build
 from store import manifest as manifests
 from store import tenant as tenants
 from store.embedding import LexicalEmbedder
+from store.errors import MnemologError
 from store.log import EventLog
 from store.projection import digest
 
@@ -106,32 +107,34 @@ def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
     wrong, points, times = [], 0, 0
     for cut in cuts(recorded, most):
         lay(cut.image, disk)
-        found = _looked(done, disk, cut.acknowledged)
-        if every and points % every == 0:
-            found += _went_on(done, disk, cut.acknowledged)
-            times += 1
+        goes_on = every > 0 and points % every == 0
+        found = _looked(done, disk, cut.acknowledged, goes_on=goes_on)
         wrong += [f"image {points}, before call {cut.number}: {one}" for one in found]
         points += 1
+        times += goes_on
     shutil.rmtree(folder)
     return Outcome(
         f"power cut: {trial.work}{', ' if trial.weakness else ''}{trial.weakness}",
         points,
         "images",
         wrong,
-        note=f"{times:,} of them gone on with and rebuilt" if times else "",
+        note=f"{times:,} of them gone on with" if times else "",
         is_control=bool(trial.weakness),
         floor=trial.floor,
     )
 
 
-def _looked(done: Work, disk: Path, acknowledged: Collection[str]) -> list[str]:
+def _looked(done: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
+    """Return what is wrong with the memory, and with what becomes of it where the work goes on."""
     (disk / "import.jsonl").unlink(missing_ok=True)  # the user's, made anew where it is needed
-    return done.check(Path(f"{disk}{HOME}"), acknowledged)
-
-
-def _went_on(done: Work, disk: Path, acknowledged: Collection[str]) -> list[str]:
     home = Path(f"{disk}{HOME}")
-    return [*again(done, home, acknowledged), *_differing(home)]
+    try:
+        if not goes_on:
+            return done.check(home, acknowledged)
+        wrong = again(done, home, acknowledged)
+        return [*wrong, *(_differing(home) if done.built else ())]
+    except MnemologError as error:
+        return [f"{type(error).__name__}: {error}"]
 
 
 def _differing(home: Path) -> list[str]:
