@@ -116,7 +116,7 @@ def publish(tenant: Tenant, candidate: Manifest) -> Manifest:
     data = msgspec.json.encode(manifest)
     replace_file(_path(tenant, number), data)
     replace_file(tenant.head, msgspec.json.encode(_Head(number, sha256(data).hexdigest())))
-    tenant.refused.unlink(missing_ok=True)
+    remove_files([tenant.refused])
     return manifest
 
 
