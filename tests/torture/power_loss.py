@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from torture import power_loss_log, work
+from torture import power_loss_files, power_loss_log, work
 from torture.disk import EXTREMES, Disk, Image, lay, luck_of
 from torture.fault import Call, Kind
 from torture.outcome import Outcome, Scale
@@ -50,7 +50,7 @@ def _log_of(events: int) -> Work:
 
 # 700 events are more than the write-ahead log takes before it is begun anew
 _LOGS = [_log_of(events) for events in (40, 150, 300, 310, 700)]
-WORKS = work.BY_NAME | {one.name: one for one in _LOGS}
+WORKS = work.BY_NAME | {one.name: one for one in (*_LOGS, *power_loss_files.WORKS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,12 @@ TRIALS = (
     Trial("publish", fast=40, full=200, again=30, floor=100),
     Trial("archive", fast=0, full=300, again=30, floor=200),
     Trial("erase", fast=0, full=400, again=40, floor=300),
+    Trial("replace", fast=0, full=400, floor=200),
+    Trial("delete", fast=0, full=200, floor=150),
     Trial("log of 40 events", fast=50, full=300, weakness=NORMAL),
     Trial("log of 40 events", fast=0, full=300, weakness=OFF),
     Trial("make", fast=0, full=200, weakness="no fsync of folders"),
+    Trial("replace", fast=0, full=100, weakness="no fsync of files"),
     Trial("publish", fast=20, full=100, weakness="no fsync of files"),
     Trial("publish", fast=0, full=100, weakness="no fsync of folders"),
 )
