@@ -68,12 +68,16 @@ def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
 
     A caller that keeps all others from writing there need leave none for being young.
     """
-    until, left = time.time() - older_than_s, []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(FileNotFoundError):
-            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= until:
-                left.append(path)
-    remove_files(left)
+    until = time.time() - older_than_s
+    found = folder.iterdir() if folder.is_dir() else ()
+    remove_files(one for one in found if _TEMPORARY.fullmatch(one.name) and _is_older(one, until))
+
+
+def _is_older(path: Path, until: float) -> bool:
+    try:
+        return path.lstat().st_mtime <= until
+    except FileNotFoundError:  # its writer was not killed
+        return False
 
 
 def remove_files(paths: Iterable[Path]) -> None:

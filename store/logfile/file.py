@@ -2,7 +2,6 @@
 The SQLite file behind the log: how it is made and opened, whose it is, and what its errors mean.
 """
 
-import errno
 import os
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from store import disk
 from store.errors import (
     LogBusy,
     LogClosed,
@@ -29,7 +29,7 @@ SCHEMA_VERSION = 5
 # the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
 # what makes a log of an earlier version one of the next
-_MIGRATIONS = {
+MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
     2: f"CREATE INDEX events_of_jobs ON events (kind, seq) WHERE {OF_JOBS}",
     3: "CREATE TABLE segments (name TEXT PRIMARY KEY, first INTEGER NOT NULL, "
@@ -67,9 +67,12 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
         connection.execute("COMMIT")
-    except BaseException:  # an interrupt too must not leave the write lock held
+    except BaseException as error:  # an interrupt too must not leave the write lock held
+        number = connection.system_errno  # why SQLite could not do it; the next call forgets it
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if isinstance(error, apsw.IOError) and number:
+            raise OSError(number, str(error)) from error
         raise
 
 
@@ -138,14 +141,9 @@ def translated(path: Path) -> Iterator[None]:
         # a damaged schema page reads as a missing table, a damaged text as no UTF-8
         raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
     except (apsw.Error, OSError) as error:
-        number = getattr(error, "errno", None)
-        if number == errno.EROFS:
-            raise LogReadOnly(f"{path} lies on a read-only disk: set MNEMOLOG_HOME") from error
-        if number == errno.ENOSPC:
-            raise LogFull(
-                f"no space left for {path}: nothing was written, free some and retry"
-            ) from error
-        raise LogError(f"reading or writing {path} failed ({error}): check the disk") from error
+        known = disk.failure(error, path) if isinstance(error, OSError) else None
+        unknown = LogError(f"reading or writing {path} failed ({error}): check the disk")
+        raise known or unknown from error
 
 
 def create_file(path: Path) -> None:
@@ -206,7 +204,7 @@ def _migrate(connection: apsw.Connection) -> None:
     with immediate(connection):
         version = int(connection.pragma("user_version"))  # another process may have been first
         for older in range(version, SCHEMA_VERSION):
-            connection.execute(_MIGRATIONS[older])
+            connection.execute(MIGRATIONS[older])
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

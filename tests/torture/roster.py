@@ -9,7 +9,14 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("power_loss", "kills")
+NAMES = (
+    "power_loss",
+    "kills",
+    "disks",
+    "archives",
+    "redaction",
+    "erasing",
+)
 
 
 def attack(name: str) -> Attack:
