@@ -80,10 +80,10 @@ TRIALS = (
     Trial("import", fast=0, full=150, again=5, floor=100),
     Trial("migrate", fast=0, full=300, again=10, floor=200),
     Trial("ingest", fast=0, full=300, again=10, floor=200),
-    Trial("build", fast=0, full=300, again=30, floor=200),
-    Trial("publish", fast=40, full=200, again=30, floor=100),
-    Trial("archive", fast=0, full=300, again=30, floor=200),
-    Trial("erase", fast=0, full=400, again=40, floor=300),
+    Trial("build", fast=0, full=300, again=15, floor=200),
+    Trial("publish", fast=40, full=200, again=10, floor=100),
+    Trial("archive", fast=0, full=300, again=15, floor=200),
+    Trial("erase", fast=0, full=300, again=15, floor=200),
     Trial("replace", fast=0, full=400, floor=200),
     Trial("delete", fast=0, full=200, floor=150),
     Trial("log of 40 events", fast=50, full=300, weakness=NORMAL),
@@ -92,6 +92,7 @@ TRIALS = (
     Trial("replace", fast=0, full=100, weakness="no fsync of files"),
     Trial("publish", fast=20, full=100, weakness="no fsync of files"),
     Trial("publish", fast=0, full=100, weakness="no fsync of folders"),
+    Trial("erase", fast=0, full=50, weakness="no fsync of folders"),
 )
 
 
