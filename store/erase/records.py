@@ -5,6 +5,7 @@ Dagster keeps each run in SQLite files below `dagster/`, with the pages' metadat
 memory before and after. A run that quotes what was erased is dropped whole, its pictures too.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -50,6 +51,7 @@ def _logs(home: Path, tenant: Path, looker: Looker) -> Iterator[Path]:
             else:
                 with path.open("r+b") as file:
                     file.truncate(0)
+                    os.fsync(file.fileno())  # else it may be as long again after a power cut
             yield path
 
 

@@ -10,6 +10,7 @@ from torture.outcome import Outcome, Scale
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
 NAMES = (
+    "power_loss",
     "kills",
     "disks",
     "archives",
