@@ -16,7 +16,8 @@ NAMES = (
     "archives",
     "redaction",
     "erasing",
-    "power_loss",
+    "locks",
+    "clocks",
 )
 
 
