@@ -9,7 +9,7 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("archives",)
+NAMES = ("archives", "imports")
 
 
 def attack(name: str) -> Attack:
