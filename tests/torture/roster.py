@@ -18,6 +18,7 @@ NAMES = (
     "erasing",
     "locks",
     "clocks",
+    "imports",
 )
 
 
