@@ -19,6 +19,7 @@ NAMES = (
     "locks",
     "clocks",
     "imports",
+    "poisoning",
 )
 
 
