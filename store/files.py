@@ -1,11 +1,13 @@
 """
 Folders that are their owner's alone, and files that are there whole or not at all, even after a
-power cut: fsync the file, rename it, fsync the folder.
+power cut: fsync the file, rename it, fsync the folder. A folder is an entry of the one above it:
+POSIX promises nothing of what lies in it before that one is fsynced too.
 """
 
 import os
 import re
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -15,10 +17,11 @@ _TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it, each open to its owner alone."""
+    """Make a folder and what is missing above it, each open to its owner alone, on the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -48,10 +51,38 @@ def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
     A caller that keeps all others from writing there need leave none for being young.
     """
     until = time.time() - older_than_s
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(FileNotFoundError, PermissionError):  # Windows: somebody has it open
-            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= until:
-                path.unlink()
+    found = folder.iterdir() if folder.is_dir() else ()
+    remove_files(one for one in found if _TEMPORARY.fullmatch(one.name) and _is_older(one, until))
+
+
+def _is_older(path: Path, until: float) -> bool:
+    try:
+        return path.lstat().st_mtime <= until
+    except FileNotFoundError:  # its writer was not killed
+        return False
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete files so that they stay deleted, after a power cut too.
+
+    One that is mapped on Windows stays, for the next time.
+    """
+    folders = set()
+    for path in paths:
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
+            folders.add(path.parent)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Bring to the disk what others wrote to a file."""
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes what may be written only
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -63,3 +94,15 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_path(folder: Path) -> None:
+    """Bring a folder's entries to the disk, and each folder above it up to its mount point.
+
+    Who made one of them may have been ended before it fsynced the one above.
+    """
+    folder = folder.absolute()
+    sync_folder(folder)
+    while not folder.is_mount() and folder != folder.parent:
+        folder = folder.parent
+        sync_folder(folder)

@@ -18,7 +18,7 @@ import numpy as np
 from store.cold.compaction import alone
 from store.cold.segment import hash_of
 from store.events import isoformat
-from store.files import make_folder, passing_name, sweep, sync_folder
+from store.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.log import EventLog
 from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.projections.memory.rows import MemoryRows
@@ -82,9 +82,7 @@ def drop(tenant: Tenant) -> None:
 
 def _drop(tenant: Tenant, *, but: Path | None = None) -> None:
     sweep(folder_of(tenant), older_than_s=0.0)  # what was ended halfway has texts too
-    for path in folder_of(tenant).glob("*.parquet"):
-        if path != but:
-            path.unlink(missing_ok=True)
+    remove_files([path for path in folder_of(tenant).glob("*.parquet") if path != but])
 
 
 def problem(tenant: Tenant) -> str | None:

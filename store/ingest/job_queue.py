@@ -198,7 +198,9 @@ class Queue:
             return job_of(found[0])
         raise Conflict(f"job {id_} is {self.get(id_).state}: only a dead one is tried again")
 
-    def erase(self, memories: Collection[str], quotes: Callable[[str], bool]) -> None:
+    def erase(
+        self, memories: Collection[str], quotes: Callable[[str], bool] = lambda _: False
+    ) -> None:
         """Drop what still waits of memories that were erased; the log has each of them already.
 
         What was said of a job, and `quotes` what was erased, goes too.

@@ -5,7 +5,6 @@ They ask whichever server of the home runs just now, and send what was cut off a
 told is durable, and what it cannot know of, is handed back when it is over.
 """
 
-import json
 import random
 import subprocess
 import sys
@@ -14,13 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from torture.server import PLACES, asked, environment
+from torture.server import PLACES, CutOff, asked, environment
 
 from store.config import Settings
 from store.registry import registered
@@ -29,8 +27,6 @@ BATCH, INGESTED = 50, 130  # the second is more than a step of the queue
 PROMPTLY_S = 0.1  # a hook that is answered so soon was written down before: the deadline is 0.2 s
 PAUSE_S = 0.02
 ANSWER_S = 20.0
-
-CutOff = (OSError, HTTPException, json.JSONDecodeError)
 
 
 class Told(msgspec.Struct):
@@ -124,7 +120,7 @@ def batches(caller: Caller) -> None:
             return
         _acknowledge(caller, texts)
         caller.heard.append(texts[-1])
-        time.sleep(5 * PAUSE_S)
+        time.sleep(10 * PAUSE_S)
 
 
 def ingests(caller: Caller) -> None:
@@ -141,7 +137,7 @@ def ingests(caller: Caller) -> None:
         else:
             caller.told.unsure = caller.told.unsure[: -len(texts)]
             caller.refused("/v1/ingest", *answer)
-        time.sleep(20 * PAUSE_S)
+        time.sleep(40 * PAUSE_S)
 
 
 def hooks(caller: Caller) -> None:

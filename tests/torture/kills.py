@@ -260,4 +260,6 @@ def _hooks(log: EventLog, told: Told) -> Outcome:
     doubled = [ran for ran, times in written.items() if times > 1]
     wrong = [f"{len(lost)} lost, as {lost[0]!r}"] if lost else []
     wrong += [f"{len(doubled)} doubled, as {doubled[0]!r}"] if doubled else []
-    return Outcome("uses of tools that hooks told, after all kills", len(told.hooks), "hooks", wrong)
+    return Outcome(
+        "uses of tools that hooks told, after all kills", len(told.hooks), "hooks", wrong
+    )

@@ -70,13 +70,15 @@ def asked(
     timeout_s: float = 10,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[int, Any]:
-    """Return the status and the JSON (None: an empty body) of an answer; raise `CutOff`."""
+    """Return the status of an answer and its JSON, or text where it is none; raise `CutOff`."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": JSON, **more}
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
         said = answer.read()
-        return answer.status, json.loads(said) if said else None
+        kind = answer.headers.get_content_type()
+        is_json = said and kind in (JSON, "application/problem+json")
+        return answer.status, json.loads(said) if is_json else said.decode()
     finally:
         connection.close()
