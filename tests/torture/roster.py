@@ -10,16 +10,18 @@ from torture.outcome import Outcome, Scale
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
 NAMES = (
+    "crash_points",
+    "errnos",
     "power_loss",
     "kills",
     "disks",
-    "archives",
-    "redaction",
-    "erasing",
     "locks",
     "clocks",
+    "archives",
     "imports",
+    "redaction",
     "poisoning",
+    "erasing",
 )
 
 
