@@ -108,6 +108,13 @@ def sync_path(folder: Path) -> None:
         sync_folder(folder)
 
 
+def sync_folders(root: Path) -> None:
+    """Bring the entries of a folder and of all below it to the disk: what was deleted there too."""
+    for folder, _, _ in os.walk(root):
+        with suppress(FileNotFoundError):  # another process has just taken it away
+            sync_folder(Path(folder))
+
+
 def sync_tree(folder: Path) -> None:
     """Bring a folder to the disk with all that others wrote below it."""
     for path in (*folder.rglob("*"), folder):

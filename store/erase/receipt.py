@@ -86,7 +86,7 @@ def made(home: Path, tenant: Tenant, wiped: Wiped, by: str, now: int, before: se
     )
     found = msgspec.structs.replace(found, digest=digest(found))
     replace_file(folder_of(tenant) / f"{found.id}.json", msgspec.json.encode(found))
-    if found.is_clean:  # only now: who is ended before begins again, and looks again
+    if found.is_clean:  # only now: who was ended before has to look for the same again
         wiping.forget(tenant)
     return found
 

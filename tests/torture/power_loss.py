@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from torture import power_loss_log, work
+from torture import power_loss_files, power_loss_log, work
 from torture.disk import EXTREMES, Disk, Image, lay, luck_of
 from torture.fault import Call, Kind
 from torture.outcome import Outcome, Scale
@@ -28,6 +28,7 @@ from store import build
 from store import manifest as manifests
 from store import tenant as tenants
 from store.embedding import LexicalEmbedder
+from store.errors import MnemologError
 from store.log import EventLog
 from store.projection import digest
 
@@ -49,7 +50,7 @@ def _log_of(events: int) -> Work:
 
 # 700 events are more than the write-ahead log takes before it is begun anew
 _LOGS = [_log_of(events) for events in (40, 150, 300, 310, 700)]
-WORKS = work.BY_NAME | {one.name: one for one in _LOGS}
+WORKS = work.BY_NAME | {one.name: one for one in (*_LOGS, *power_loss_files.WORKS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,19 @@ TRIALS = (
     Trial("import", fast=0, full=150, again=5, floor=100),
     Trial("migrate", fast=0, full=300, again=10, floor=200),
     Trial("ingest", fast=0, full=300, again=10, floor=200),
-    Trial("build", fast=0, full=300, again=30, floor=200),
-    Trial("publish", fast=40, full=200, again=30, floor=100),
-    Trial("archive", fast=0, full=300, again=30, floor=200),
-    Trial("erase", fast=0, full=400, again=40, floor=300),
+    Trial("build", fast=0, full=300, again=15, floor=200),
+    Trial("publish", fast=40, full=200, again=10, floor=100),
+    Trial("archive", fast=0, full=300, again=15, floor=200),
+    Trial("erase", fast=0, full=300, again=15, floor=200),
+    Trial("replace", fast=0, full=400, floor=200),
+    Trial("delete", fast=0, full=200, floor=150),
     Trial("log of 40 events", fast=50, full=300, weakness=NORMAL),
     Trial("log of 40 events", fast=0, full=300, weakness=OFF),
     Trial("make", fast=0, full=200, weakness="no fsync of folders"),
+    Trial("replace", fast=0, full=100, weakness="no fsync of files"),
     Trial("publish", fast=20, full=100, weakness="no fsync of files"),
     Trial("publish", fast=0, full=100, weakness="no fsync of folders"),
+    Trial("erase", fast=0, full=50, weakness="no fsync of folders"),
 )
 
 
@@ -106,32 +111,34 @@ def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
     wrong, points, times = [], 0, 0
     for cut in cuts(recorded, most):
         lay(cut.image, disk)
-        found = _looked(done, disk, cut.acknowledged)
-        if every and points % every == 0:
-            found += _went_on(done, disk, cut.acknowledged)
-            times += 1
+        goes_on = every > 0 and points % every == 0
+        found = _looked(done, disk, cut.acknowledged, goes_on=goes_on)
         wrong += [f"image {points}, before call {cut.number}: {one}" for one in found]
         points += 1
+        times += goes_on
     shutil.rmtree(folder)
     return Outcome(
         f"power cut: {trial.work}{', ' if trial.weakness else ''}{trial.weakness}",
         points,
         "images",
         wrong,
-        note=f"{times:,} of them gone on with and rebuilt" if times else "",
+        note=f"{times:,} of them gone on with" if times else "",
         is_control=bool(trial.weakness),
         floor=trial.floor,
     )
 
 
-def _looked(done: Work, disk: Path, acknowledged: Collection[str]) -> list[str]:
+def _looked(done: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
+    """Return what is wrong with the memory, and with what becomes of it where the work goes on."""
     (disk / "import.jsonl").unlink(missing_ok=True)  # the user's, made anew where it is needed
-    return done.check(Path(f"{disk}{HOME}"), acknowledged)
-
-
-def _went_on(done: Work, disk: Path, acknowledged: Collection[str]) -> list[str]:
     home = Path(f"{disk}{HOME}")
-    return [*again(done, home, acknowledged), *_differing(home)]
+    try:
+        if not goes_on:
+            return done.check(home, acknowledged)
+        wrong = again(done, home, acknowledged)
+        return [*wrong, *(_differing(home) if done.built else ())]
+    except MnemologError as error:
+        return [f"{type(error).__name__}: {error}"]
 
 
 def _differing(home: Path) -> list[str]:

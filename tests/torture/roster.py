@@ -15,8 +15,12 @@ NAMES = (
     "power_loss",
     "kills",
     "disks",
+    "locks",
+    "clocks",
     "archives",
+    "imports",
     "redaction",
+    "poisoning",
     "erasing",
 )
 
