@@ -75,9 +75,14 @@ def main(words: Sequence[str]) -> None:
     name, home, weakness = words
     from torture.power_loss import WORKS
 
+    from store.files import sync_file, sync_folder
+
     work = WORKS[name]
     os.umask(0o077)
     work.prepare(Path(home))
+    for given in Path(home).glob("*.jsonl"):  # the user's own: it has been there for long
+        sync_file(given)
+        sync_folder(given.parent)
     WEAKNESSES[weakness]()
     mark(BEGIN)
     work.do(Path(home), mark)
