@@ -19,7 +19,7 @@ from pipelines.prune import prune_runs
 from pipelines.resources import GROUP, PARTITION, TENANTS
 from store import build, failures
 from store import manifest as manifests
-from store.errors import BuildBusy, DiskError, LogError, SnapshotError
+from store.errors import BuildBusy, LogError, SnapshotError
 from store.log import EventLog
 from store.tenant import Tenant, tenants
 
@@ -61,7 +61,7 @@ def log_head(
                 mark = _unpublished(one)
         except BuildBusy:
             context.log.info(f"{one.name}: being built now")
-        except (LogError, DiskError) as error:
+        except LogError as error:
             context.log.error(f"{one.name}: {error}")
         else:
             if mark is not None:

@@ -27,9 +27,10 @@ from store.builds import candidate as candidates
 from store.builds import journal, parallel
 from store.builds.journal import Journal
 from store.builds.pace import Pace
+from store.disk import writing
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
-from store.files import make_folder, sweep, writing
+from store.files import make_folder, sweep
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
 from store.projection import Built, Inputs, Previous, Projection, checked_build
@@ -69,8 +70,8 @@ WholeCheck = Callable[[Build], Sequence[CheckResult]]
 def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the tenant's build lock, which who writes what is built must.
 
-    Raise BuildBusy where another build holds it longer, DiskFull or DiskError where the disk does
-    not take what the block writes.
+    Raise BuildBusy where another build holds it longer, and a LogError where the disk does not take
+    what the block writes.
     """
     try:
         with writing(tenant.root):
@@ -237,7 +238,7 @@ def rebuild(
     """Build, check and publish everything up to the log's head; return the manifest.
 
     `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
-    finds wrong is not published either. Raise BuildBusy, BuildRefused, or DiskError as the disk
+    finds wrong is not published either. Raise BuildBusy, BuildRefused, or LogError as the disk
     says; each leaves what is served as it was.
     """
     with lock(tenant, wait_s=wait_s):

@@ -14,7 +14,7 @@ MnemologError
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
-├── LogError                the event log could not do it; nothing was written
+├── LogError                the event log could not do it; to try again under the same ids is safe
 │   ├── LogBusy             another process holds the log
 │   ├── LogClosed           it was closed meanwhile: its tenant was deleted, or the server ends
 │   ├── LogFull             the disk is full
@@ -24,8 +24,6 @@ MnemologError
 │   └── LogCorrupt          the log's own pages or an event's hash are wrong
 ├── QueueFull               too much waits to be ingested; nothing of this was accepted
 ├── NotReady                the server cannot take everything now
-├── DiskError               a file beside the log was not written; what was there before still is
-│   └── DiskFull            there is no space left for it
 ├── SnapshotError           a derived file; always mended by a build
 │   ├── SnapshotDamaged     missing, short, or its bytes do not match the manifest
 │   └── NoManifest          nothing was published yet
@@ -123,14 +121,6 @@ class QueueFull(MnemologError):
 
 
 class NotReady(MnemologError):
-    pass
-
-
-class DiskError(MnemologError):
-    pass
-
-
-class DiskFull(DiskError):
     pass
 
 

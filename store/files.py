@@ -4,34 +4,16 @@ power cut: fsync the file, rename it, fsync the folder. A folder is an entry of 
 POSIX promises nothing of what lies in it before that one is fsynced too.
 """
 
-import errno
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from store.errors import DiskError, DiskFull
-
 _HOUR_S = 3_600.0  # longer than anybody takes to write a file
 _TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn what the disk says to who writes below a folder into DiskFull or DiskError."""
-    try:
-        yield
-    except (ConnectionError, TimeoutError):  # of pipes and of locks: no disk said that
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space left below {folder}: free some and try again") from error
-        raise DiskError(
-            f"reading or writing below {folder} failed ({error}): check the disk, and try again"
-        ) from error
 
 
 def make_folder(folder: Path) -> None:

@@ -212,12 +212,13 @@ def test_runs_of_dagster_that_quote_are_dropped_whole(tmp_path: Path):
         ended = [("r1", "SUCCESS"), ("r2", "SUCCESS"), ("r3", "STARTED")]
         runs.executemany("INSERT INTO runs VALUES (?, ?)", ended)
     with sqlite3.connect(history / "index.db") as index:
+        index.execute("PRAGMA journal_mode = WAL")  # as Dagster has it
         index.execute("CREATE TABLE events (run_id TEXT, event TEXT NOT NULL)")
         event = json.dumps({"sample": json.dumps({"md": f"| `{TEXT[:100]}` |"})})
         said = [("r1", event), ("r1", "picture"), ("r2", "fine"), ("r3", event)]
         index.executemany("INSERT INTO events VALUES (?, ?)", said)
     for run in ("r1", "r2"):
-        (history / "runs" / f"{run}.db").write_bytes((history / "index.db").read_bytes())
+        (history / "runs" / f"{run}.db").write_bytes((history / "runs.db").read_bytes())
     records.drop(tmp_path, tmp_path / "tenant", Looker(MARKS))
     with sqlite3.connect(history / "index.db") as index:
         left = index.execute("SELECT run_id FROM events").fetchall()
@@ -290,13 +291,17 @@ def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
     assert [one.to for one in copies.copies(built.tenant)] == ["a", "b"]
 
 
-def test_an_export_is_noted_for_the_receipt(built, tmp_path: Path):
+def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
     done = CliRunner().invoke(main, ["export", "--output", str(tmp_path / "all.jsonl")])
     assert done.exit_code == 0, done.output
     done = CliRunner().invoke(main, ["export"])
     assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, ["backup", "make", str(tmp_path / "all.zip")])
+    assert done.exit_code == 0, done.output
     noted = [(one.what, one.to) for one in copies.copies(built.tenant)]
-    assert noted == [("export", str(tmp_path / "all.jsonl")), ("export", "stdout")]
+    files = [("export", "all.jsonl"), ("backup", "all.zip")]
+    (written, kept) = [(what, str(tmp_path / name)) for what, name in files]
+    assert noted == [written, ("export", "stdout"), kept]
 
 
 def test_nothing_is_served_where_no_build_passes(

@@ -11,7 +11,7 @@ import click
 from serve.cli import output, processes, session
 from serve.cli.session import Session
 from store.errors import SourceError
-from store.tenant import Tenant, checked_project
+from store.tenant import checked_project
 
 if TYPE_CHECKING:
     from store.commands import Counts, Draft
@@ -174,24 +174,14 @@ def export(
     with session.open_log(settings) as log:
         lines = exported(log, now, all_states=all_states, project=belongs)
         if file == "-":
-            _note(tenant, "stdout", now)
+            session.note_copy(tenant, "export", "stdout", now)
             for line in lines:
                 click.echo(line)
             return
         written = list(lines)
     output.write(Path(file), b"".join(line + b"\n" for line in written))
-    _note(tenant, str(Path(file).absolute()), now)
+    session.note_copy(tenant, "export", str(Path(file).absolute()), now)
     if as_json:
         output.emit({"file": file, "memories": len(written)})
     else:
         output.say(f"{len(written)} memories written to {file}")
-
-
-def _note(tenant: Tenant, to: str, now: int) -> None:
-    """Keep that a copy was made, so that an erasing can name it."""
-    from store.erase.copies import noted_copy
-
-    try:
-        noted_copy(tenant, "export", to, now)
-    except OSError as error:
-        output.note(f"note: no receipt of an erasing will name this copy: {error.strerror}")

@@ -13,8 +13,8 @@ import filelock
 import msgspec
 
 from store.cold import segment
+from store.disk import writing
 from store.errors import LogBusy
-from store.files import writing
 from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, PUT_AWAY, event_of
@@ -74,8 +74,8 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
 def alone(log: Path) -> Iterator[None]:
     """Hold what only one may who rewrites the log, or writes what lies below `cold`.
 
-    Raise LogBusy where another does, DiskFull or DiskError where the disk does not take what the
-    block writes beside the log.
+    Raise LogBusy where another does, another LogError where the disk does not take what the block
+    writes beside the log.
     """
     try:
         with (

@@ -8,7 +8,7 @@ memory before and after. A run that quotes what was erased is dropped whole, its
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import apsw
 from store.erase import contents
 from store.erase.marks import Looker
 from store.erase.scan import files
+from store.files import remove_files
 from store.logfile import file as log_file
 
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -36,7 +37,8 @@ class _Database:
 def drop(home: Path, tenant: Path, looker: Looker) -> list[str]:
     """Drop what quotes the erased below a home; return what it was, relative to the home.
 
-    A run that is not over stays, and the scan will name where it quotes.
+    Of a run that is not over only the rows that quote go; what it writes after, the scan will name.
+    Raise LogBusy where Dagster holds a file for long.
     """
     dropped = [*_runs(home / "dagster", looker), *_logs(home, tenant, looker)]
     return [path.relative_to(home).as_posix() for path in dropped]
@@ -47,7 +49,7 @@ def _logs(home: Path, tenant: Path, looker: Looker) -> Iterator[Path]:
     for path in (*_beside(home), *_beside(tenant)):
         if any(looker.holds(text) for text in contents.raw(path)):
             if path.suffix == ".json":
-                path.unlink(missing_ok=True)
+                remove_files([path])
             else:
                 with path.open("r+b") as file:
                     file.truncate(0)
@@ -67,8 +69,7 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
     going -= _at_work(folder, going)
     for one in databases:
         if one.path.stem in going:  # a run's own file
-            for part in (one.path, *one.path.parent.glob(f"{one.path.name}-*")):
-                part.unlink(missing_ok=True)
+            remove_files([one.path, *one.path.parent.glob(f"{one.path.name}-*")])
             yield one.path
         elif one.rows or going:
             if _cleared(one, going):
@@ -78,7 +79,7 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
     for path in files(folder):
         is_plain = path.suffix not in (".db", ".db-wal", ".db-shm") and path.name not in _OURS
         if is_plain and any(looker.holds(text) for text in contents.raw(path)):
-            path.unlink(missing_ok=True)
+            remove_files([path])
             yield path
 
 
@@ -123,12 +124,16 @@ def _cleared(one: _Database, runs: set[str]) -> bool:
                         connection.execute(f'DELETE FROM "{table}" WHERE run_id = ?', (run,))
                         changed += connection.changes()
         if changed:
-            log_file.settle(connection, shrink=True)
+            connection.execute("VACUUM")
+            if connection.pragma("journal_mode") == "wal":
+                log_file.settle(connection)
     return bool(changed)
 
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 
 
-def _connected(path: Path) -> closing[apsw.Connection]:
-    return closing(log_file.connect(path))
+@contextmanager
+def _connected(path: Path) -> Iterator[apsw.Connection]:
+    with log_file.translated(path), closing(log_file.connect(path)) as connection:
+        yield connection

@@ -24,7 +24,7 @@ from store.erase.marks import Looker, Marks
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
 from store.errors import BuildBusy
-from store.files import replace_file, sweep, sync_folders
+from store.files import remove_files, replace_file, sweep, sync_folder, sync_folders
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
@@ -83,18 +83,15 @@ def drop_derived(tenant: Tenant) -> None:
     with build.lock(tenant, wait_s=_WAIT_S):
         manifests.expire(tenant, keep=1)
         memories.drop(tenant)
-        for folder in (tenant.candidate, tenant.root / "lance"):
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove_folders(tenant.candidate, tenant.root / "lance")
         sweep(tenant.root, older_than_s=_LEFT_OVER_S)
 
 
 def drop_served(tenant: Tenant) -> None:
     """Delete what is served: recall answers from the log until the next build."""
     with build.lock(tenant, wait_s=_WAIT_S):
-        for folder in (tenant.manifests, tenant.snapshots):
-            shutil.rmtree(folder, ignore_errors=True)
-        for path in (tenant.head, tenant.refused):
-            path.unlink(missing_ok=True)
+        remove_files((tenant.head, tenant.refused))  # first: it names what goes after it
+        _remove_folders(tenant.manifests, tenant.snapshots)
 
 
 def looked_through(home: Path, tenant: Tenant, wiped: Wiped) -> tuple[list[str], Scanned]:
@@ -115,7 +112,7 @@ def is_within(path: str, tenant: Tenant) -> bool:
 
 def forget(tenant: Tenant) -> None:
     """Forget what was looked for, as nothing of it is left."""
-    _path(tenant).unlink(missing_ok=True)
+    remove_files([_path(tenant)])
 
 
 def is_begun(tenant: Tenant) -> bool:
@@ -165,6 +162,14 @@ def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
             erasing.rewrite(log, changed)
             erasing.settled(log)
     return len(changed)
+
+
+def _remove_folders(*folders: Path) -> None:
+    """Delete folders of one tenant with all that is in them, so that they stay deleted."""
+    for folder in folders:
+        remove_files(files(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        sync_folder(folder.parent)
 
 
 def _path(tenant: Tenant) -> Path:

@@ -47,7 +47,7 @@ class _Run:
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Erase at random, killed at random points; yield what the scanner saw before and after."""
-    many, rounds, each = scale.of(20, 300), scale.of(1, 8), scale.of(2, 20)
+    many, rounds, each = scale.of(20, 200), scale.of(1, 6), scale.of(2, 25)
     run = _Run(folder / "home", Fault(folder / "home", folder))
     numbers = list(range(many))
     tenant = tenants.tenant(run.home)
