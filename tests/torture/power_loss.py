@@ -84,8 +84,10 @@ TRIALS = (
     Trial("publish", fast=24, full=200, again=10, floor=100),
     Trial("archive", fast=0, full=300, again=15, floor=200),
     Trial("erase", fast=0, full=300, again=15, floor=200),
-    Trial("replace", fast=0, full=400, floor=200),
+    Trial("replace", fast=0, full=1_000, floor=200),
     Trial("delete", fast=0, full=200, floor=150),
+    Trial("backup", fast=0, full=150, floor=100),
+    Trial("restore", fast=0, full=150, floor=80),
     Trial("log of 40 events", fast=50, full=300, weakness=NORMAL),
     Trial("log of 40 events", fast=0, full=300, weakness=OFF),
     Trial("make", fast=0, full=200, weakness="no fsync of folders"),
@@ -93,6 +95,7 @@ TRIALS = (
     Trial("publish", fast=15, full=100, weakness="no fsync of files"),
     Trial("publish", fast=0, full=100, weakness="no fsync of folders"),
     Trial("erase", fast=0, full=50, weakness="no fsync of folders"),
+    Trial("restore", fast=0, full=60, weakness="no fsync of folders"),
 )
 
 

@@ -21,6 +21,7 @@ if __name__ == "__main__":
 from torture.fault import Action, Call, Fault, mark  # noqa: E402
 
 BEGIN = "begin"  # the mark between what is prepared and what is attacked
+GIVEN = ("*.jsonl", "*.zip")  # files of the user's, in the home: they are on the disk for long
 HOME = "/home"  # where the memory lies on the disk
 
 
@@ -80,7 +81,7 @@ def main(words: Sequence[str]) -> None:
     work = WORKS[name]
     os.umask(0o077)
     work.prepare(Path(home))
-    for given in Path(home).glob("*.jsonl"):  # the user's own: it has been there for long
+    for given in [path for name in GIVEN for path in Path(home).glob(name)]:
         sync_file(given)
         sync_folder(given.parent)
     WEAKNESSES[weakness]()
