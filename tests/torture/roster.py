@@ -9,7 +9,20 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("kills", "disks", "locks", "clocks")
+NAMES = (
+    "crash_points",
+    "errnos",
+    "power_loss",
+    "kills",
+    "disks",
+    "locks",
+    "clocks",
+    "archives",
+    "imports",
+    "redaction",
+    "poisoning",
+    "erasing",
+)
 
 
 def attack(name: str) -> Attack:
