@@ -68,7 +68,9 @@ def test_kills_lose_no_accepted_batch_and_double_none(tmp_path: Path):
         ]
         for thread in threads:
             thread.start()
-        time.sleep(chance.uniform(0.02, 0.4))
+        before = len(clients[0].accepted)
+        until(lambda one=clients[0], before=before: len(one.accepted) > before)
+        time.sleep(chance.uniform(0.0, 0.3))
         server.kill()
         for thread in threads:
             thread.join()
@@ -88,4 +90,4 @@ def test_kills_lose_no_accepted_batch_and_double_none(tmp_path: Path):
     assert max(written.values()) == 1
     assert max(Counter(id_ for id_, _ in bodies).values()) == 1
     assert accepted <= written.keys() <= accepted | unsure
-    assert len(accepted) > KILLS * ITEMS
+    assert len(accepted) >= KILLS * ITEMS
