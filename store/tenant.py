@@ -161,7 +161,7 @@ def _git_folder(path: Path) -> Path | None:
 
 
 _ORIGIN = re.compile(r'\[remote "origin"\]([^\[]*)')
-_URL = re.compile(r"^\s*url\s*=\s*(\S+)", re.MULTILINE)
+_URL = re.compile(r"^[ \t]*url[ \t]*=[ \t]*(\S+)", re.MULTILINE)
 
 
 def _origin(config: Path) -> str | None:
