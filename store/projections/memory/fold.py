@@ -127,6 +127,8 @@ class Fold:
         changes = _changes(event)
         if not changes or before.text_hash == ERASED:
             return ()
+        if before.state == FORGOTTEN and changes.get("state", ACTIVE) not in (ACTIVE, FORGOTTEN):
+            return ()  # put away or replaced, it would be told again to who asks for those
         if before.ended_at is not None and changes.get("ended_at") is not None:
             changes["ended_at"] = before.ended_at  # it ends once
         after = _tiered(before, replace(before, updated_at=event.at, **changes))
