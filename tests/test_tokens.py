@@ -363,8 +363,8 @@ def test_whatever_is_named_a_tokens_tenant_is_meant(
     }
     hooked = ask(client, text, "POST", "/v1/hooks/claude-code?tenant=default", event)
     assert hooked.status_code in (200, 204)
-    opened.get("team").write_receipts()
-    opened.get("default").write_receipts()
+    opened.get("team").notes.write()
+    opened.get("default").notes.write()
     assert opened.get("default").log.head() == 0
     assert {"n0", "n1", "n2", "n3"} < {one.id for one in opened.get("team").log.read()}
 

@@ -9,7 +9,26 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("queries", "rpc", "gate", "forms", "patterns", "state")
+NAMES = (
+    "crash_points",
+    "errnos",
+    "power_loss",
+    "kills",
+    "disks",
+    "locks",
+    "clocks",
+    "archives",
+    "imports",
+    "redaction",
+    "poisoning",
+    "erasing",
+    "queries",
+    "rpc",
+    "gate",
+    "forms",
+    "patterns",
+    "state",
+)
 
 
 def attack(name: str) -> Attack:
