@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -68,7 +68,7 @@ class Known:
 class Life(RuleBasedStateMachine):
     """One life. `lived` counts what was done in all of them, by name."""
 
-    lived: Counter[str] = Counter()
+    lived: ClassVar[Counter[str]] = Counter()
 
     ids = Bundle("ids")
     planned = Bundle("planned")
@@ -233,7 +233,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(plan=planned)
     def apply(self, plan: str) -> None:
-        id_, before, applied = self.plans[plan]
+        id_, _, applied = self.plans[plan]
         self._did("apply")
         is_waiting = plans.find(self.log, plan).state == "waiting"
         try:

@@ -90,7 +90,7 @@ def _register(home: Path, port: int) -> None:
 
 
 def _bridge(home: Path, sent: bytes) -> tuple[list[bytes], str]:
-    """Return the lines a bridge answers to all that a host sends, and what is wrong with its end."""
+    """Return the lines a bridge answers to what a host sends, and what is wrong with its end."""
     words = [sys.executable, "-I", "-S", str(BRIDGE), "--home", str(home)]
     done = subprocess.run(words, input=sent, capture_output=True, timeout=LATEST_S)
     fault = f"ended with {done.returncode}" if done.returncode else ""

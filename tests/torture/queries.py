@@ -31,6 +31,7 @@ from store.tenant import tenant
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000
 LONGEST_S = 0.05  # of this thread's own time
+NOISE = 2  # times as long as it would be alone: what else runs shares the processor's caches
 TRIES = 5  # at what seems longer: other work on the machine makes nothing faster
 AGAIN = 7  # one of so many is asked twice
 FOUND = 9  # one of so many asks for a note that was planted
@@ -202,7 +203,7 @@ def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict
 
 def _faults(said: dict[str, Any], request: RecallRequest, took: float) -> Iterator[str]:
     """Yield what an answer is not."""
-    if took > LONGEST_S:
+    if took > LONGEST_S * NOISE:
         yield f"took {took * 1e3:.0f} ms"
     try:
         msgspec.json.encode(said)

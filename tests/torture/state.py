@@ -6,6 +6,7 @@ after a crash, a build, and a clock that jumps.
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -21,7 +22,7 @@ _OF_LIFE = (
 class Forgetful(Life):
     """A memory that does not hide what is to be forgotten."""
 
-    lived = Counter[str]()
+    lived: ClassVar[Counter[str]] = Counter()
 
     def _forgotten(self, id_: str) -> None:
         pass

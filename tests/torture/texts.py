@@ -63,13 +63,15 @@ BAIT = (
 
 
 def notes(count: int, chance: random.Random) -> Iterator[str]:
-    """Yield notes of words that follow Zipf, in all scripts, some with names, paths and dates."""
+    """Yield notes of words that follow Zipf, in all scripts, each with a name, a path or a number."""
     words = {script: [_word(chance, *ends) for _ in range(400)] for script, ends in SCRIPTS.items()}
     for number in range(count):
         script = chance.choice(list(words))
         said = [_zipf(chance, words[script]) for _ in range(chance.randrange(4, 16))]
         said.insert(1, chance.choice(VERBS))
-        said.append(chance.choice((*PATHS, *NAMES, *DATES, str(number))))
+        said.append(
+            chance.choice(("src/part{}.py", "handle_{}", "v1.{}", "{}")).format(number % 90)
+        )
         yield " ".join(said)
 
 
