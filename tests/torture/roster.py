@@ -22,6 +22,12 @@ NAMES = (
     "redaction",
     "poisoning",
     "erasing",
+    "queries",
+    "rpc",
+    "gate",
+    "forms",
+    "patterns",
+    "state",
 )
 
 
