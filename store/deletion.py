@@ -68,9 +68,17 @@ def put_away(home: Path, tenant: Tenant, now: int) -> Deleted:
 
     Raise Conflict where another program has the folder open on a system that minds.
     """
+    ended = tokens.revoke_all(home, tenant.name, now)  # before: a new tenant may take the name
+    return Deleted(tenant=tenant.name, kept_in=str(move_away(home, tenant, now)), tokens=ended)
+
+
+def move_away(home: Path, tenant: Tenant, now: int) -> Path:
+    """Move a tenant's folder to the deleted ones; return where it lies. Its tokens stay.
+
+    Raise Conflict as `put_away` does.
+    """
     place = home / "deleted" / f"{tenant.name}-{new_id(now)}"
     make_folder(place.parent)
-    ended = tokens.revoke_all(home, tenant.name, now)  # before: a new tenant may take the name
     try:
         os.rename(tenant.root, place)
     except OSError as error:
@@ -79,4 +87,4 @@ def put_away(home: Path, tenant: Tenant, now: int) -> Deleted:
         ) from error
     sync_folder(place.parent)
     sync_folder(tenant.root.parent)
-    return Deleted(tenant=tenant.name, kept_in=str(place), tokens=ended)
+    return place

@@ -103,7 +103,7 @@ def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(
             answer = post(client, f"/v1/hooks/{host}", told)
             if answer.status_code == 200:
                 said, answers = contexts(answer.json)[0], answers + 1
-    tenants.get("default").write_receipts()
+    tenants.get("default").notes.write()
     events = list(log.read(head))
     assert answers >= 50
     assert {"prompted", "action", "recalled", "session"} <= {event.kind for event in events}

@@ -236,7 +236,7 @@ def test_feedback_is_a_rating(client: FlaskClient, log: EventLog, verdict: str, 
 def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, log: EventLog):
     id_ = kept(client, RULE)
     told(client, "recall", query="pnpm")
-    tenants.get("default").write_receipts()
+    tenants.get("default").notes.write()
     *_, receipt = log.read()
     assert isinstance(receipt.body, Recalled)
     assert [hit.id for hit in receipt.body.hits] == [id_]

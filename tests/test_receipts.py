@@ -246,7 +246,7 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
         client = create_app(opened, "owner", lambda: NOW).test_client()
         answer = client.post(path, json=body, headers=OURS | {"MCP-Protocol-Version": "2025-06-18"})
         assert answer.status_code in (200, 204), answer.text
-        opened.get("default").write_receipts()
+        opened.get("default").notes.write()
         kept = [encode(one.body) for one in log.read() if isinstance(one.body, Recalled | Prompted)]
         assert kept and not any(SECRET in body for body in kept)
         assert "[redacted:github-token:" in kept[0]

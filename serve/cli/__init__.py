@@ -49,6 +49,7 @@ _COMMANDS = {
     "reflect": "reflect.reflect",
     "recommendations": "recommendations.recommendations",
     "jobs": "roster.jobs",
+    "backup": "backup.backup",
     "tenants": "tenants.tenants",
     "tokens": "tokens.tokens",
     "connect": "connect.connect",

@@ -42,7 +42,7 @@ def archive(
 
     With --compact, what hooks and recalls left more than 90 days ago moves from the log's file into
     Parquet below `cold/log`, and the file shrinks. Everything still reads it there: `cold/log` is
-    part of the log, and a backup needs both.
+    part of the log, and `mnemolog backup` takes both.
     """
     if compact:
         if project or estimate:

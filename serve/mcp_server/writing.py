@@ -158,7 +158,7 @@ def feedback(here: Here, asked: Feedback) -> Told:
     """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
     with the next build.
     """
-    here.tenant.write_receipts()  # the recall that is rated may be the one just answered
+    here.tenant.notes.write()  # the recall that is rated may be the one just answered
     id_ = commands.resolve_rated(here.tenant.log, asked.id)
     verdict = _VERDICTS[asked.verdict]
     commands.rate(here.tenant.log, id_, verdict, here.now, asked.reason, trust="agent")

@@ -340,5 +340,5 @@ def _fed_back(here: Place, turns: int) -> Outcome:
 
 
 def _bodies(here: Place) -> list[str]:
-    here.tenant.write_receipts()
+    here.tenant.notes.write()
     return [encode(event.body) for event in here.tenant.log.read()]

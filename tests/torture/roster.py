@@ -9,7 +9,21 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("leaks", "poisoning", "redaction")
+NAMES = (
+    "crash_points",
+    "errnos",
+    "power_loss",
+    "kills",
+    "disks",
+    "locks",
+    "clocks",
+    "archives",
+    "imports",
+    "redaction",
+    "poisoning",
+    "leaks",
+    "erasing",
+)
 
 
 def attack(name: str) -> Attack:

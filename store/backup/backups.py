@@ -1,0 +1,259 @@
+"""
+Backups: one tenant in one file, proven before it counts and before anything of it is used.
+
+A backup holds the log as it was at one moment, the segments below `cold/log` that it names, and the
+batches that wait to be recorded. Everything else is built from these. Its parts lie in a folder
+laid out as a tenant's before they are packed and after they are unpacked, and are proven there: so
+a restored tenant is whole when its folder gets its name, or is not there at all.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import filelock
+import msgspec
+
+from store import deletion
+from store import tenant as tenants
+from store.backup import archive, copies
+from store.backup.archive import Listing
+from store.cold import compaction, segment
+from store.config import Settings
+from store.errors import Conflict, LogCorrupt, LogForeign, LogVersion, NotFound, SourceError
+from store.files import make_folder, sync_folder
+from store.ingest import batch
+from store.ingest.job_queue import Queue
+from store.ingest.queue_file import QueueFile
+from store.log import EventLog
+from store.logfile import erasing
+from store.logfile import file as log_file
+from store.logfile.rows import event_of
+from store.tenant import Tenant
+
+_PASSING = ".backup-"  # no tenant's name begins so
+_AT_ONCE = 16 << 20  # bytes of bodies that are looked at together
+_MOST_ROWS = 2_000
+_NEXT_JOB = "SELECT number, at, body FROM jobs WHERE number > ? ORDER BY number LIMIT 1"
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup that was made: where, how long the file is, and what it says of itself."""
+
+    file: str
+    bytes: int
+    listing: Listing
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant that was restored. `replaced` is where the one that it replaced lies now.
+
+    `erased_again` counts the memories that had been erased since; None: the log that knows them
+    could not be read.
+    """
+
+    tenant: str
+    listing: Listing
+    replaced: str | None = None
+    erased_again: int | None = 0
+
+
+def make(tenant: Tenant, path: Path, version: str, now: int) -> Made:
+    """Write a backup of a tenant that others may use meanwhile, and prove it first.
+
+    Raise Conflict where the file is there already, LogBusy where somebody rewrites the log all the
+    time, LogCorrupt where the log is damaged, and what the disk says as a LogError.
+    """
+    if path.exists() or path.is_symlink():
+        raise Conflict(f"{path} is there already: name a new file")
+    with log_file.translated(path), _passing(path.absolute().parent) as folder:
+        staged = Tenant(tenant.name, folder)
+        with compaction.alone(tenant.log):
+            # the queue first: a job that is recorded in between is in both, and recorded once
+            if tenant.ingest.exists():
+                copies.copy_queue(tenant.ingest, staged.ingest)
+            copies.copy_log(tenant.log, staged.log)
+            _copy_segments(tenant, staged)
+        with EventLog(staged.log) as log:
+            Queue(staged.ingest).erase(log.erased(log.head()))
+        events, newest, jobs = _proven(staged)
+        listing = Listing(
+            mnemolog=version,
+            tenant=tenant.name,
+            made_at=now,
+            events=events,
+            newest_at=newest,
+            jobs=jobs,
+            parts=archive.parts_of(folder),
+        )
+        archive.pack(path, folder, listing)
+    return Made(file=str(path), bytes=path.stat().st_size, listing=listing)
+
+
+def check(path: Path) -> Listing:
+    """Return what a backup holds, once all of it was unpacked elsewhere and proven.
+
+    Raise SourceError for one that cannot be restored whole, LogFull where there is no room.
+    """
+    with TemporaryDirectory(prefix="mnemolog-") as folder:
+        return _unpacked(path, Path(folder))
+
+
+def restore(
+    settings: Settings, path: Path, name: str | None, now: int, *, replace: bool
+) -> Restored:
+    """Make a tenant of a backup, under its own name or another; nothing is built yet.
+
+    One that is there is put away first, where `replace` says so, and what was erased from it since
+    is erased again; the caller sees to it that no server has it open. Raise Conflict where there is
+    one, SourceError as `check` does, InvalidName, BuildBusy, LogBusy or LogFull.
+    """
+    tenant = tenants.tenant(settings.home, name or archive.listed(path).tenant)
+    is_there = tenant.root.is_dir() and any(tenant.root.iterdir())
+    if is_there and not replace:
+        raise Conflict(f"there is a tenant {tenant.name}: name another, or replace it")
+    with log_file.translated(tenant.root), _passing(tenant.root.parent) as folder:
+        listing = _unpacked(path, folder)
+        staged = Tenant(tenant.name, folder)
+        if not is_there:
+            _take_place(staged, tenant)
+            return Restored(tenant=tenant.name, listing=listing)
+        with deletion.unused(tenant):
+            erased = _erase_again(staged, tenant, now)
+            kept_in = deletion.move_away(settings.home, tenant, now)
+            try:
+                _take_place(staged, tenant)
+            except BaseException:
+                os.rename(kept_in, tenant.root)
+                raise
+    return Restored(tenant=tenant.name, listing=listing, replaced=str(kept_in), erased_again=erased)
+
+
+def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
+    folder, to = segment.folder_of(tenant.log), segment.folder_of(staged.log)
+    with EventLog(staged.log) as log:
+        found = log.segments()
+    for one in found:
+        make_folder(to)
+        try:
+            shutil.copyfile(folder / one.name, to / one.name)
+        except FileNotFoundError as error:
+            raise LogCorrupt(f"{folder / one.name} is missing: restore a backup") from error
+
+
+def _unpacked(path: Path, folder: Path) -> Listing:
+    """Unpack a backup and prove it; raise SourceError where it cannot be restored whole."""
+    listing = archive.unpack(path, folder)
+    try:
+        found = _proven(Tenant(listing.tenant, folder))
+    except (LogCorrupt, LogForeign, LogVersion) as error:
+        raise SourceError(f"{path} cannot be restored: {error}") from error
+    if found != (listing.events, listing.newest_at, listing.jobs):
+        raise SourceError(f"{path} does not hold the events and batches that its list counts")
+    return listing
+
+
+def _proven(staged: Tenant) -> tuple[int, int, int]:
+    """Return how many events a folder holds, when the newest happened, and how many batches wait.
+
+    Raise LogCorrupt, LogForeign or LogVersion where anything in it is not what we wrote.
+    """
+    longest, newest = copies.check_log(staged.log)
+    with EventLog(staged.log) as log:
+        _check_segments(staged, log)
+        events = _check_events(log, max(1, min(_MOST_ROWS, _AT_ONCE // max(1, longest))))
+    return events, newest, _check_jobs(staged) if staged.ingest.exists() else 0
+
+
+def _check_segments(staged: Tenant, log: EventLog) -> None:
+    folder = segment.folder_of(staged.log)
+    named = {one.name: one for one in log.segments()}
+    there = {path.name for path in folder.glob("*")}
+    if strange := there ^ named.keys():
+        what = "missing" if strange - there else "not named in the log"
+        raise LogCorrupt(f"below cold/log {', '.join(sorted(strange)):.200} is {what}")
+    for one in named.values():
+        if problem := segment.problem(folder, one):
+            raise LogCorrupt(problem)
+
+
+def _check_events(log: EventLog, at_once: int) -> int:
+    """Return the number of events; every hash is compared, and that none is left out."""
+    count = 0
+    while rows := log.rows("seq > ?", (count,), limit=at_once):
+        for row in log.whole(rows):
+            count += 1
+            if row[0] != count:
+                raise LogCorrupt(f"event {count} is missing")
+            event_of(row)
+    return count
+
+
+def _check_jobs(staged: Tenant) -> int:
+    """Return how many batches wait, each of which can be read."""
+    copies.check_queue(staged.ingest)
+    queue, number, count = QueueFile(staged.ingest), 0, 0
+    try:
+        while found := queue.read(_NEXT_JOB, number):
+            ((number, at, body),) = found
+            batch.events(body, at)
+            count += 1
+    except msgspec.MsgspecError as error:
+        raise LogCorrupt(f"batch {number} of those that wait cannot be read: {error}") from error
+    finally:
+        queue.close()
+    return count
+
+
+def _take_place(staged: Tenant, tenant: Tenant) -> None:
+    """Give a proven folder its name; raise Conflict where somebody made that tenant meanwhile."""
+    try:
+        os.rename(staged.root, tenant.root)
+    except OSError as error:
+        raise Conflict(f"{tenant.root} cannot be made ({error.strerror}): try again") from error
+    sync_folder(tenant.root.parent)
+
+
+def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
+    """Erase from a folder what was erased from a tenant; return how many memories that were.
+
+    None where the tenant's log cannot be read.
+    """
+    try:
+        with EventLog(tenant.log) as present:
+            gone = present.erased(present.head())
+    except (LogCorrupt, LogForeign, NotFound):
+        return None
+    with EventLog(staged.log) as log:
+        ids = sorted((gone & log.known(sorted(gone))) - log.erased(log.head()))
+        if ids:
+            erasing.erase(log, ids, now)
+            log.settle(shrink=True)
+    Queue(staged.ingest).erase(gone)
+    return len(ids)
+
+
+@contextmanager
+def _passing(beside: Path) -> Iterator[Path]:
+    """Give an empty folder beside another, gone at the end unless it was moved.
+
+    One that a process left which was killed goes too: its lock is free.
+    """
+    make_folder(beside)
+    for lock in beside.glob(f"{_PASSING}*.lock"):
+        with suppress(filelock.Timeout), filelock.FileLock(lock, timeout=0.0):
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    folder = beside / f"{_PASSING}{uuid4().hex[:8]}"
+    lock = folder.with_suffix(".lock")
+    with filelock.FileLock(lock, mode=0o600):
+        make_folder(folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)

@@ -1,0 +1,327 @@
+"""A backup: one file of one tenant, taken while others write, proven, and restored whole or not."""
+
+import json
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import NOW, Built, raw
+
+from serve.cli import main, processes
+from store import commands
+from store import tenant as tenants
+from store.backup import archive, backups, copies
+from store.backup.archive import Listing
+from store.build import rebuild
+from store.cold import compaction
+from store.commands import Draft
+from store.config import Settings
+from store.errors import Conflict, InvalidName, MnemologError, SourceError
+from store.events import Event
+from store.ingest import batch
+from store.ingest.job_queue import Queue
+from store.log import EventLog
+from store.logfile import erasing
+from store.registry import sole
+from store.tenant import Tenant
+
+
+@pytest.fixture
+def kept(built: Built, tmp_path: Path) -> Path:
+    """A backup of the tenant of `built`."""
+    path = tmp_path / "kept.zip"
+    backups.make(built.tenant, path, "1.2", NOW)
+    return path
+
+
+def restored(home: Path, path: Path, name: str = "again", *, replace: bool = False) -> Tenant:
+    backups.restore(Settings(home), path, name, NOW, replace=replace)
+    return tenants.existing(home, name)
+
+
+def events(log: EventLog) -> list[Event]:
+    return list(log.read())
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def test_a_restored_tenant_holds_the_events_that_were_there_and_builds_the_same(
+    built: Built, kept: Path, home: Path
+):
+    again = restored(home, kept)
+    with EventLog(again.log) as log:
+        assert events(log) == events(built.log)
+        manifest = rebuild(again, log, built.embedder, NOW)
+    digests = {name: ref.digest for name, ref in built.manifest.projections.items()}
+    assert {name: ref.digest for name, ref in manifest.projections.items()} == digests
+    assert not list(again.root.parent.glob(".*"))
+
+
+def test_a_backup_tells_what_it_holds_and_is_its_owners_alone(built: Built, kept: Path):
+    told = backups.check(kept)
+    assert (told.tenant, told.mnemolog, told.made_at) == ("default", "1.2", NOW)
+    assert (told.events, told.newest_at) == (built.log.head(), built.log.at(built.log.head()))
+    assert [part.name for part in told.parts] == ["log.sqlite"]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in kept.parent.iterdir()} == {"kept.zip", "home"}
+
+
+def test_what_was_put_away_and_what_waits_come_along(log: EventLog, tenant: Tenant, home: Path):
+    from store.agent_events import Prompted
+
+    old = [Event(f"p{n:03}", NOW, Prompted(prompt=f"what of {n}"), "s") for n in range(150)]
+    log.append(old)
+    compaction.compact(log, log.head(), NOW + 91 * 86_400_000_000)
+    queue = Queue(tenant.ingest)
+    one = batch.of_drafts("j1", NOW, [Draft(content="the tide comes at noon")])
+    queue.accept("j1", NOW, one)
+    queue.accept("j2", NOW, batch.of_drafts("j2", NOW, [Draft(content="the moon is full")]))
+    lease = queue.lease("me", NOW)
+    assert lease is not None and queue.finish(lease, [], NOW)
+    lease = queue.lease("me", NOW)
+    path = tenant.root.parent.parent / "b.zip"
+    told = backups.make(tenant, path, "1", NOW).listing
+    assert told.jobs == 1
+    assert {part.name.partition("/")[0] for part in told.parts} == {
+        "log.sqlite",
+        "ingest.sqlite",
+        "cold",
+    }
+    again = restored(home, path)
+    with EventLog(again.log) as other:
+        assert events(other) == events(log)
+        assert other.integrity() == []
+    waiting = Queue(again.ingest)
+    found = waiting.lease("another", NOW)
+    assert found is not None and found.job.id == "j2" and len(found.left) == 1
+    waiting.close()
+    queue.close()
+
+
+def test_a_backup_is_of_one_moment_while_others_write(
+    log: EventLog, tenant: Tenant, tmp_path: Path
+):
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        with EventLog(tenant.log) as own:
+            while not stop.is_set():
+                number += 1
+                commands.record_batch(
+                    own,
+                    [
+                        Draft(id=f"a{number}-{one}", content=f"note {number} {one}")
+                        for one in range(3)
+                    ],
+                    NOW,
+                )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while log.head() < 30:
+            pass
+        told = [backups.make(tenant, tmp_path / f"{n}.zip", "1", NOW).listing for n in range(4)]
+    finally:
+        stop.set()
+        writer.join()
+    assert all(one.events and one.events % 3 == 0 for one in told)  # no batch is cut
+    assert [one.events for one in told] == sorted(one.events for one in told)
+    assert backups.check(tmp_path / "3.zip") == told[3]
+
+
+def test_a_damaged_log_makes_no_backup(built: Built, tmp_path: Path):
+    with raw(built.tenant.log) as connection:
+        connection.execute("DROP TRIGGER events_keep_update")
+        connection.execute(
+            "UPDATE events SET body = replace(body, 'SQLite', 'sqlite') WHERE seq = 2"
+        )
+    with pytest.raises(MnemologError):
+        backups.make(built.tenant, tmp_path / "b.zip", "1", NOW)
+    assert {path.name for path in tmp_path.iterdir()} == {"home"}
+
+
+def test_no_file_and_no_tenant_is_ever_written_over(built: Built, kept: Path, home: Path):
+    before = kept.read_bytes()
+    with pytest.raises(Conflict, match="name a new file"):
+        backups.make(built.tenant, kept, "1", NOW)
+    with pytest.raises(Conflict, match="there is a tenant default"):
+        backups.restore(Settings(home), kept, None, NOW, replace=False)
+    with pytest.raises(InvalidName):
+        backups.restore(Settings(home), kept, "../x", NOW, replace=True)
+    assert kept.read_bytes() == before
+    assert events(built.log)
+
+
+def test_a_tenant_that_is_replaced_is_put_away_whole(built: Built, kept: Path, home: Path):
+    commands.record(built.log, Draft(content="said after the backup"), NOW)
+    had = events(built.log)
+    done = backups.restore(Settings(home), kept, None, NOW, replace=True)
+    assert done.replaced is not None
+    with EventLog(Path(done.replaced) / "log.sqlite") as old, EventLog(built.tenant.log) as new:
+        assert events(old) == had
+        assert events(new) == had[:-1]
+    assert not built.tenant.head.exists()  # nothing derived comes along
+
+
+def test_what_was_erased_since_is_erased_from_what_is_restored(
+    built: Built, kept: Path, home: Path
+):
+    erasing.erase(built.log, ["m02", "m03"], NOW)
+    done = backups.restore(Settings(home), kept, None, NOW, replace=True)
+    assert done.erased_again == 2
+    found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
+    assert b"force-with-lease" not in found
+    with EventLog(built.tenant.log) as log:
+        assert log.integrity() == []
+
+
+def test_a_log_that_cannot_be_read_is_replaced_and_its_erasures_are_not_known(
+    built: Built, kept: Path, home: Path
+):
+    built.log.close()
+    built.tenant.log.write_bytes(b"no log at all" * 1000)
+    assert backups.restore(Settings(home), kept, None, NOW, replace=True).erased_again is None
+    with EventLog(built.tenant.log) as log:
+        assert log.integrity() == []
+
+
+def test_a_folder_that_has_lost_its_log_is_not_written_into(built: Built, kept: Path, home: Path):
+    built.log.close()
+    built.tenant.log.unlink()
+    with pytest.raises(Conflict):
+        backups.restore(Settings(home), kept, None, NOW, replace=False)
+    backups.restore(Settings(home), kept, None, NOW, replace=True)
+    assert not built.tenant.head.exists()
+
+
+def test_what_a_killed_restore_left_is_swept_by_the_next(kept: Path, home: Path):
+    left = home / "tenants" / ".backup-12345678"
+    left.mkdir()
+    (left / "log.sqlite").write_text("half")
+    left.with_suffix(".lock").touch()
+    restored(home, kept)
+    assert not list((home / "tenants").glob(".backup-*"))
+
+
+def packed(path: Path, to: Path, **changes: object) -> Path:
+    """Copy a backup with its list changed, or its log by a function."""
+    with zipfile.ZipFile(path) as old:
+        held = {name: old.read(name) for name in old.namelist()}
+    listing = json.loads(held["backup.json"])
+    listing |= changes
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, data in held.items():
+            new.writestr(name, json.dumps(listing) if name == "backup.json" else data)
+    return to
+
+
+@pytest.mark.parametrize(
+    "change", [{"format": 2}, {"events": 7}, {"jobs": 1}, {"parts": []}, {"tenant": 7}, {"more": 1}]
+)
+def test_a_list_that_is_not_that_of_the_file_is_refused(kept: Path, home: Path, change, tmp_path):
+    with pytest.raises(SourceError):
+        restored(home, packed(kept, tmp_path / "changed.zip", **change))
+    assert [one.name for one in tenants.tenants(home)] == ["default"]
+
+
+@pytest.fixture
+def forged(built: Built, tmp_path: Path) -> Tenant:
+    """A folder as a tenant's, to make a backup of past every check."""
+    folder = tmp_path / "forged"
+    folder.mkdir()
+    copies.copy_log(built.tenant.log, folder / "log.sqlite")
+    return Tenant("default", folder)
+
+
+def forge(forged: Tenant, *statements: str) -> Path:
+    connection = raw(forged.log)
+    for statement in statements:
+        connection.execute(statement).fetchall()
+    connection.close()  # and so nothing is left in the write-ahead log
+    path = forged.root.with_name("forged.zip")
+    listing = Listing(
+        mnemolog="1",
+        tenant="x",
+        made_at=NOW,
+        events=0,
+        newest_at=0,
+        jobs=0,
+        parts=archive.parts_of(forged.root),
+    )
+    archive.pack(path, forged.root, listing)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM segments; END", "never made"),
+        ("CREATE VIEW v AS SELECT 1", "never made"),
+        ("CREATE TABLE other (x)", "never made"),
+        ("DROP TRIGGER events_keep_delete", "has no events_keep_delete"),
+        ("PRAGMA application_id = 7", "another program's"),
+        ("PRAGMA user_version = 99", "newer mnemolog"),
+        ("INSERT INTO segments VALUES ('../../x', 1, 2, 3, 4, 'y')", "is missing"),
+    ],
+)
+def test_a_log_that_mnemolog_would_not_have_made_is_refused(forged, home: Path, statement, said):
+    with pytest.raises(SourceError, match=said):
+        restored(home, forge(forged, statement))
+    assert [one.name for one in tenants.tenants(home)] == ["default"]
+
+
+def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(
+    forged: Tenant, home: Path
+):
+    path = forge(
+        forged, "DROP INDEX events_by_kind", "DROP TABLE segments", "PRAGMA user_version = 3"
+    )
+    with EventLog(forged.log) as log:  # counted after it was packed: this opens it as new
+        told = {"events": log.head(), "newest_at": max(one.at for one in log.read())}
+    again = restored(home, packed(path, path.with_name("older.zip"), **told))
+    with EventLog(again.log) as log:
+        assert log.integrity() == []
+
+
+def test_a_log_that_packs_too_tight_is_stored_as_it_is(log: EventLog, tenant: Tenant, home: Path):
+    commands.record_batch(log, [Draft(content="a" * 60_000 + str(n)) for n in range(80)], NOW)
+    path = home / "tight.zip"
+    made = backups.make(tenant, path, "1", NOW)
+    assert made.bytes > sum(part.bytes for part in made.listing.parts)
+    restored(home, path)
+
+
+def test_the_command_makes_checks_and_restores(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begun: list[str] = []
+
+    def build(settings: Settings, *words: str, quiet: bool) -> int:
+        begun.append(settings.choices.tenant)
+        return 0
+
+    monkeypatch.setattr(processes, "build", build)
+    path = str(tmp_path / "b.zip")
+    assert "events" in run("backup", "make", path).stdout
+    assert json.loads(run("backup", "check", path, "--json").stdout)["ok"]
+    done = run("backup", "restore", path, "--into", "again", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["tenant"] == "again"
+    assert begun == ["again"]
+    assert run("--tenant", "again", "status").exit_code == 0
+    assert run("backup", "make", path).exit_code == 2
+    assert run("backup", "check", str(tmp_path)).exit_code == 2
+
+
+def test_nothing_is_replaced_under_a_server(built: Built, kept: Path, home: Path):
+    with sole(Settings(home)):
+        refused = run("backup", "restore", str(kept), "--replace")
+    assert refused.exit_code == 2
+    assert "server" in refused.stderr
+    assert events(built.log)

@@ -1,0 +1,12 @@
+"""A few of the backups that `make torture` forges, at every push."""
+
+from pathlib import Path
+
+from torture import archives
+from torture.outcome import Scale, told
+
+
+def test_a_forged_backup_is_restored_whole_or_not_at_all(tmp_path: Path):
+    outcomes = list(archives.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert sum(one.points for one in outcomes) > 100

@@ -1,0 +1,108 @@
+"""
+Apart: one function called many times in a process of its own, to see what each call takes.
+
+What is measured is that process alone: neither the attack's own memory nor its own files count.
+"""
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+from store.errors import MnemologError
+
+PATIENCE_S = 15.0  # for one call; what takes longer hangs
+_KIB = 1024  # Linux counts the most that was resident in these
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call gave, or the error of ours that it raised; `crash` is anything else.
+
+    `grown` is how many bytes more than after the first call were resident at most, until now.
+    """
+
+    value: Any
+    refused: str = ""
+    crash: str = ""
+    took_s: float = 0.0
+    grown: int = 0
+
+
+class Apart:
+    """A function in a process of its own. Its first call, `warm_up`, is not measured."""
+
+    def __init__(self, act: Callable[[Any], Any], warm_up: Any) -> None:
+        """`act` is a function of a module; `warm_up` is what it is given first."""
+        self._act, self._warm_up = act, warm_up
+        self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def ask(self, given: Any) -> Answer:
+        """Call it once; a process that hangs or ends is started anew."""
+        began = time.monotonic()
+        self._line.send(given)
+        if self._line.poll(PATIENCE_S):
+            with suppress(EOFError, OSError):
+                answer: Answer = self._line.recv()
+                return answer
+            crash = "the process ended"
+        else:
+            crash = f"no answer in {PATIENCE_S:.0f} s"
+        self.restart()
+        return Answer(None, crash=crash, took_s=time.monotonic() - began)
+
+    def restart(self) -> None:
+        """Go on in a new process, as if nothing had been taken before."""
+        self._end()
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(target=_answer, args=(theirs, self._act), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._line.send(self._warm_up)
+        self._line.recv()
+
+    def _end(self) -> None:
+        self._line.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _answer(line: Connection, act: Callable[[Any], Any]) -> None:
+    first = 0
+    while True:
+        try:
+            given = line.recv()
+        except EOFError:
+            return
+        began = time.monotonic()
+        value, refused, crash = None, "", ""
+        try:
+            value = act(given)
+        except MnemologError as error:
+            refused = f"{type(error).__name__}: {error}"
+        except Exception as error:  # what no caller expects: an outcome here
+            crash = f"{type(error).__name__}: {error}"
+        took = time.monotonic() - began
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        first = first or most
+        line.send(Answer(value, refused, crash, took, most - first))

@@ -1,0 +1,338 @@
+"""
+Forging: backups as no mnemolog makes them: damaged, lying, or made to reach out of their folder.
+
+Each is a pure function of a seeded generator and a whole backup, so what went wrong can be made
+again from its name and number.
+"""
+
+import io
+import json
+import random
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+LIST, LOG = "backup.json", "log.sqlite"
+_ZEROS = 1 << 20
+_DEEP = 100_000
+_ZIP64 = 0xFFFFFFFF  # stands for a size that is told elsewhere
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole backup: the file's bytes, its parts by name, what it lists."""
+
+    data: bytes
+    parts: dict[str, bytes]
+    listing: dict[str, Any]
+    outside: str  # a folder that nothing may be written to
+
+
+Forge = Callable[[random.Random, Whole], bytes]
+
+
+def whole(data: bytes, outside: str) -> Whole:
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        held = {name: packed.read(name) for name in packed.namelist()}
+    return Whole(data, held, json.loads(held[LIST]), outside)
+
+
+def zipped(members: list[tuple[str | zipfile.ZipInfo, bytes]]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in members:
+            packed.writestr(name, data)
+    return file.getvalue()
+
+
+def relisted(one: Whole, parts: dict[str, bytes], **changes: Any) -> bytes:
+    """Return a backup of other parts whose list is right about them, but for some changes."""
+    entries = [
+        {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest()}
+        for name, data in parts.items()
+        if name != LIST
+    ]
+    listing = one.listing | {"parts": entries} | changes
+    rest = [(name, data) for name, data in parts.items() if name != LIST]
+    return zipped([(LIST, json.dumps(listing).encode()), *rest])
+
+
+# -- the file's bytes
+
+
+def flipped(chance: random.Random, one: Whole) -> bytes:
+    data = bytearray(one.data)
+    for _ in range(chance.choice((1, 1, 1, 3, 20))):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return bytes(data)
+
+
+def cut(chance: random.Random, one: Whole) -> bytes:
+    return one.data[: chance.randrange(len(one.data))]
+
+
+def holed(chance: random.Random, one: Whole) -> bytes:
+    at, size = chance.randrange(len(one.data)), chance.choice((1, 16, 512, 4096))
+    filling = bytes(size) if chance.random() < 0.5 else chance.randbytes(size)
+    return one.data[:at] + filling + one.data[at + size :]
+
+
+def spliced(chance: random.Random, one: Whole) -> bytes:
+    start, stop = sorted(chance.randrange(len(one.data)) for _ in range(2))
+    at = chance.randrange(len(one.data))
+    return one.data[:at] + one.data[start:stop] + one.data[at:]
+
+
+def garnished(chance: random.Random, one: Whole) -> bytes:
+    more = chance.randbytes(chance.choice((1, 22, 100, 70_000)))
+    return one.data + more if chance.random() < 0.5 else more + one.data
+
+
+# -- names and members
+
+
+def _evil(chance: random.Random, one: Whole) -> str:
+    return chance.choice(
+        (
+            "../evil",
+            "../../../../evil",
+            f"{one.outside}/evil",
+            "cold/log/../../../../evil",
+            "cold\\..\\..\\evil",
+            "C:\\evil",
+            "/evil",
+            "log.sqlite/evil",
+            "log.sqlite-wal",
+            "log.sqlite-journal",
+            "HEAD",
+            "cold/log/000000000001-000000000002-0123456789abcdef.parquet/../../evil",
+            "e" * 5_000,
+            "\u202eevil",
+            "cold/log/" + "x/" * 300 + "evil",
+            "\n",
+        )
+    )
+
+
+def named(chance: random.Random, one: Whole) -> bytes:
+    """Put a member elsewhere, named in the list or not."""
+    name, data = _evil(chance, one), b"evil"
+    if chance.random() < 0.5:
+        return relisted(one, one.parts | {name: data})
+    return zipped([*one.parts.items(), (name, data)])
+
+
+def renamed(chance: random.Random, one: Whole) -> bytes:
+    """Give the log another name, in the list too."""
+    parts = dict(one.parts)
+    parts[_evil(chance, one)] = parts.pop(LOG)
+    return relisted(one, parts)
+
+
+def linked(chance: random.Random, one: Whole) -> bytes:
+    """Make a member a link, a folder or a device of the zip's own."""
+    kind = chance.choice((stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFDIR))
+    name = chance.choice((LOG, "cold", "cold/log", "evil"))
+    entry = zipfile.ZipInfo(name + ("/" if kind == stat.S_IFDIR else ""))
+    entry.external_attr = (kind | 0o777) << 16
+    rest = [(each, data) for each, data in one.parts.items() if each != name]
+    link = (entry, f"{one.outside}/evil".encode())
+    return zipped([link, *rest] if chance.random() < 0.5 else [*rest, link])
+
+
+def doubled(chance: random.Random, one: Whole) -> bytes:
+    name = chance.choice(list(one.parts))
+    again = one.parts[name] if chance.random() < 0.5 else b"other"
+    return _quietly([*one.parts.items(), (name, again)])
+
+
+def missing(chance: random.Random, one: Whole) -> bytes:
+    gone = chance.choice(list(one.parts))
+    left = {name: data for name, data in one.parts.items() if name != gone}
+    if chance.random() < 0.5 and gone != LIST:
+        return relisted(one, left)
+    return zipped(list(left.items()))
+
+
+def nested(chance: random.Random, one: Whole) -> bytes:
+    if chance.random() < 0.3:
+        return zipped([("backup.zip", one.data)])
+    name = chance.choice([each for each in one.parts if each != LIST])
+    return relisted(one, one.parts | {name: one.data})
+
+
+def emptied(chance: random.Random, one: Whole) -> bytes:
+    name = chance.choice([each for each in one.parts if each != LIST])
+    return relisted(one, one.parts | {name: b""})
+
+
+# -- what is said of the parts
+
+
+def miscounted(chance: random.Random, one: Whole) -> bytes:
+    listing = json.loads(json.dumps(one.listing))
+    part = chance.choice(listing["parts"])
+    what = chance.choice(("bytes", "sha256", "name"))
+    if what == "bytes":
+        part[what] = chance.choice((0, 1, part[what] + 1, part[what] - 1, 2**31, 2**61, 2**70, -1))
+    elif what == "sha256":
+        part[what] = chance.choice(("", "0" * 64, part[what].upper(), 7, None, [part[what]]))
+    else:
+        part[what] = chance.choice((_evil(chance, one), 7, None, LIST, part[what].upper()))
+    return zipped([(LIST, json.dumps(listing).encode()), *_rest(one)])
+
+
+def versioned(chance: random.Random, one: Whole) -> bytes:
+    key = chance.choice(list(one.listing))
+    value = chance.choice((0, 2, -1, 2**63, 1e308, "1", None, [], {}, True, "\x1b[2J", "../x"))
+    return zipped([(LIST, json.dumps(one.listing | {key: value}).encode()), *_rest(one)])
+
+
+def unreadable(chance: random.Random, one: Whole) -> bytes:
+    said = chance.choice(
+        (
+            b"",
+            b"\xff\xfe",
+            b"null",
+            b"[" * _DEEP,
+            b'{"format":1,"parts":' + b"[" * _DEEP + b"]" * _DEEP + b"}",
+            b'{"format":' + b"9" * 10_000 + b"}",
+            b'{"format":1e400}',
+            b'{"format":NaN}',
+            b'{"format":1,"format":2}',
+            b'{"format":1,"tenant":"\\ud800"}',
+            b'{"format":1,"x":"' + b"y" * (5 << 20) + b'"}',
+            one.parts[LIST][:-1],
+            one.parts[LIST] + b"{}",
+        )
+    )
+    return zipped([(LIST, said), *_rest(one)])
+
+
+def missized(chance: random.Random, one: Whole) -> bytes:
+    """Let the zip's own directory lie about sizes, places, methods and flags."""
+    data = bytearray(one.data)
+    at = data.find(b"PK\x01\x02")
+    entries = []
+    while at >= 0:
+        entries.append(at)
+        at = data.find(b"PK\x01\x02", at + 4)
+    entry = chance.choice(entries)
+    place, code = chance.choice(
+        (
+            (8, "<H"),
+            (10, "<H"),
+            (16, "<L"),
+            (20, "<L"),
+            (24, "<L"),
+            (28, "<H"),
+            (30, "<H"),
+            (42, "<L"),
+        )
+    )
+    value = chance.choice((0, 1, 8, 12, 14, 99, 0xFFFF, 0xFFFFFFFE, 0xFFFFFFFF))
+    top = 0xFFFF if code == "<H" else 0xFFFFFFFF
+    struct.pack_into(code, data, entry + place, min(value, top))
+    return bytes(data)
+
+
+# -- what the parts hold, with a list that is right about it
+
+
+def rotten(chance: random.Random, one: Whole) -> bytes:
+    """Damage a part and hash it anew: only what is in it can tell."""
+    name = chance.choice([each for each in one.parts if each != LIST])
+    data = bytearray(one.parts[name])
+    for _ in range(chance.choice((1, 1, 4))):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return relisted(one, one.parts | {name: bytes(data)})
+
+
+def shortened(chance: random.Random, one: Whole) -> bytes:
+    name = chance.choice([each for each in one.parts if each != LIST])
+    data = one.parts[name]
+    kept = chance.choice((len(data) // 2, 4096, 100, len(data) - 1))
+    return relisted(one, one.parts | {name: data[:kept]})
+
+
+def swapped(chance: random.Random, one: Whole) -> bytes:
+    first, other = chance.sample([each for each in one.parts if each != LIST], 2)
+    parts = dict(one.parts)
+    parts[first], parts[other] = parts[other], parts[first]
+    return relisted(one, parts)
+
+
+# -- bombs
+
+
+def bomb(size: int, one: Whole, *, is_honest: bool) -> Iterator[bytes]:
+    """Yield the pieces of a backup whose log is so many zeros; its list says so, or lies."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    start = packer.compress(bytes(_ZEROS)) + packer.flush(zlib.Z_FULL_FLUSH)
+    again = packer.compress(bytes(_ZEROS)) + packer.flush(zlib.Z_FULL_FLUSH)
+    end = packer.flush(zlib.Z_FINISH)
+    times = size // _ZEROS
+    packed = len(start) + len(again) * (times - 1) + len(end)
+    told = times * _ZEROS if is_honest else 4096
+    listing = one.listing | {"parts": [{"name": LOG, "bytes": told, "sha256": "0" * 64}]}
+    said = json.dumps(listing).encode()
+    yield from _raw_zip(
+        (LIST, 0, len(said), len(said), zlib.crc32(said), iter((said,))),
+        (LOG, 8, packed, told, 0, iter((start, *((again,) * (times - 1)), end))),
+    )
+
+
+def crowd(members: int, one: Whole) -> Iterator[bytes]:
+    """Yield the pieces of a zip of so many empty members."""
+    names = (f"{number:07}" for number in range(members))
+    yield from _raw_zip(*((name, 0, 0, 0, 0, iter(())) for name in names))
+
+
+Member = tuple[str, int, int, int, int, Iterator[bytes]]
+
+
+def _raw_zip(*members: Member) -> Iterator[bytes]:
+    """Yield a zip of members told by name, method, packed and whole size, CRC and bytes."""
+    at, index = 0, []
+    for name, method, packed, size, crc, pieces in members:
+        more = struct.pack("<2HQ", 1, 8, size) if size >= _ZIP64 else b""
+        told = (20, 0, method, 0, 0x21, crc, packed, min(size, _ZIP64), len(name), len(more))
+        head = struct.pack("<4s5H3L2H", b"PK\x03\x04", *told) + name.encode() + more
+        yield head
+        yield from pieces
+        index.append(
+            struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *told, 0, 0, 0, 0, at)
+            + name.encode()
+            + more
+        )
+        at += len(head) + packed
+    whole_index = b"".join(index)
+    count = min(len(members), 0xFFFF)
+    yield whole_index
+    yield struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(whole_index), at, 0)
+
+
+def _rest(one: Whole) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
+    return [(name, data) for name, data in one.parts.items() if name != LIST]
+
+
+def _quietly(members: list[tuple[str, bytes]]) -> bytes:
+    """Return a zip with a name twice, of which zipfile would warn."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return zipped(list(members))
+
+
+FORGES: tuple[Forge, ...] = (
+    *(flipped, cut, holed, spliced, garnished),
+    *(named, renamed, linked, doubled, missing, nested, emptied),
+    *(miscounted, versioned, unreadable, missized),
+    *(rotten, rotten, shortened, swapped),
+)
