@@ -238,6 +238,16 @@ def test_a_log_that_quotes_is_emptied_and_a_failure_forgotten(tmp_path: Path):
     assert (tmp_path / "server.log.1").read_text()
 
 
+def test_copies_of_damaged_files_that_quote_are_deleted(tmp_path: Path):
+    damaged = tmp_path / "tenants" / "default" / "damaged"
+    damaged.mkdir(parents=True)
+    (damaged / "log.sqlite-1").write_bytes(b"SQLite format 3\x00 and then rubbish")
+    (damaged / "log.sqlite-2").write_text(f"a page with {TEXT}")
+    (damaged / "HEAD-3").write_text("nothing of the kind")
+    records.drop(tmp_path, damaged.parent, Looker(MARKS))
+    assert [path.name for path in damaged.iterdir()] == ["HEAD-3"]
+
+
 def test_what_a_plan_would_judge_of_it_says_nothing_any_more(built, clock: Clock):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
     judged = Judged(verdicts={"e1": 1.0}, evidence={"e1": "for the harbour answered"})
