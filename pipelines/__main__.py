@@ -252,12 +252,20 @@ def main() -> None:
         if isinstance(error, OSError) and (known := disk.failure(error)) is not None:
             _went_wrong(str(known))
             _fail("failed", str(known))
-        log = config.load().dagster_home / "last-error.txt"
-        make_folder(log.parent)
-        log.write_text(traceback.format_exc())
-        said = f"{type(error).__name__}: {error} (traceback in {log})"
+        said = f"{type(error).__name__}: {error} ({_keep_traceback()})"
         _went_wrong(said)
         _fail("internal", said)
+
+
+def _keep_traceback() -> str:
+    """Keep the traceback of what is being handled; return where it is, or why it is nowhere."""
+    path = config.load().dagster_home / "last-error.txt"
+    try:
+        make_folder(path.parent)
+        path.write_text(traceback.format_exc())
+    except OSError as error:  # on a full disk, say, which may be what went wrong
+        return f"its traceback could not be kept: {error.strerror}"
+    return f"traceback in {path}"
 
 
 def _went_wrong(said: str) -> None:

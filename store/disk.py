@@ -3,6 +3,8 @@ What the system says of a disk in trouble, in our words: what could not be done,
 """
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from store.errors import LogError, LogFull, LogReadOnly
@@ -33,3 +35,14 @@ def failure(error: OSError, path: Path | None = None) -> LogError | None:
         case errno.EIO:
             return LogError(f"reading or writing {where} failed ({error.strerror}): check the disk")
     return None
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn what the disk says to who writes below a folder into errors of ours."""
+    try:
+        yield
+    except OSError as error:
+        if (known := failure(error, folder)) is None:
+            raise
+        raise known from error

@@ -69,8 +69,8 @@ def remove_files(paths: Iterable[Path]) -> None:
     """
     folders = set()
     for path in paths:
-        with suppress(PermissionError):
-            path.unlink(missing_ok=True)
+        with suppress(PermissionError, FileNotFoundError):
+            path.unlink()
             folders.add(path.parent)
     for folder in folders:
         sync_folder(folder)
@@ -106,3 +106,19 @@ def sync_path(folder: Path) -> None:
     while not folder.is_mount() and folder != folder.parent:
         folder = folder.parent
         sync_folder(folder)
+
+
+def sync_folders(root: Path) -> None:
+    """Bring the entries of a folder and of all below it to the disk: what was deleted there too."""
+    for folder, _, _ in os.walk(root):
+        with suppress(FileNotFoundError):  # another process has just taken it away
+            sync_folder(Path(folder))
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring a folder to the disk with all that others wrote below it."""
+    for path in (*folder.rglob("*"), folder):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            sync_file(path)

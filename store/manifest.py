@@ -8,6 +8,7 @@ snapshot is damaged has something checked to fall back to.
 
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def publish(tenant: Tenant, candidate: Manifest) -> Manifest:
     data = msgspec.json.encode(manifest)
     replace_file(_path(tenant, number), data)
     replace_file(tenant.head, msgspec.json.encode(_Head(number, sha256(data).hexdigest())))
-    tenant.refused.unlink(missing_ok=True)
+    remove_files([tenant.refused])
     return manifest
 
 
@@ -139,19 +140,22 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
     for the next time. Call it only while holding the tenant's build lock.
     """
     sweep(tenant.manifests, older_than_s=0.0)
-    remove_files(_path(tenant, number) for number in _numbers(tenant)[keep:])
+    # nothing is fsynced: what comes back with a power cut goes with the next build
+    for number in _numbers(tenant)[keep:]:
+        _path(tenant, number).unlink(missing_ok=True)
     refs = (ref for manifest in kept(tenant) for ref in manifest.projections.values())
     wanted = {file.path for ref in refs for file in ref.files}
-    dropped = {
-        path: found
-        for found in sorted(tenant.snapshots.glob("*/*"))
-        if (path := found.relative_to(tenant.snapshots).as_posix()) not in wanted
-    }
-    remove_files(found for found in dropped.values() if not found.is_dir())
-    for found in dropped.values():
-        if found.is_dir():  # a snapshot of an earlier format
-            shutil.rmtree(found, ignore_errors=True)
-    return list(dropped)
+    dropped = []
+    for found in sorted(tenant.snapshots.glob("*/*")):
+        path = found.relative_to(tenant.snapshots).as_posix()
+        if path not in wanted:
+            if found.is_dir():  # a snapshot of an earlier format
+                shutil.rmtree(found, ignore_errors=True)
+            else:
+                with suppress(PermissionError):
+                    found.unlink(missing_ok=True)
+            dropped.append(path)
+    return dropped
 
 
 def _head(tenant: Tenant) -> _Head:

@@ -5,6 +5,7 @@ No query ever needs a tenant filter, because no file holds two tenants. Inside a
 belong to a project; which one is found from the working directory, the same for all worktrees.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -134,7 +135,7 @@ def project_of(directory: Path) -> str | None:
         if git is not None:
             remote = _origin(git / "config")
             home = git.parent if git.name == ".git" else git
-            return remote or f"{_plain(home.name)}@{sha256(str(home).encode()).hexdigest()[:8]}"
+            return remote or f"{_plain(home.name)}@{sha256(os.fsencode(home)).hexdigest()[:8]}"
     return None
 
 
@@ -147,27 +148,41 @@ def git_root(directory: Path) -> Path | None:
 
 
 def _git_folder(path: Path) -> Path | None:
-    """Return the repository behind a `.git` folder, or behind a worktree's `.git` file."""
-    if path.is_dir():
-        return path.resolve()
-    if not path.is_file():
+    """Return the repository behind a `.git` folder, or behind a worktree's `.git` file.
+
+    None where it leads nowhere: into a ring of links, to a name that no disk takes.
+    """
+    try:
+        if path.is_dir():
+            return path.resolve()
+        if not path.is_file():
+            return None
+        target = _beginning(path).strip().removeprefix("gitdir:").strip()
+        worktree = (path.parent / target).resolve()
+        common = worktree / "commondir"
+        if common.is_file():
+            return (worktree / _beginning(common).strip()).resolve()
+        return worktree if worktree.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # the last: a ring, before Python 3.13
         return None
-    target = path.read_text(errors="replace").strip().removeprefix("gitdir:").strip()
-    worktree = (path.parent / target).resolve()
-    common = worktree / "commondir"
-    if common.is_file():
-        return (worktree / common.read_text().strip()).resolve()
-    return worktree if worktree.is_dir() else None
+
+
+def _beginning(path: Path) -> str:
+    """Return what a file of git's says; it may be anybody's, and of any length."""
+    with path.open("rb") as file:
+        return file.read(_MOST_READ).decode(errors="replace")
 
 
 _ORIGIN = re.compile(r'\[remote "origin"\]([^\[]*)')
-_URL = re.compile(r"^\s*url\s*=\s*(\S+)", re.MULTILINE)
+_URL = re.compile(r"^[ \t]*url[ \t]*=[ \t]*(\S+)", re.MULTILINE)
+_MOST_READ = 1 << 20  # bytes
 
 
 def _origin(config: Path) -> str | None:
-    if not config.is_file():
+    try:
+        section = _ORIGIN.search(_beginning(config)) if config.is_file() else None
+    except OSError:
         return None
-    section = _ORIGIN.search(config.read_text(errors="replace"))
     url = _URL.search(section[1]) if section else None
     if url is None:
         return None

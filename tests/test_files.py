@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from store import manifest as manifests
 from store.cold import memories, segment
+from store.erase import receipt, wiping
 from store.files import make_folder, remove_files, replace_file
 from store.log import EventLog
 from store.logfile import file as log_file
 from store.tenant import Tenant
 
+NOW = 1_790_000_000_000_000
 WasSynced = Callable[[Path], bool]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a folder")
@@ -69,13 +70,22 @@ def test_what_is_deleted_does_not_come_back(tmp_path: Path, was_synced: WasSynce
 
 
 def test_what_an_erasing_deletes_does_not_come_back(built, was_synced: WasSynced):
-    snapshots, cold = built.tenant.snapshots, built.tenant.cold
-    left = [snapshots / "memories" / "old.arrow", cold / "log" / "old", cold / "memories" / "x"]
-    left[2] = left[2].with_suffix(".parquet")
+    tenant, log = built.tenant, built.log
+    with wiping.alone(tenant):
+        wiped = wiping.wipe(tenant, log, ["m01"], NOW)
+        built.rebuild()
+        wiping.drop_derived(tenant)
+        receipt.made(tenant.root.parents[1], tenant, wiped, "somebody", NOW, set())
+    folders = [path for path in tenant.root.parents[1].rglob("*") if path.is_dir()]
+    assert len(folders) > 15 and all(map(was_synced, folders))
+
+
+def test_what_is_cold_or_put_away_is_deleted_for_good(built, was_synced: WasSynced):
+    cold = built.tenant.cold
+    left = [cold / "log" / "old", cold / "memories" / "old.parquet"]
     for path in left:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True)
         path.write_bytes(b"1")
-    manifests.expire(built.tenant)
     segment.sweep(cold / "log", [])
     memories.drop(built.tenant)
     assert all(was_synced(path.parent) and not path.exists() for path in left)

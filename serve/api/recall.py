@@ -14,6 +14,7 @@ from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, ShownMemory
 from store import commands
+from store.events import Trust
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     text: str
     at: At
+    trust: Trust
 
 
 class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):

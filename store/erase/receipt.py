@@ -85,9 +85,9 @@ def made(home: Path, tenant: Tenant, wiped: Wiped, by: str, now: int, before: se
         copies=tuple(copies(tenant)),
     )
     found = msgspec.structs.replace(found, digest=digest(found))
-    if found.is_clean:
-        wiping.forget(tenant)
     replace_file(folder_of(tenant) / f"{found.id}.json", msgspec.json.encode(found))
+    if found.is_clean:  # only now: who was ended before has to look for the same again
+        wiping.forget(tenant)
     return found
 
 

@@ -59,7 +59,7 @@ def _logs(home: Path, tenant: Path, looker: Looker) -> Iterator[Path]:
             else:
                 with path.open("r+b") as file:
                     file.truncate(0)
-                    os.fsync(file.fileno())
+                    os.fsync(file.fileno())  # else it may be as long again after a power cut
             yield path
 
 

@@ -24,7 +24,7 @@ from store.erase.marks import Looker, Marks
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
 from store.errors import BuildBusy
-from store.files import remove_files, replace_file, sweep, sync_folder
+from store.files import remove_files, replace_file, sweep, sync_folder, sync_folders
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
@@ -97,6 +97,7 @@ def drop_served(tenant: Tenant) -> None:
 def looked_through(home: Path, tenant: Tenant, wiped: Wiped) -> tuple[list[str], Scanned]:
     """Drop records that quote; return which, and what a scan of the home finds after."""
     dropped = records.drop(home, tenant.root, Looker(wiped.marks))
+    sync_folders(home)  # no file that was deleted comes back with a power cut
     found = scan(home, tenant.root, wiped.marks)
     return dropped, found
 

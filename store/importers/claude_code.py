@@ -18,6 +18,7 @@ from store.commands import Draft
 from store.errors import SourceError
 from store.events import MemoryKind, Trust, derived_id, moment
 from store.importers.excerpt import excerpt, one_line
+from store.importers.files import is_ours, plain
 from store.importers.fixes import fixes
 from store.importers.message import DECISION
 from store.importers.rules import rules
@@ -75,7 +76,8 @@ def _files(source: Path) -> list[Path]:
     found: list[Path] = []
     for folder, folders, names in os.walk(source):
         folders[:] = [name for name in folders if name not in SIDE_FOLDERS]
-        found += [Path(folder, name) for name in names if name.endswith(".jsonl")]
+        paths = (Path(folder, name) for name in names if name.endswith(".jsonl"))
+        found += (path for path in paths if is_ours(path, source))
     if not found:
         raise SourceError(f"no transcripts (*.jsonl) in {source}: name ~/.claude/projects")
     return sorted(found)
@@ -165,7 +167,8 @@ def _draft(
     result: str | None = None,
 ) -> Draft:
     """Return a draft; its id holds whatever project it is filed under, now or on a later import."""
-    source_id = said.uuid or f"{part.session}\x00{said.text}"
+    session = plain(part.session)
+    source_id = said.uuid or f"{session}\x00{said.text}"
     return Draft(
         id=derived_id(said.at, SOURCE, source_id, facet),
         content=content,
@@ -174,7 +177,7 @@ def _draft(
         action=action,
         result=result,
         project=project,
-        session=part.session,
+        session=session,
         agent="claude-code",
         source=SOURCE,
         trust=trust,
@@ -202,7 +205,6 @@ def _relative(path: str, cwd: str | None) -> str | None:
 @lru_cache(maxsize=256)
 def _project(cwd: str) -> str | None:
     """Return the project of a working directory, or its name where it is gone or no repository."""
-    folder = Path(cwd)
-    found = project_of(folder) if folder.is_dir() else None
+    found = project_of(Path(cwd)) if os.path.isdir(cwd) else None
     name = (PureWindowsPath(cwd) if "\\" in cwd else PurePosixPath(cwd)).name
     return found or re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+")[:200] or None

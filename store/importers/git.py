@@ -21,6 +21,7 @@ from store.errors import SourceError
 from store.events import derived_id, moment
 from store.importers import message
 from store.importers.excerpt import label
+from store.importers.files import plain
 from store.tenant import project_of
 
 SOURCE = "git"
@@ -41,6 +42,17 @@ _FORMAT = "commit %H%x00%P%x00%at%x00%an%x00%B"
 _HEADER = re.compile(r"commit ([0-9a-f]{40,64})")
 _NUMSTAT = re.compile(r"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 _CHUNK = 1 << 16
+MAX_FIELD = 1 << 20  # bytes; of a longer message or name the rest is left out
+
+# A partial clone lacks objects, which git would fetch by a program that the repository itself may
+# name (core.sshCommand, ext::): reading a history must run nothing, so nothing is ever fetched.
+_ALONE = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # where git is too old to know the line above
+    "GIT_TERMINAL_PROMPT": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +92,16 @@ def drafts(
         is_repeated = commit.is_merge and read.topic in subjects
         subjects.append(read.topic)
         if not is_repeated and not message.is_noise(read, commit.author):
-            yield _draft(commit, read, name, str(source.absolute()))
+            yield _draft(commit, read, name, plain(str(source.absolute())))
 
 
 def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[Commit]:
     """Yield the commits `git log` tells of, oldest first; raise SourceError where it cannot."""
-    command = ["git", "-c", "i18n.logOutputEncoding=UTF-8", "-C", str(source), "log"]
+    command = ["git", "--no-pager", "-c", "i18n.logOutputEncoding=UTF-8"]
+    command += ["-c", "core.fsmonitor=false", "-C", str(source), "log"]
     command += ["--reverse", "-z", "--no-color", "--no-show-signature", "--no-ext-diff"]
-    command += ["--no-textconv", "--no-relative", "--numstat", "-M", f"--format={_FORMAT}"]
+    command += ["--no-textconv", "--no-relative", "--submodule=short", "--numstat", "-M"]
+    command += [f"--format={_FORMAT}"]
     command += [f"--since={since}"] if since else []
     command += [f"--max-count={limit}"] if limit is not None else []
     with TemporaryFile() as complaints, _started(command, source, complaints) as git:
@@ -115,7 +129,7 @@ def _started(command: list[str], source: Path, complaints: IO[bytes]) -> "subpro
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=mine | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"},
+            env=mine | _ALONE,
         )
     except FileNotFoundError as error:
         raise SourceError(f"git was not found, so {source} cannot be read: install git") from error
@@ -127,18 +141,27 @@ def _explain(source: Path, complaint: str) -> None:
         return
     if "not a git repository" in complaint:
         raise SourceError(f"{source} is not a git repository: name a folder inside one")
+    if "promisor" in complaint or "transport 'none'" in complaint or "not allowed" in complaint:
+        raise SourceError(f"{source} is a partial clone: fetch what it lacks before an import")
     raise SourceError(f"git cannot read {source}: {complaint or 'it gave no reason'}")
 
 
 def _fields(output: IO[bytes]) -> Iterator[str]:
     """Yield what stands between the NULs, bytes that are no UTF-8 replaced."""
-    rest = b""
+    rest = bytearray()
     while chunk := output.read(_CHUNK):
-        *whole, rest = (rest + chunk).split(b"\x00")
-        for field in whole:
-            yield field.decode(errors="replace")
+        *ends, begun = chunk.split(b"\x00")
+        for end in ends:
+            yield _field(rest + end)
+            rest.clear()
+        if len(rest) <= MAX_FIELD:
+            rest += begun
     if rest:
-        yield rest.decode(errors="replace")
+        yield _field(rest)
+
+
+def _field(data: bytearray) -> str:
+    return data[:MAX_FIELD].decode(errors="replace")
 
 
 def _commits(fields: Iterator[str]) -> Iterator[Commit]:

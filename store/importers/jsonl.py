@@ -14,6 +14,7 @@ import msgspec
 from store.commands import Draft
 from store.errors import SourceError
 from store.events import derived_id, micros
+from store.importers.lines import is_crowded, lines
 
 SOURCE = "jsonl"
 MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line ends must not be read
@@ -43,9 +44,11 @@ def drafts(source: Path, *, project: str | None) -> Iterator[Draft]:
             continue
         if len(raw) > MAX_LINE:
             raise SourceError(f"{source} line {number}: over {MAX_LINE} bytes: split the memory")
+        if is_crowded(raw):
+            raise SourceError(f"{source} line {number}: too many values for one memory")
         try:
             line = _decoder.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SourceError(f"{source.name} line {number}: {error}") from error
         if line.state != "forgotten":
             yield _draft(line, project)
@@ -54,11 +57,9 @@ def drafts(source: Path, *, project: str | None) -> Iterator[Draft]:
 def _lines(source: Path) -> Iterator[bytes]:
     """Yield the lines, cut where they are too long, without the mark some editors begin with."""
     try:
-        with source.open("rb") as file:
-            first = file.readline(MAX_LINE + 1).removeprefix(b"\xef\xbb\xbf")
-            yield first
-            while line := file.readline(MAX_LINE + 1):
-                yield line
+        found = lines(source, MAX_LINE)
+        yield next(found, b"").removeprefix(b"\xef\xbb\xbf")
+        yield from found
     except OSError as error:
         cure = "name a .jsonl file that exists and may be read"
         raise SourceError(f"{source} cannot be read ({error.strerror}): {cure}") from error

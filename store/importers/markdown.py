@@ -15,6 +15,7 @@ from store.commands import Draft
 from store.errors import SourceError
 from store.events import MemoryKind, derived_id
 from store.importers.excerpt import one_line
+from store.importers.files import is_ours, plain
 from store.importers.section import Section, blocks, front, items, packed, sections
 from store.tenant import git_root, project_of
 
@@ -62,7 +63,7 @@ def drafts(
     for path in _files(source):
         text = _text(path, source, on_skip)
         place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-        yield from _file(text, place, name, is_own=is_own and path.is_relative_to(root))
+        yield from _file(text, plain(place), name, is_own=is_own and path.is_relative_to(root))
 
 
 def _files(source: Path) -> list[Path]:
@@ -76,7 +77,7 @@ def _files(source: Path) -> list[Path]:
     for folder, folders, names in os.walk(top):
         folders[:] = [one for one in folders if one not in SKIPPED and not one.startswith(".")]
         paths = (Path(folder, name) for name in names if name.lower().endswith(ENDINGS))
-        found.update(path for path in map(Path.resolve, paths) if path.is_relative_to(top))
+        found.update(path.resolve() for path in paths if is_ours(path, top))
     if not found:
         raise SourceError(f"no Markdown files in {source}: name a folder that has some")
     return sorted(found)

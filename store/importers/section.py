@@ -58,7 +58,7 @@ def sections(text: str) -> Iterator[Section]:
     """Yield the sections that hold any text, in order; what precedes all headings has no path."""
     path: dict[int, str] = {}
     body: list[str] = []
-    for line, is_fenced in _fenced(_COMMENT.sub("", text).splitlines()):
+    for line, is_fenced in _fenced(_without_comments(text).splitlines()):
         heading = None if is_fenced else _HEADING.match(line)
         if heading is None:
             body.append(line)
@@ -68,6 +68,11 @@ def sections(text: str) -> Iterator[Section]:
         path = {key: value for key, value in path.items() if key < level} | {level: heading[2]}
         body = []
     yield from _section(path, body)
+
+
+def _without_comments(text: str) -> str:
+    closed, mark, rest = text.rpartition("-->")  # what nothing closes is no comment
+    return _COMMENT.sub("", closed + mark) + rest
 
 
 def _section(path: dict[int, str], body: Sequence[str]) -> Iterator[Section]:

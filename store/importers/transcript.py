@@ -15,6 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from store.importers import lines as source
+
+MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
 MAX_TEXT = 16_000  # characters kept of one message
 MAX_OUTPUT = 4_000  # characters kept of what a failed tool wrote: its end
 
@@ -90,23 +93,25 @@ _line = msgspec.json.Decoder(Line)
 def lines(path: Path, on_skip: Callable[[str], None]) -> Iterator[Line | Head]:
     """Yield the conversation's lines and the session's titles (as `Head`), in file order.
 
-    A line that cannot be read is left out and `on_skip` is told which. Raise OSError as the file
-    system does.
+    A line that cannot be read, or is over MAX_LINE, is left out and `on_skip` is told which. Raise
+    OSError as the file system does.
     """
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            if not raw.strip():
-                continue
-            try:
-                head = _head.decode(raw)
-                line = _line.decode(raw) if head.type in ("user", "assistant") else None
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                on_skip(f"{path} line {number} was left out: {error}")
-                continue
-            if head.type == "summary" and isinstance(head.summary, str):
-                yield head
-            if line is not None and not _is_machine(line):
-                yield _short(line)
+    for number, raw in enumerate(source.lines(path, MAX_LINE), 1):
+        if not raw.strip():
+            continue
+        if len(raw) > MAX_LINE or source.is_crowded(raw):
+            on_skip(f"{path} line {number} was left out: it is too long, or holds too much")
+            continue
+        try:
+            head = _head.decode(raw)
+            line = _line.decode(raw) if head.type in ("user", "assistant") else None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            on_skip(f"{path} line {number} was left out: {error}")
+            continue
+        if head.type == "summary" and isinstance(head.summary, str):
+            yield head
+        if line is not None and not _is_machine(line):
+            yield _short(line)
 
 
 def texts(line: Line) -> list[str]:

@@ -285,14 +285,17 @@ _OLD = (
     "ORDER BY number DESC LIMIT 1 OFFSET ?2))"
 )
 _ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
+# later than any retry or lease lasts is a moment of a clock that was wrong: it is not waited for
+_OVER = f"(lease_until <= ?1 OR lease_until > ?1 + {LEASE_US})"
 _DUE = (
-    "SELECT number FROM jobs WHERE (state = 'queued' AND next_at <= ?1) OR "
-    "(state = 'running' AND lease_until <= ?1) ORDER BY number LIMIT 1"
+    "SELECT number FROM jobs WHERE "
+    f"(state = 'queued' AND (next_at <= ?1 OR next_at > ?1 + {retry_us(MOST_ATTEMPTS, 0.0)})) "
+    f"OR (state = 'running' AND {_OVER}) ORDER BY number LIMIT 1"
 )
 _WORN_OUT = (
     "UPDATE jobs SET state = 'dead', ended_at = ?1, owner = NULL, lease_until = NULL, "
     "error = 'whoever recorded it ended without a word, each time' "
-    "WHERE state = 'running' AND lease_until <= ?1 AND attempts >= ?2"
+    f"WHERE state = 'running' AND {_OVER} AND attempts >= ?2"
 )
 
 

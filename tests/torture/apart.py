@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from store.errors import MnemologError
 
-PATIENCE_S = 60.0  # for one call; what takes longer hangs
+PATIENCE_S = 15.0  # for one call; what takes longer hangs
 _KIB = 1024  # Linux counts the most that was resident in these
 
 
@@ -64,9 +64,13 @@ class Apart:
             crash = "the process ended"
         else:
             crash = f"no answer in {PATIENCE_S:.0f} s"
+        self.restart()
+        return Answer(None, crash=crash, took_s=time.monotonic() - began)
+
+    def restart(self) -> None:
+        """Go on in a new process, as if nothing had been taken before."""
         self._end()
         self._start()
-        return Answer(None, crash=crash, took_s=time.monotonic() - began)
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")

@@ -120,7 +120,7 @@ def batches(caller: Caller) -> None:
             return
         _acknowledge(caller, texts)
         caller.heard.append(texts[-1])
-        time.sleep(10 * PAUSE_S)
+        time.sleep(5 * PAUSE_S)
 
 
 def ingests(caller: Caller) -> None:
@@ -137,7 +137,7 @@ def ingests(caller: Caller) -> None:
         else:
             caller.told.unsure = caller.told.unsure[: -len(texts)]
             caller.refused("/v1/ingest", *answer)
-        time.sleep(40 * PAUSE_S)
+        time.sleep(20 * PAUSE_S)
 
 
 def hooks(caller: Caller) -> None:

@@ -8,7 +8,7 @@ the same work done again ends what was ended, with no hand's turn and nothing le
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torture import work as works
 from torture import work_controls
@@ -18,8 +18,11 @@ from torture.work import Acknowledge
 from torture.work_process import Forks, forks
 
 FLOOR = 700  # points of all works together, as THREATS.md promises
-FAST = 12  # points of each work in the fast tier
+EACH = {Scale.FAST: 5, Scale.FULL: 240}  # points of each work, at most
+CONTROLS = 16  # points of each control
 _STEPS = "torture.crash_points"
+
+T = TypeVar("T")
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -27,11 +30,11 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     with forks(place.fault) as processes:
         tried = 0
         for name in works.BY_NAME:
-            found = broken_off(place, processes, name, scale)
+            found = broken_off(place, processes, name, EACH[scale])
             tried += found.points
             yield found
-        for name in work_controls.BY_NAME:
-            yield broken_off(place, processes, name, scale)
+        for control in work_controls.KILLED:
+            yield broken_off(place, processes, control.name, CONTROLS)
     yield Outcome("killed or torn, all together", tried, "points", floor=FLOOR)
 
 
@@ -59,14 +62,14 @@ class Place:
         shutil.copytree(self._prepared, self.home)
 
 
-def broken_off(place: Place, processes: Forks, name: str, scale: Scale) -> Outcome:
-    """Break a work off at its points; return what came of it."""
+def broken_off(place: Place, processes: Forks, name: str, most: int) -> Outcome:
+    """Break a work off at its points, at most so many; return what came of it."""
     place.prepare(processes, name)
     kinds = listed(place, processes, name)
     points = [(Action.KILL, at) for at in range(1, len(kinds) + 1)]
     points += [(Action.TEAR, at) for at, kind in enumerate(kinds, 1) if kind is Kind.WRITE]
     wrong, killed = [], 0
-    for action, at in chosen(points, scale):
+    for action, at in evenly(points, most):
         place.restore()
         place.fault.arm(action, at)
         done = processes.run(f"{_STEPS}:do", name, str(place.home))
@@ -85,7 +88,7 @@ def broken_off(place: Place, processes: Forks, name: str, scale: Scale) -> Outco
         "points",
         wrong,
         f"{len(kinds)} calls, {sum(kind is Kind.WRITE for kind in kinds)} of them writes",
-        is_control=name in work_controls.BY_NAME,
+        is_control=works.is_control(name),
     )
 
 
@@ -99,27 +102,23 @@ def listed(place: Place, processes: Forks, name: str) -> list[Kind]:
     return place.fault.kinds()
 
 
-def chosen(points: Sequence[tuple[Action, int]], scale: Scale) -> Sequence[tuple[Action, int]]:
-    """Return all points, or in the fast tier some of them, evenly."""
-    if scale is Scale.FULL or len(points) <= FAST:
+def evenly(points: Sequence[T], most: int) -> Sequence[T]:
+    """Return the points, or so many of them, from the first to the last."""
+    if len(points) <= most:
         return points
-    return [points[place * len(points) // FAST] for place in range(FAST)]
+    return [points[place * (len(points) - 1) // (most - 1)] for place in range(most)]
 
 
 # what the children do
 
 
 def prepare(acknowledge: Acknowledge, name: str, home: str) -> None:
-    _named(name).prepare(Path(home))
+    works.named(name).prepare(Path(home))
 
 
 def do(acknowledge: Acknowledge, name: str, home: str) -> None:
-    _named(name).do(Path(home), acknowledge)
+    works.named(name).do(Path(home), acknowledge)
 
 
 def again(acknowledge: Acknowledge, name: str, home: str, acknowledged: list[str]) -> Any:
-    return works.again(_named(name), Path(home), acknowledged)
-
-
-def _named(name: str) -> works.Work:
-    return (works.BY_NAME | work_controls.BY_NAME)[name]
+    return works.again(works.named(name), Path(home), acknowledged)

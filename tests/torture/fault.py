@@ -93,13 +93,12 @@ class Fault:
 
     def arm(self, action: Action, at: int = 0, error: int = errors.EIO) -> None:
         """Say what happens at which point, counted from here on; 0 is at none."""
-        with self._state.open("r+b") as file:
-            file.write(_STATE.pack(action, error, at, 0))
+        _arm(self._state, action, at, error)
 
     @property
     def points(self) -> int:
         """Return how many points went by since it was armed."""
-        return int(_STATE.unpack(self._state.read_bytes())[3])
+        return _points(self._state)
 
     def kinds(self) -> list[Kind]:
         """Return what kind each point was that was listed, in their order, and list anew."""
@@ -121,6 +120,25 @@ class Fault:
             data = recorded[at : at + length] if has_data else b""
             at += len(data)
             yield Call(Kind(kind), path, to, place, data)
+
+
+def _arm(state: Path, action: Action, at: int, error: int) -> None:
+    with state.open("r+b") as file:
+        file.write(_STATE.pack(action, error, at, 0))
+
+
+def _points(state: Path) -> int:
+    return int(_STATE.unpack(state.read_bytes())[3])
+
+
+def arm(action: Action, at: int = 0, error: int = errors.EIO) -> None:
+    """Do as `Fault.arm` does, from within a watched process."""
+    _arm(Path(os.environ["FAULT_STATE"]), action, at, error)
+
+
+def points() -> int:
+    """Return what `Fault.points` does, from within a watched process."""
+    return _points(Path(os.environ["FAULT_STATE"]))
 
 
 def mark(text: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 LIST, LOG = "backup.json", "log.sqlite"
 _ZEROS = 1 << 20
 _DEEP = 100_000
+_ZIP64 = 0xFFFFFFFF  # stands for a size that is told elsewhere
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _evil(chance: random.Random, one: Whole) -> str:
             "e" * 5_000,
             "\u202eevil",
             "cold/log/" + "x/" * 300 + "evil",
-            "",
+            "\n",
         )
     )
 
@@ -299,12 +300,15 @@ def _raw_zip(*members: Member) -> Iterator[bytes]:
     """Yield a zip of members told by name, method, packed and whole size, CRC and bytes."""
     at, index = 0, []
     for name, method, packed, size, crc, pieces in members:
-        told = (20, 0, method, 0, 0x21, crc, packed, size, len(name))
-        head = struct.pack("<4s5H3L2H", b"PK\x03\x04", *told, 0) + name.encode()
+        more = struct.pack("<2HQ", 1, 8, size) if size >= _ZIP64 else b""
+        told = (20, 0, method, 0, 0x21, crc, packed, min(size, _ZIP64), len(name), len(more))
+        head = struct.pack("<4s5H3L2H", b"PK\x03\x04", *told) + name.encode() + more
         yield head
         yield from pieces
         index.append(
-            struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *told, 0, 0, 0, 0, 0, at) + name.encode()
+            struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *told, 0, 0, 0, 0, at)
+            + name.encode()
+            + more
         )
         at += len(head) + packed
     whole_index = b"".join(index)

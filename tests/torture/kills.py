@@ -28,9 +28,10 @@ from store.log import EventLog
 from store.tenant import Tenant, tenant
 
 PROCESSES = 2
-EVERY = 5  # kills; then a job is let run to its end, and a server is killed while it starts
+EVERY = 4  # kills; then a job is let run to its end, and a server is killed while it starts
 JOBS = (("build", "--quick"), ("run", "archive", "--apply", "--no-model"), ("build", "--quick"))
-PATIENCE_S = 180.0
+EVENTS = 500  # written at least before each kill
+SLOWEST_S, PATIENCE_S = 20.0, 180.0
 
 
 # a server that says a write is done before it is: some of it is lost by any kill
@@ -68,8 +69,10 @@ def _killed(folder: Path, kills: int) -> Iterator[Outcome]:
     run = _Run(home, chance)
     callers = Callers(home, folder / "over", PROCESSES)
     try:
-        for number in range(kills):
+        number = 0
+        while run.kills < kills:
             run.cycle(number)
+            number += 1
     finally:
         told = callers.end()
     run.settle()
@@ -130,21 +133,27 @@ class _Run:
         return tenant(self.home)
 
     def cycle(self, number: int) -> None:
-        """Start a server, ask it, have a job begun, and kill both."""
-        server = self.started()
-        job = self.job(JOBS[number % len(JOBS)])
-        time.sleep(self.chance.uniform(0.1, 1.0))
+        """Start a server, have it asked until enough was written, and kill it; a job beside it."""
         is_whole = number % EVERY == EVERY - 1
-        if self.chance.random() < 0.5 and not is_whole:
-            self.kill_job(job)
+        server = self.started()
+        job = self.job(JOBS[number % len(JOBS)]) if is_whole or number % 2 == 0 else None
+        self.wait_for(EVENTS + self.chance.randrange(EVENTS // 2))
         server.kill()
         self.kills += 1
-        if is_whole:
-            self.finish(job)
-            self.kill_starting()
-        elif job.poll() is None:
+        if job is not None and not is_whole:
             time.sleep(self.chance.uniform(0.0, 0.5))
             self.kill_job(job)
+        elif job is not None:
+            self.finish(job)
+            self.kill_starting()
+
+    def wait_for(self, events: int) -> None:
+        """Wait until so many more events are written, or for long enough."""
+        deadline = time.monotonic() + SLOWEST_S
+        with EventLog(self.tenant.log) as log:
+            before = log.head()
+            while log.head() - before < events and time.monotonic() < deadline:
+                time.sleep(0.01)
 
     def started(self) -> Server:
         began = time.monotonic()

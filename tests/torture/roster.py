@@ -10,10 +10,17 @@ from torture.outcome import Outcome, Scale
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
 NAMES = (
+    "crash_points",
+    "errnos",
+    "power_loss",
     "kills",
     "disks",
+    "locks",
+    "clocks",
     "archives",
+    "imports",
     "redaction",
+    "poisoning",
     "erasing",
 )
 

@@ -31,10 +31,10 @@ from store.cold import compaction, memories
 from store.commands import Draft
 from store.config import Settings
 from store.embedding import LexicalEmbedder
+from store.erase import receipt, wiping
 from store.events import Event, Recorded, Revised, encode
 from store.ingest.batch import of_drafts
 from store.ingest.job_queue import Queue
-from store.logfile import erasing
 
 OLD = NOW - 100 * 86_400_000_000
 SECRET = "zanzibar"  # the word that is to be nowhere once it was erased
@@ -138,13 +138,14 @@ def _archive(home: Path, acknowledge: Acknowledge) -> None:
 def _erase(home: Path, acknowledge: Acknowledge) -> None:
     """Do what `mnemolog erase` does, in its order."""
     tenant = tenants.tenant(home)
-    with log_of(home) as log:
-        erasing.erase(log, ["e1"], NOW)
+    with log_of(home) as log, wiping.alone(tenant):
+        before = wiping.names(tenant)
+        wiped = wiping.wipe(tenant, log, ["e1"], NOW)
         acknowledge("log")
-        Queue(tenant.ingest).erase(["e1"])
-    memories.drop(tenant)
-    keep(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
-    acknowledge("erased")
+        keep(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
+        found = receipt.made(home, tenant, wiped, "torture", NOW, before)
+    if found.is_clean:
+        acknowledge("erased")
 
 
 def _check_archive(home: Path, acknowledged: Collection[str]) -> list[str]:

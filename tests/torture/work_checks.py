@@ -31,7 +31,7 @@ NOW = 1_790_000_000_000_000  # microseconds UTC
 # by their paths below the tenant's folder; what lies below snapshots and cold is held to its lists
 _OURS = re.compile(
     r"log\.sqlite(-wal|-shm)?|ingest\.sqlite(-wal|-shm)?|HEAD|refused\.json|manifests/\d{8}\.json"
-    r"|candidate/\w+(\.checks)?\.json|(build|rewrite)\.lock"
+    r"|candidate/\w+(\.checks)?\.json|(build|jobs|rewrite)\.lock|erasing\.json|erased/\w+\.json"
 )
 
 

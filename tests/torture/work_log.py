@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import apsw
 from torture import work_checks as checks
@@ -34,7 +35,8 @@ from store.ingest.job_queue import Queue
 
 ONE_BY_ONE = [*texts("a", 3), *texts("long", 2, 200)]
 _BATCHES = [texts("n", 30), texts("o", 12, 40)]
-_IMPORTED = texts("i", commands.BATCH + 10)
+_IMPORTED = texts("i", 50)
+_BATCH = 20  # of an import, so that a few memories are several transactions
 
 
 def _append(home: Path, acknowledge: Acknowledge) -> None:
@@ -50,11 +52,18 @@ def _batch(home: Path, acknowledge: Acknowledge) -> None:
                 acknowledge(appended.event.id)
 
 
+def _prepare_import(home: Path) -> None:
+    record_before(home)
+    lines = (f'{{"id":"{id_}","content":"{text}"}}\n' for id_, text in _IMPORTED)
+    (home / "import.jsonl").write_text("".join(lines))
+    (home / "import.jsonl").chmod(0o600)
+
+
+def _batched(some: Sequence[tuple[str, str]]) -> list[Sequence[tuple[str, str]]]:
+    return [some[at : at + _BATCH] for at in range(0, len(some), _BATCH)]
+
+
 def _import(home: Path, acknowledge: Acknowledge) -> None:
-    source = home.parent / "import.jsonl"
-    if not source.exists():
-        source.write_text("".join(f'{{"id":"{id_}","content":"{text}"}}\n'
-                                  for id_, text in _IMPORTED))  # fmt: skip
     ids, told = [id_ for id_, _ in _IMPORTED], 0
 
     def tell(done: int) -> None:
@@ -63,8 +72,9 @@ def _import(home: Path, acknowledge: Acknowledge) -> None:
             acknowledge(id_)
         told = done
 
-    with log_of(home) as log:
-        commands.import_drafts(log, jsonl.drafts(source, project=None), NOW, on_progress=tell)
+    source = jsonl.drafts(home / "import.jsonl", project=None)
+    with mock.patch.object(commands, "BATCH", _BATCH), log_of(home) as log:
+        commands.import_drafts(log, source, NOW, on_progress=tell)
 
 
 def _check_log(
@@ -157,7 +167,7 @@ def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
 WORKS = (
     _of_log("append", _append, [[one] for one in ONE_BY_ONE]),
     _of_log("batch", _batch, _BATCHES),
-    _of_log("import", _import, [_IMPORTED[: commands.BATCH], _IMPORTED[commands.BATCH :]]),
+    _of_log("import", _import, _batched(_IMPORTED), _prepare_import),
     Work("make", lambda home: None, _make, _check_made, ("made", *(id_ for id_, _ in BEFORE))),
     _of_log("migrate", _append, [[one] for one in ONE_BY_ONE], _prepare_older),
     Work("ingest", record_before, _ingest, _check_ingest, (_JOB, "recorded"), built=False),

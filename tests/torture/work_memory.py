@@ -46,14 +46,21 @@ class Work:
 def again(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
     """Return all that is wrong with a memory whose work was broken off.
 
-    It is looked at, the work is done again, and it is built: all must go without a hand's turn,
-    and nothing is left over.
+    It is looked at, the work is done again, and it is looked at: all must go without a hand's turn.
     """
     wrong = work.check(home, acknowledged)
     told: list[str] = []
     work.do(home, told.append)
-    wrong += [f"again: {one}" for one in work.check(home, {*acknowledged, *told})]
     wrong += [f"again: {one} was not acknowledged" for one in work.ends if one not in told]
+    return [*wrong, *(f"again: {one}" for one in settled(work, home, {*acknowledged, *told}))]
+
+
+def settled(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
+    """Return all that is wrong with a memory whose work was done, at last, and what is left over.
+
+    Where more than the log is at stake it is built anew.
+    """
+    wrong = list(work.check(home, acknowledged))
     if work.built:
         wrong += checks.rebuilt(home)
     wrong += checks.recalled(home, QUERY, ANSWER)

@@ -1,0 +1,103 @@
+"""
+Lines: a source read line by line, never much of it at once, unpacked where it is gzip or zstd.
+
+What unpacks to more than MOST_RATIO times its size, or to more than MOST_BYTES, is no source but a
+bomb. What it is packed with is read off its first bytes: RFC 1952 and RFC 8878.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from store.errors import SourceError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+MOST_RATIO = 100
+MOST_BYTES = 1 << 30
+MOST_VALUES = 400_000  # lists and objects of one line of JSON, each some 100 bytes and more
+_SLACK = 1 << 20  # a few lines that repeat each other may be packed tighter
+_PIECE = 1 << 16
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def is_crowded(line: bytes) -> bool:
+    """Return whether a line of JSON says so many values that they would fill the memory."""
+    return len(line) > _PIECE and line.count(b"{") + line.count(b"[") > MOST_VALUES
+
+
+def lines(path: Path, longest: int) -> Iterator[bytes]:
+    """Yield a source's lines with their ends; of a longer one the first `longest` bytes and one.
+
+    Raise OSError as the disk does, SourceError for what cannot be unpacked.
+    """
+    with path.open("rb") as file:
+        unpacked = _unpacked(path, file)
+        while line := unpacked.readline(longest + 1):
+            yield line
+            while len(line) > longest and not line.endswith(b"\n"):
+                line = unpacked.readline(longest + 1)
+
+
+def _unpacked(path: Path, file: io.BufferedReader) -> io.BufferedReader:
+    first = file.peek(len(_ZSTD))
+    if first.startswith(_GZIP):
+        counted = _Counted(file)
+        return io.BufferedReader(_Unpacked(path, gzip.GzipFile(fileobj=counted), counted), _PIECE)
+    if first.startswith(_ZSTD):
+        import pyarrow as pa
+
+        counted = _Counted(file)
+        source = pa.CompressedInputStream(pa.PythonFile(counted, "r"), "zstd")
+        return io.BufferedReader(_Unpacked(path, source, counted), _PIECE)
+    return file
+
+
+class _Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Counted(io.RawIOBase):
+    """A file, and how much was read of it; a pipe cannot tell."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        super().__init__()
+        self._file, self.count = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "WriteableBuffer", /) -> int:
+        size = self._file.readinto(into)
+        self.count += size
+        return size
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed source holds, for as long as it is no bomb."""
+
+    def __init__(self, path: Path, source: _Source, packed: _Counted) -> None:
+        super().__init__()
+        self._path, self._source, self._packed, self._count = path, source, packed, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "WriteableBuffer", /) -> int:
+        room = memoryview(into)
+        try:
+            data = self._source.read(min(len(room), _PIECE))
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise SourceError(f"{self._path} cannot be unpacked: {error}") from error
+        self._count += len(data)
+        if self._count > min(MOST_BYTES, MOST_RATIO * self._packed.count + _SLACK):
+            raise SourceError(
+                f"{self._path} unpacks to over {MOST_RATIO} times its size, or over "
+                f"{MOST_BYTES >> 20} MiB: unpack it yourself and look at it"
+            )
+        room[: len(data)] = data
+        return len(data)
