@@ -85,7 +85,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         len(run.erased) * fields,
         "fields",
         [*run.wrong, *(f"memory {one} is left in {left[one]}" for one in sorted(left))],
-        f"{run.killed} kills at {run.points} calls; {after.files} files, {after.bytes >> 10:,} KiB looked through",
+        f"{run.killed} kills at {run.points} calls; {after.files} files looked through",
         floor=4_000,
     )
     yield Outcome("erase: no answer brings it back", asked, "answers", answered, floor=200)
