@@ -75,6 +75,14 @@ def test_a_few_words_of_a_text_are_nobodys():
     assert Looker(MARKS).holds("a zanzibar of a kind", words=True)
 
 
+def test_a_text_without_spaces_has_runs_too():
+    looker = Looker(
+        marks.of(["港の古い倉庫にすべての注文が保管されている。鍵は事務所にある。"], SALT)
+    )
+    assert looker.holds("彼は言った：「港の古い倉庫にすべての注文が保管されているよ」と。")
+    assert not looker.holds("港の新しい倉庫には何もない。鍵は家にある。")
+
+
 def test_the_marks_quote_nothing():
     kept = repr(MARKS).lower()
     assert not any(word.lower() in kept for word in TEXT.split() if len(word) > 3)
