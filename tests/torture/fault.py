@@ -5,6 +5,7 @@ A program under it is a fork of a process that started with the shim loaded: an 
 imports cost half a second, a fork a few milliseconds.
 """
 
+import atexit
 import ctypes
 import errno as errors
 import functools
@@ -66,6 +67,7 @@ def is_possible() -> bool:
 def built() -> Path:
     """Compile the shim into a folder of this process's own; return the library's path."""
     folder = Path(tempfile.mkdtemp(prefix="mnemolog-fault-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library = folder / "fault.so"
     words = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
     subprocess.run([*words, "-o", str(library), str(SOURCE)], check=True)
