@@ -21,7 +21,14 @@ NAMES = (
     "imports",
     "redaction",
     "poisoning",
+    "leaks",
     "erasing",
+    "queries",
+    "rpc",
+    "gate",
+    "forms",
+    "patterns",
+    "state",
 )
 
 

@@ -134,7 +134,10 @@ class Fold:
         changes = _changes(event)
         if not changes or before.text_hash == ERASED:
             return ()
-        if before.ended_at is not None and changes.get("ended_at") is not None:
+        if before.state == FORGOTTEN and changes.get("state", ACTIVE) not in (ACTIVE, FORGOTTEN):
+            return ()  # put away or replaced, it would be told again to who asks for those
+        has_ended = before.ended_at is not None and changes.get("ended_at") is not None
+        if has_ended and not isinstance(body, Erased):  # what ended that one is blanked in the log
             changes["ended_at"] = before.ended_at  # it ends once
         after = _tiered(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
