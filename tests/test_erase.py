@@ -17,7 +17,8 @@ from store.audits.verify import verify
 from store.cold import compaction, segment
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
-from store.errors import NotFound
+from store.erase import wiping
+from store.errors import BuildBusy, NotFound
 from store.events import Event, Revised, new_id
 from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
@@ -228,3 +229,11 @@ def test_asked_first_and_told_what_would_go(built):
     told = mnemolog("erase", "m00", "m01", "--dry-run")
     assert told["ids"] == ["m00", "m01"] and told["events"] == 2
     assert rows(built, built.rebuild()).find("m00").content
+
+
+def test_nothing_is_erased_under_a_build_that_is_under_way(built, clock: Clock, monkeypatch):
+    monkeypatch.setattr(wiping, "_WAIT_S", 0.0)
+    before = built.log.about("m01")
+    with build.lock(built.tenant), pytest.raises(BuildBusy):
+        wiping.wipe(built.tenant, built.log, ["m01"], clock())
+    assert built.log.about("m01") == before and not wiping.is_begun(built.tenant)

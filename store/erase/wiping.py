@@ -63,12 +63,15 @@ def wipe(
 ) -> Wiped:
     """Take what memories said out of the log, and out of what waits to be recorded.
 
-    Raise LogBusy where another process rewrites the log, LogCorrupt where a segment is missing.
+    Raise LogBusy where another process rewrites the log, BuildBusy where a build does not end,
+    LogCorrupt where a segment is missing.
     """
-    looked_for = _kept(tenant, log, ids)
-    done = erasing.erase(log, ids, now)
-    looker = Looker(looked_for)
-    cut = _cut(log, looker, receipts=also_quotes)
+    # a build that read a row before this, and is checked after it, would be refused
+    with build.lock(tenant, wait_s=_WAIT_S):
+        looked_for = _kept(tenant, log, ids)
+        done = erasing.erase(log, ids, now)
+        looker = Looker(looked_for)
+        cut = _cut(log, looker, receipts=also_quotes)
     Queue(tenant.ingest).erase(ids, looker.holds)
     said = quotes.said(log, looker)
     # only now: what somebody else says too tells nothing

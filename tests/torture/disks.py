@@ -76,7 +76,7 @@ class Trouble:
 def main(folder: Path, scale: Scale) -> None:
     troubles = [_full(4), _LIMITED]
     if scale is Scale.FULL:
-        troubles += [_full(2), _full(3), _INODES, _HANDLES]
+        troubles += [_full(3), _INODES, _HANDLES]
     for one in troubles:
         _say(_in(one, folder / one.name.replace(" ", "-"), is_whole=scale is Scale.FULL))
 
