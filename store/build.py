@@ -95,7 +95,8 @@ def start(
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full, thorough)
-    sweep(tenant.root)
+    for folder in (tenant.root, tenant.root / "erased", tenant.root / "failures"):
+        sweep(folder)
     candidates.begin(tenant, candidates.Start(build.watermark, full, thorough))
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     return build

@@ -137,17 +137,17 @@ def test_a_build_may_wait_for_its_turn(built, home, child):
 
 def test_a_build_takes_away_what_killed_writers_left(built):
     root, left = built.tenant.root, "-0123abcd"
-    killed = [root / f".HEAD{left}", root / "manifests" / f".00000009.json{left}"]
-    killed += [
-        root / "candidate" / f".usage.json{left}",
-        root / "snapshots" / "usage" / f".new{left}",
-    ]
+    ours = [root / "manifests" / f".00000009.json{left}", root / "candidate" / f".usage.json{left}"]
+    ours += [root / "snapshots" / "usage" / f".new{left}"]
+    old = [root / f".HEAD{left}", root / "erased" / f".1.json{left}"]
     writing = root / f".upkeep.json{left}"  # by a server, which holds no lock of ours
-    for path in (*killed, writing):
+    (root / "erased").mkdir()
+    for path in (*ours, *old, writing):
         path.write_bytes(b"half of i")
-    os.utime(killed[0], (0, 0))
+    for path in old:
+        os.utime(path, (0, 0))
     built.rebuild()
-    assert not any(path.exists() for path in killed)
+    assert [path for path in (*ours, *old) if path.exists()] == []
     assert writing.exists()
 
 

@@ -75,6 +75,14 @@ def test_a_few_words_of_a_text_are_nobodys():
     assert Looker(MARKS).holds("a zanzibar of a kind", words=True)
 
 
+def test_a_text_without_spaces_has_runs_too():
+    looker = Looker(
+        marks.of(["港の古い倉庫にすべての注文が保管されている。鍵は事務所にある。"], SALT)
+    )
+    assert looker.holds("彼は言った：「港の古い倉庫にすべての注文が保管されているよ」と。")
+    assert not looker.holds("港の新しい倉庫には何もない。鍵は家にある。")
+
+
 def test_the_marks_quote_nothing():
     kept = repr(MARKS).lower()
     assert not any(word.lower() in kept for word in TEXT.split() if len(word) > 3)
@@ -236,6 +244,16 @@ def test_a_log_that_quotes_is_emptied_and_a_failure_forgotten(tmp_path: Path):
     assert not (tmp_path / "failures" / "build.json").exists()
     assert (tmp_path / "server.log").read_text() == ""
     assert (tmp_path / "server.log.1").read_text()
+
+
+def test_copies_of_damaged_files_that_quote_are_deleted(tmp_path: Path):
+    damaged = tmp_path / "tenants" / "default" / "damaged"
+    damaged.mkdir(parents=True)
+    (damaged / "log.sqlite-1").write_bytes(b"SQLite format 3\x00 and then rubbish")
+    (damaged / "log.sqlite-2").write_text(f"a page with {TEXT}")
+    (damaged / "HEAD-3").write_text("nothing of the kind")
+    records.drop(tmp_path, damaged.parent, Looker(MARKS))
+    assert [path.name for path in damaged.iterdir()] == ["HEAD-3"]
 
 
 def test_what_a_plan_would_judge_of_it_says_nothing_any_more(built, clock: Clock):

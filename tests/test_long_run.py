@@ -38,7 +38,7 @@ def test_all_take_part_for_some_seconds_and_nobody_is_told_wrong(tmp_path, monke
 
 def test_whatever_grows_is_seen() -> None:
     from torture.held import Held
-    from torture.long_run import bounds
+    from torture.long_run import bounds, leaks
 
     flat = [
         Held(n * 10.0, 150.0, 80.0, 20, 16, 0, 4 * MIB, 3, 9 * MIB, 3 * MIB, MIB, MIB, MIB)
@@ -46,7 +46,6 @@ def test_whatever_grows_is_seen() -> None:
     ]
     assert list(bounds(flat)) == []
     for name, grown, said in (
-        ("anonymous", 200.0, "anonymous grew by 120 MiB"),
         ("handles", 60, "handles grew"),
         ("threads", 30, "threads grew"),
         ("wal", 90 * MIB, "wal was 90 MiB"),
@@ -59,5 +58,8 @@ def test_whatever_grows_is_seen() -> None:
         later = [replace(one, **{name: grown}) for one in flat[40:]]
         (told,) = bounds([*flat[:40], *later])
         assert told.startswith(said)
+    assert list(leaks(flat, flat)) == []
+    (told,) = leaks([replace(flat[0], anonymous=200.0)], flat)
+    assert told.startswith("120 MiB leaked")
     (told,) = bounds(flat[:3])
     assert "too short" in told

@@ -387,7 +387,7 @@ def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(
         here = {"X-Mnemolog-Cwd": str(repository)}
         assert ask(client, sent, "POST", "/mcp", call, **here).status_code == 200
         ask(client, sent, "POST", f"/v1/hooks/claude-code?tenant={tenant}", used)
-        opened.get(tenant).write_receipts()
+        opened.get(tenant).notes.write()
         events = list(opened.get(tenant).log.read())
         projects[tenant] = {one.kind: one.project for one in events}
         files[tenant] = [file for one in events for file in getattr(one.body, "files", ())]

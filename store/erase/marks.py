@@ -2,9 +2,10 @@
 Marks: what an erased text is known by, so that it can be looked for after it is gone.
 
 A text is cut into runs of `RUN` words, one beginning every `RUN` words: whoever still holds twice
-as many of its words in a row holds a whole run. A shorter text is one run. Words of their own are
-marks too where nobody else uses them: of a tag, a name, a term of the index. Only hashes with a
-salt of their own are kept, so that the file which remembers what was begun quotes nothing.
+as many of its words in a row holds a whole run. A shorter text is one run; where words are short,
+as a letter of Japanese or Chinese is one, a run has twice as many. Words of their own are marks too
+where nobody else uses them: of a tag, a name, a term of the index. Only hashes with a salt of their
+own are kept, so that the file which remembers what was begun quotes nothing.
 """
 
 import re
@@ -15,10 +16,12 @@ from itertools import chain
 import msgspec
 
 RUN = 6  # words in a row that tell a text from others
+_SHORT = 12  # letters: fewer in a run tell little
 LEAST_RUN = 10  # characters: a shorter text of two words may be anybody's
 LEAST_WORD = 6
 
-_WORDS = re.compile(r"[^\W_]+")
+_ALONE = r"\u3040-\u30ff\u3400-\u9fff"  # kana and Han, which no space divides
+_WORDS = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 # as JSON writes them, also JSON within JSON
 _ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+[\"/bfnrt]")
 
@@ -64,10 +67,7 @@ def of(texts: Iterable[str], salt: bytes) -> Marks:
     lengths, short = set[int](), 0
     for text in dict.fromkeys(texts):
         said = split(text)
-        cut = [said[at : at + RUN] for at in range(0, max(1, len(said) - RUN + 1), RUN)]
-        if len(said) > RUN:
-            cut.append(said[-RUN:])
-        cut = [one for one in cut if len(one) > 1 and len(" ".join(one)) >= LEAST_RUN]
+        cut = [one for one in _cut(said) if len(one) > 1 and len(" ".join(one)) >= LEAST_RUN]
         long = [word for word in said if len(word) >= LEAST_WORD]
         short += bool(said) and not cut and not long
         runs |= {_hash(" ".join(one), salt) for one in cut}
@@ -82,6 +82,15 @@ def of(texts: Iterable[str], salt: bytes) -> Marks:
         tuple(sorted(lengths)),
         short,
     )
+
+
+def _cut(said: list[str]) -> Iterator[list[str]]:
+    """Yield a text's runs; the last one ends with it."""
+    at = 0
+    while at < len(said):
+        length = RUN if len("".join(said[at : at + RUN])) >= _SHORT else 2 * RUN
+        yield said[at : at + length] if at + length <= len(said) else said[-length:]
+        at += length
 
 
 def split(text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """
-Records: what others wrote below the home and may quote a memory: Dagster's runs, logs, failures.
+Records: what others wrote below the home and may quote a memory: Dagster's runs, logs, failures,
+copies of files that were damaged.
 
 Dagster keeps each run in SQLite files below `dagster/`, with the pages' metadata: samples, plans, a
 memory before and after. A run that quotes what was erased is dropped whole, its pictures too.
@@ -10,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import apsw
@@ -40,7 +42,11 @@ def drop(home: Path, tenant: Path, looker: Looker) -> list[str]:
     Of a run that is not over only the rows that quote go; what it writes after, the scan will name.
     Raise LogBusy where Dagster holds a file for long.
     """
-    dropped = [*_runs(home / "dagster", looker), *_logs(home, tenant, looker)]
+    dropped = [
+        *_runs(home / "dagster", looker),
+        *_logs(home, tenant, looker),
+        *_damaged(tenant / "damaged", looker),
+    ]
     return [path.relative_to(home).as_posix() for path in dropped]
 
 
@@ -60,6 +66,19 @@ def _logs(home: Path, tenant: Path, looker: Looker) -> Iterator[Path]:
 def _beside(folder: Path) -> Iterator[Path]:
     for pattern in ("*.log", "*.log.*", "failures/*.json", "refused.json"):
         yield from sorted(folder.glob(pattern))
+
+
+def _damaged(folder: Path, looker: Looker) -> Iterator[Path]:
+    """Delete what was kept of damaged files where it quotes, or nobody can tell."""
+    for path in files(folder):
+        try:
+            within = contents.decoded(path) or ()
+            quotes = any(looker.holds(one, words=True) for one in chain(contents.raw(path), within))
+        except contents.Unreadable:
+            quotes = True
+        if quotes:
+            remove_files([path])
+            yield path
 
 
 def _runs(folder: Path, looker: Looker) -> Iterator[Path]:

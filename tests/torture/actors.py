@@ -33,6 +33,7 @@ class Run:
     token: str
     settings: Settings
     tenant: Tenant
+    first: int = 0  # the number of the first ticket: those before are another run's
     is_over: threading.Event = field(default_factory=threading.Event)
     done: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
@@ -78,7 +79,7 @@ def writes(run: Run) -> None:
     """Write four memories a second, one by one, and now and then many in a batch or the queue."""
     client, chance = run.client(), random.Random(1)
     while not run.is_over.wait(0.25):
-        ticket = f"T{len(run.written) * 7919 + 13}"
+        ticket = f"T{(run.first + len(run.written)) * 7919 + 13}"
         body = {"id": f"run-{ticket}", "content": f"Ticket {ticket} on {_words(chance)}"}
         if run.ask(client, "write", "POST", "/v1/memories", body):
             run.written.append(ticket)

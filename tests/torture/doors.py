@@ -70,7 +70,7 @@ class Place:
 
     def build(self) -> None:
         one = self.tenant
-        one.write_receipts()
+        one.notes.write()
         build.rebuild(one.tenant, one.log, LexicalEmbedder(), NOW + 5_000 * MINUTE)
         assert one.reader.poll()
 

@@ -35,7 +35,7 @@ class _Run:
     fault: Fault
     erased: set[int] = field(default_factory=set)
     killed: int = 0
-    points: int = 60  # calls that reach the disk, of an erasing that nobody killed: or more
+    points: int = 60  # calls that reach the disk, of an erasing that nobody killed; at least
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -74,7 +74,8 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             for number in forgotten:
                 server.ask("DELETE", f"/v1/memories/{id_of(number)}")
             for at in range(0, len(erasing), each):
-                _erased(run, erasing[at : at + each], chance, kills=scale.of(1, 2))
+                kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
+                _erased(run, erasing[at : at + each], chance, kills=kills)
         asked, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
         held = _held(server, run.home)
     after = seen(run.home)
@@ -84,7 +85,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         len(run.erased) * fields,
         "fields",
         [*run.wrong, *(f"memory {one} is left in {left[one]}" for one in sorted(left))],
-        f"{run.killed} kills; {after.files} files, {after.bytes >> 10:,} KiB looked through",
+        f"{run.killed} kills at {run.points} calls; {after.files} files looked through",
         floor=4_000,
     )
     yield Outcome("erase: no answer brings it back", asked, "answers", answered, floor=200)
@@ -121,14 +122,15 @@ def _erased(run: _Run, numbers: Sequence[int], chance: random.Random, *, kills: 
     """Erase some memories by the command, killed at calls that reach the disk, be it the command's
     own or its build's, before it may end.
     """
-    for _ in range(kills):
-        at = chance.randint(1, run.points)
+    for count in range(kills):
+        at = chance.randint(1, run.points // (count + 1))  # less is left to do each time
         run.fault.arm(Action.KILL, at)
         _mnemolog(run, *_words(numbers), **run.fault.environment())
         run.killed += run.fault.points >= at
     run.fault.arm(Action.WATCH)
     done = _mnemolog(run, *_words(numbers), **run.fault.environment())
-    run.points = max(run.points, run.fault.points)
+    if not kills:
+        run.points = run.fault.points
     if done.returncode:
         run.wrong.append(f"erase ended with {done.returncode}: {done.stderr[-300:]!r}")
         if done.stdout.startswith(b"{"):

@@ -74,10 +74,10 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             yield _asked_by_hosts(here, sent, hosts, when)
         yield _without_quarantine(here, sent)
         yield _at_a_start(here, sent)
-        yield from _asked_for(here, sent, scale.of(20, 200))
+        yield from _asked_for(here, sent, scale.of(10, 200))
         yield _framed(here)
         yield _worked_over(here)
-        yield _fed_back(here, scale.of(3, 50))
+        yield _fed_back(here, scale.of(1, 50))
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,5 +340,5 @@ def _fed_back(here: Place, turns: int) -> Outcome:
 
 
 def _bodies(here: Place) -> list[str]:
-    here.tenant.write_receipts()
+    here.tenant.notes.write()
     return [encode(event.body) for event in here.tenant.log.read()]

@@ -74,25 +74,28 @@ TRIALS = (
     Trial("log of 300 events", fast=0, full=4_000, floor=4_000),
     Trial("log of 310 events", fast=0, full=4_000, floor=4_000),
     Trial("log of 700 events", fast=0, full=3_000, floor=3_000),
-    Trial("make", fast=60, full=200, again=10, floor=150),
+    Trial("make", fast=40, full=200, again=10, floor=150),
     Trial("append", fast=0, full=300, again=10, floor=200),
     Trial("batch", fast=0, full=300, again=10, floor=200),
-    Trial("import", fast=0, full=150, again=5, floor=100),
+    Trial("import", fast=0, full=300, again=10, floor=200),
     Trial("migrate", fast=0, full=300, again=10, floor=200),
     Trial("ingest", fast=0, full=300, again=10, floor=200),
     Trial("build", fast=0, full=300, again=15, floor=200),
-    Trial("publish", fast=40, full=200, again=10, floor=100),
+    Trial("publish", fast=24, full=200, again=10, floor=100),
     Trial("archive", fast=0, full=300, again=15, floor=200),
     Trial("erase", fast=0, full=300, again=15, floor=200),
-    Trial("replace", fast=0, full=400, floor=200),
+    Trial("replace", fast=0, full=1_000, floor=200),
     Trial("delete", fast=0, full=200, floor=150),
+    Trial("backup", fast=0, full=150, floor=100),
+    Trial("restore", fast=0, full=150, floor=80),
     Trial("log of 40 events", fast=50, full=300, weakness=NORMAL),
     Trial("log of 40 events", fast=0, full=300, weakness=OFF),
     Trial("make", fast=0, full=200, weakness="no fsync of folders"),
     Trial("replace", fast=0, full=100, weakness="no fsync of files"),
-    Trial("publish", fast=20, full=100, weakness="no fsync of files"),
+    Trial("publish", fast=15, full=100, weakness="no fsync of files"),
     Trial("publish", fast=0, full=100, weakness="no fsync of folders"),
     Trial("erase", fast=0, full=50, weakness="no fsync of folders"),
+    Trial("restore", fast=0, full=60, weakness="no fsync of folders"),
 )
 
 
@@ -130,7 +133,6 @@ def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
 
 def _looked(done: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
     """Return what is wrong with the memory, and with what becomes of it where the work goes on."""
-    (disk / "import.jsonl").unlink(missing_ok=True)  # the user's, made anew where it is needed
     home = Path(f"{disk}{HOME}")
     try:
         if not goes_on:

@@ -21,6 +21,7 @@ if __name__ == "__main__":
 from torture.fault import Action, Call, Fault, mark  # noqa: E402
 
 BEGIN = "begin"  # the mark between what is prepared and what is attacked
+GIVEN = ("*.jsonl", "*.zip")  # files of the user's, in the home: they are on the disk for long
 HOME = "/home"  # where the memory lies on the disk
 
 
@@ -75,9 +76,14 @@ def main(words: Sequence[str]) -> None:
     name, home, weakness = words
     from torture.power_loss import WORKS
 
+    from store.files import sync_file, sync_folder
+
     work = WORKS[name]
     os.umask(0o077)
     work.prepare(Path(home))
+    for given in [path for name in GIVEN for path in Path(home).glob(name)]:
+        sync_file(given)
+        sync_folder(given.parent)
     WEAKNESSES[weakness]()
     mark(BEGIN)
     work.do(Path(home), mark)

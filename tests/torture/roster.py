@@ -21,6 +21,7 @@ NAMES = (
     "imports",
     "redaction",
     "poisoning",
+    "leaks",
     "erasing",
     "queries",
     "rpc",

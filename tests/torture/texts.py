@@ -63,7 +63,7 @@ BAIT = (
 
 
 def notes(count: int, chance: random.Random) -> Iterator[str]:
-    """Yield notes of words that follow Zipf, in all scripts, with a name or a number."""
+    """Yield notes of words that follow Zipf, in all scripts, each with a name, path or number."""
     words = {script: [_word(chance, *ends) for _ in range(400)] for script, ends in SCRIPTS.items()}
     for number in range(count):
         script = chance.choice(list(words))

@@ -31,7 +31,7 @@ NOW = 1_790_000_000_000_000  # microseconds UTC
 # by their paths below the tenant's folder; what lies below snapshots and cold is held to its lists
 _OURS = re.compile(
     r"log\.sqlite(-wal|-shm)?|ingest\.sqlite(-wal|-shm)?|HEAD|refused\.json|manifests/\d{8}\.json"
-    r"|candidate/\w+(\.checks)?\.json|(build|jobs|rewrite)\.lock|erasing\.json|erased/\w+\.json"
+    r"|candidate/\w+(\.checks)?\.json|(build|rewrite|jobs)\.lock|erased/\w{26}\.json"
 )
 
 
@@ -107,7 +107,7 @@ def served(tenant: Tenant) -> list[str]:
 def rebuilt(home: Path) -> list[str]:
     """Build it again an hour later; return what was wrong with that, or with what is served."""
     tenant = tenants.tenant(home)
-    for path in tenant.root.glob(".*"):
+    for path in tenant.root.rglob(".*"):
         os.utime(path, (0, 0))
     with EventLog(tenant.log) as log:
         try:
