@@ -1,5 +1,5 @@
 """
-hostile_texts: what nobody would write and somebody will send, drawn by chance; and notes in many scripts.
+hostile_texts: what nobody would write and somebody will send, by chance; notes in many scripts.
 """
 
 import random
