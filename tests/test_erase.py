@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from test_pretool import agent, tenants
 
 from serve.cli import main
+from serve.reader import Reader
 from store import build, commands
 from store import manifest as manifests
 from store.agent_events import Followed, Proposed, Surfaced
@@ -237,3 +238,16 @@ def test_nothing_is_erased_under_a_build_that_is_under_way(built, clock: Clock, 
     with build.lock(built.tenant), pytest.raises(BuildBusy):
         wiping.wipe(built.tenant, built.log, ["m01"], clock())
     assert built.log.about("m01") == before and not wiping.is_begun(built.tenant)
+
+
+def test_when_an_erased_one_ended_is_told_by_its_erasing_alone(built, clock: Clock):
+    """A newer value of its key ended it; erased, it has no key, and a full build knows no such."""
+    reader = Reader(built.tenant, built.log, built.embedder)
+    for number in range(2):
+        draft = Draft(id=f"v{number}", content=f"the gate is {number} wide", key="gate.width")
+        commands.record(built.log, draft, clock())
+    for id_ in ("v1", "v0"):
+        erasing.erase(built.log, [id_], clock())
+    with reader.view() as view:
+        laid_over = view.tail.find("v0")
+    assert laid_over == rows(built, built.rebuild(full=True)).find("v0")

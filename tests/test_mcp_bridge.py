@@ -230,3 +230,13 @@ def test_a_host_that_went_away_ends_it(recorder, home: Path):
     assert pipe.process.wait(LATEST_S) == 0
     pipe.process.stdin.close()
     pipe.process.stderr.close()
+
+
+def test_what_is_no_request_is_answered_too_and_one_too_long_is_not_kept(home: Path):
+    said("start")
+    pipe = Pipe(home)
+    pipe.send([message("ping")], 7, {"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"})
+    assert {pipe.read()["error"]["code"] for _ in range(3)} == {-32600}
+    pipe.send('{"a": "' + "x" * (12 << 20) + '"}', message("ping", id_="after"))
+    answers = {one["id"]: one for one in pipe.end()}
+    assert answers[None]["error"]["code"] == -32700 and "result" in answers["after"]

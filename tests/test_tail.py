@@ -300,3 +300,14 @@ def test_without_a_model_a_fresh_memory_is_found_by_its_words(tmp_path: Path):
     assert answer.hits[0].memory.content == "falcon number 7 nests"
     assert answer.degraded
     assert "does not answer" in answer.notices[0]
+
+
+def test_only_a_restore_brings_back_what_was_forgotten(memory: Memory):
+    newer = memory.add("falcons nest on the tower")
+    commands.forget(memory.log, "old", NOW)
+    commands.archive(memory.log, "old", NOW)
+    commands.supersede(memory.log, "old", newer, NOW)
+    assert memory.ids("copper", active_only=False) == []
+    assert memory.ids("copper", cold=True) == []
+    commands.restore(memory.log, "old", NOW)
+    assert memory.ids("copper") == ["old"]

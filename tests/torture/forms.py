@@ -15,9 +15,9 @@ from api_memory import populated
 from conftest import remember
 from dashboard_page import HOST, Browser, application, browser
 from torture import operations
+from torture.hostile_texts import hostile
 from torture.outcome import Outcome, Scale
 from torture.rpc import Defects, listened
-from torture.texts import hostile
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+from torture.hostile_texts import DATES, SCRIPTS, hostile, notes
 from torture.outcome import Outcome, Scale
-from torture.texts import DATES, SCRIPTS, hostile, notes
 
 from serve.answers import RecallRequest, answer
 from serve.reader import Reader

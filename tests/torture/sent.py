@@ -10,7 +10,7 @@ from typing import Any
 
 from hosts_told import RECORDED, in_session
 from mcp_client import ENVELOPE, MODERN, NAMED_BY
-from torture.texts import hostile
+from torture.hostile_texts import hostile
 
 from serve.hooks.hosts import HOSTS
 from serve.mcp_server.methods import _COMMON, _LEGACY, _MODERN
