@@ -9,7 +9,7 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("archives", "imports")
+NAMES = ("archives", "imports", "settings")
 
 
 def attack(name: str) -> Attack:
