@@ -1,5 +1,6 @@
 """A tenant's name never leaves its folder; a project is the same for every clone and worktree."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
