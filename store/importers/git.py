@@ -143,7 +143,7 @@ def _explain(source: Path, complaint: str) -> None:
         return
     if "not a git repository" in complaint:
         raise SourceError(f"{source} is not a git repository: name a folder inside one")
-    if "promisor" in complaint or "transport 'none'" in complaint or "not allowed" in complaint:
+    if any(words in complaint for words in ("lazy fetching", "promisor", "not allowed")):
         raise SourceError(f"{source} is a partial clone: fetch what it lacks before an import")
     raise SourceError(f"git cannot read {source}: {complaint or 'it gave no reason'}")
 
