@@ -10,7 +10,7 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning clean node-tools mcp-conformance torture hosts
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning clean node-tools mcp-conformance torture soak hosts
 
 setup: $(READY)
 
@@ -35,6 +35,11 @@ test: lint
 # runs some of each
 torture: setup
 	$(BIN)/python -P tests/torture/run.py
+
+# an hour of everything at once, and nothing that grows beyond its bounds: make soak MINUTES=10
+MINUTES ?= 60
+soak: setup
+	$(BIN)/python -P tests/torture/long_run.py --minutes $(MINUTES)
 
 # the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
 hosts: setup $(HOSTS)/.ready

@@ -9,13 +9,14 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from store import config, failures, tenant
+from store import config, disk, failures, tenant
 from store.config import Settings
 from store.errors import (
     BuildBusy,
@@ -248,18 +249,30 @@ def main() -> None:
         _went_wrong(str(error))
         _fail("failed", str(error))
     except Exception as error:
-        log = config.load().dagster_home / "last-error.txt"
-        make_folder(log.parent)
-        log.write_text(traceback.format_exc())
-        said = f"{type(error).__name__}: {error} (traceback in {log})"
+        if isinstance(error, OSError) and (known := disk.failure(error)) is not None:
+            _went_wrong(str(known))
+            _fail("failed", str(known))
+        said = f"{type(error).__name__}: {error} ({_keep_traceback()})"
         _went_wrong(said)
         _fail("internal", said)
+
+
+def _keep_traceback() -> str:
+    """Keep the traceback of what is being handled; return where it is, or why it is nowhere."""
+    path = config.load().dagster_home / "last-error.txt"
+    try:
+        make_folder(path.parent)
+        path.write_text(traceback.format_exc())
+    except OSError as error:  # on a full disk, say, which may be what went wrong
+        return f"its traceback could not be kept: {error.strerror}"
+    return f"traceback in {path}"
 
 
 def _went_wrong(said: str) -> None:
     """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
     if (command := _command()) is not None:
-        failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
+        with suppress(OSError):  # it may be the disk that failed, and it is said either way
+            failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
 
 
 def _went_right() -> None:

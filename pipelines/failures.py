@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from store.errors import BuildRefused, EmbedderError, LogBusy, MnemologError
+from store.errors import BuildRefused, EmbedderError, LogBusy, LogFull, MnemologError
 
 RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIAL)
-_PASSING = (LogBusy, EmbedderError, OSError)
+_PASSING = (LogBusy, LogFull, EmbedderError, OSError)
 
 
 @contextmanager

@@ -195,7 +195,12 @@ def _shown(hit: Hit, now: int) -> dict[str, Any]:
         "conflicts_with": hit.conflicts_with,
         "insights": list(hit.insights),
         "history": [
-            {"id": old.id, "text": old.content, "at": isoformat(old.created_at)}
+            {
+                "id": old.id,
+                "text": old.content,
+                "at": isoformat(old.created_at),
+                "trust": old.trust,
+            }
             for old in hit.history
         ],
         "why": hit.why,

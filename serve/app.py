@@ -28,6 +28,7 @@ from serve.problem import code_of, problem, status_of
 from serve.process.in_flight import InFlight
 from serve.process.tenants import OpenTenants
 from serve.version import version
+from store import disk
 from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")
@@ -57,6 +58,7 @@ def create_app(
     gate.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)
     _count(app, tenants.requests)
     app.register_error_handler(MnemologError, _refused)
+    app.register_error_handler(OSError, _system_failed)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
@@ -86,6 +88,11 @@ def _refused(failure: MnemologError) -> Response:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("%s: %s", type(failure).__name__, failure)
     return problem(code_of(failure), str(failure), status)
+
+
+def _system_failed(failure: OSError) -> Response:
+    known = disk.failure(failure)
+    return _unexpected(failure) if known is None else _refused(known)
 
 
 def _unreadable(failure: msgspec.MsgspecError) -> Response:

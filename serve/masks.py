@@ -6,7 +6,7 @@ rows is kept as long as its snapshot, one over all as long as nothing is written
 asking it only matters what has expired by then, so a filter stands for those of many moments.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -33,23 +33,25 @@ class Masks:
     """The masks of one view. Threads may share it."""
 
     def __init__(self, rows: RowMasks, tail: Tail) -> None:
-        self._rows, self._tail = rows, tail
         fresh = _expiries(tail.columns["expires_at"])
         self._expiries = np.union1d(rows.expiries, fresh) if len(fresh) else rows.expiries
-        self._of = lru_cache(maxsize=_KEPT)(self._made)
+        # of what it needs, not of ourselves: a circle would keep the files of a snapshot that
+        # gave way, and what was erased since, until somebody looks for circles
+        self._of = lru_cache(maxsize=_KEPT)(partial(_made, rows, tail))
 
     def of(self, asked: Filter) -> Mask:
         """Return which documents may come back, [rows + slots]; not yours to change."""
         passed = int(self._expiries.searchsorted(asked.now, side="right"))
         return self._of(asked.at(int(self._expiries[passed - 1]) if passed else 0))
 
-    def _made(self, asked: Filter) -> Mask:
-        rows: Mask = self._rows.of(asked)
-        if not len(self._tail):
-            return rows
-        mask = np.concatenate([rows, asked.mask(self._tail.columns) & self._tail.live])
-        mask[self._tail.hidden] = False
-        return _fixed(mask)
+
+def _made(rows: RowMasks, tail: Tail, asked: Filter) -> Mask:
+    mask: Mask = rows.of(asked)
+    if not len(tail):
+        return mask
+    mask = np.concatenate([mask, asked.mask(tail.columns) & tail.live])
+    mask[tail.hidden] = False
+    return _fixed(mask)
 
 
 def _expiries(expires_at: Times) -> Times:

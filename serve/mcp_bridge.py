@@ -19,13 +19,18 @@ from urllib.parse import quote
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
+    from typing import BinaryIO
 
 HOST = "127.0.0.1"
 WORKERS = 4
+WAITING = 64  # lines read and not yet taken by a worker
 START_S = 30.0  # to wait for a server that is not there: a large memory is opened before it listens
 PAUSE_S = 0.05
 ANSWER_S = 300.0
+MAX_LINE = 5 << 20  # bytes; the server takes 4 MiB and says so, what is longer is not kept
 END_S = 30.0  # for what is still being answered when the host closes the pipe
+TAKEN = 202
 FAILED, PARSE_ERROR, INTERNAL_ERROR = -32000, -32700, -32603
 VERSION = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -72,14 +77,16 @@ class Bridge:
             connection.close()
 
     def _pass_on(self, message: Any, status: int, body: bytes) -> None:
-        if not body:  # a notification was taken
+        if not body:
+            if status != TAKEN:  # as a notification is; who asked waits for an answer
+                self._fail(message, INTERNAL_ERROR, f"the server said nothing: HTTP {status}")
             return
         found = _object(body)
         if "jsonrpc" not in found:  # refused before it came to MCP
-            error = found.get("error") or {}
-            self._fail(message, INTERNAL_ERROR, error.get("message") or f"HTTP {status}")
+            said = _inner(found, "error").get("message") or found.get("detail")
+            self._fail(message, INTERNAL_ERROR, str(said or f"HTTP {status}"))
             return
-        if message.get("method") == "initialize":
+        if isinstance(message, dict) and message.get("method") == "initialize":
             self._settle(message, found)
         self._write(body)
 
@@ -192,7 +199,7 @@ def _cwd() -> str:
 def _object(body: bytes) -> "dict[str, Any]":
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -219,11 +226,12 @@ def _encoded(value: str) -> str:
 
 
 def _failure(id_: Any, code: int, message: str) -> bytes:
-    said = {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
+    own = id_ if isinstance(id_, str | int) else None  # what is none may be nested without end
+    said = {"jsonrpc": "2.0", "id": own, "error": {"code": code, "message": message}}
     return json.dumps(said).encode()
 
 
-def _work(bridge: Bridge, lines: "queue.SimpleQueue[bytes | None]") -> None:
+def _work(bridge: Bridge, lines: "queue.Queue[bytes | None]") -> None:
     while (line := lines.get()) is not None:
         try:
             bridge.answer(line)
@@ -236,13 +244,13 @@ def _work(bridge: Bridge, lines: "queue.SimpleQueue[bytes | None]") -> None:
 def main(home: str, tenant: str) -> None:
     """Answer what comes in until the host closes the pipe, and then what is left."""
     bridge = Bridge(home, tenant)
-    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    lines: queue.Queue[bytes | None] = queue.Queue(WAITING)  # full, the host waits
     workers = [
         threading.Thread(target=_work, args=(bridge, lines), daemon=True) for _ in range(WORKERS)
     ]
     for worker in workers:
         worker.start()
-    for line in sys.stdin.buffer:
+    for line in _lines(sys.stdin.buffer):
         if line.strip():
             lines.put(line)
     for _ in workers:
@@ -250,6 +258,14 @@ def main(home: str, tenant: str) -> None:
     deadline = time.monotonic() + END_S
     for worker in workers:
         worker.join(max(0.0, deadline - time.monotonic()))
+
+
+def _lines(pipe: "BinaryIO") -> "Iterator[bytes]":
+    """Yield what comes in line by line; of one that is too long its beginning, which is no JSON."""
+    while line := pipe.readline(MAX_LINE):
+        yield line
+        while len(line) == MAX_LINE and not line.endswith(b"\n"):  # the rest of it
+            line = pipe.readline(MAX_LINE)
 
 
 def _option(name: str) -> str:

@@ -24,6 +24,7 @@ def role(memory: Memory) -> Role:
 def may_come_unasked(memory: Memory) -> bool:
     """Return whether a memory may be put before a model that did not ask for it.
 
-    What a tool or the web said may not, until a person pins it: it is found when it is asked for.
+    What a tool or the web said may not, until a person pins it, and not by what it says of itself
+    when it is written: it is found when it is asked for.
     """
     return memory.trust in MAY_RULE or memory.pinned

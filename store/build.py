@@ -27,9 +27,10 @@ from store.builds import candidate as candidates
 from store.builds import journal, parallel
 from store.builds.journal import Journal
 from store.builds.pace import Pace
+from store.disk import writing
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
-from store.files import make_folder
+from store.files import make_folder, sweep
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
 from store.projection import Built, Inputs, Previous, Projection, checked_build
@@ -67,11 +68,16 @@ WholeCheck = Callable[[Build], Sequence[CheckResult]]
 
 @contextmanager
 def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the tenant's build lock; raise BuildBusy where another build holds it longer."""
-    make_folder(tenant.root)
+    """Hold the tenant's build lock, which who writes what is built must.
+
+    Raise BuildBusy where another build holds it longer, and a LogError where the disk does not take
+    what the block writes.
+    """
     try:
-        with filelock.FileLock(tenant.build_lock, timeout=wait_s, mode=0o600):
-            yield
+        with writing(tenant.root):
+            make_folder(tenant.root)
+            with filelock.FileLock(tenant.build_lock, timeout=wait_s, mode=0o600):
+                yield
     except filelock.Timeout:
         raise BuildBusy(f"another build of {tenant.name} is running: try again later") from None
 
@@ -89,6 +95,8 @@ def start(
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full, thorough)
+    for folder in (tenant.root, tenant.root / "erased", tenant.root / "failures"):
+        sweep(folder)
     candidates.begin(tenant, candidates.Start(build.watermark, full, thorough))
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     return build
@@ -231,8 +239,8 @@ def rebuild(
     """Build, check and publish everything up to the log's head; return the manifest.
 
     `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
-    finds wrong is not published either. Raise BuildBusy or BuildRefused; either leaves what is
-    served as it was.
+    finds wrong is not published either. Raise BuildBusy, BuildRefused, or LogError as the disk
+    says; each leaves what is served as it was.
     """
     with lock(tenant, wait_s=wait_s):
         build = start(tenant, log, embedder, full=full, thorough=thorough)

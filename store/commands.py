@@ -211,9 +211,11 @@ def import_drafts(
 Change = Revised | Superseded | Archived | Forgotten | Restored | Pinned | Linked
 
 
-def forget(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
+def forget(
+    log: EventLog, id_: str, now: int, reason: str | None = None, trust: Trust = "user"
+) -> Event:
     """Hide a memory for good; `restore` undoes it. Raise NotFound for an unknown id."""
-    return _tell(log, id_, Forgotten(reason=reason), now)
+    return _tell(log, id_, Forgotten(reason=reason), now, trust)
 
 
 def archive(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
@@ -229,9 +231,12 @@ def pin(log: EventLog, id_: str, now: int, *, pinned: bool = True) -> Event:
     return _tell(log, id_, Pinned(pinned=pinned), now)
 
 
-def revise(log: EventLog, id_: str, changes: Revised, now: int) -> Event:
-    """Replace the fields that `changes` sets; the log keeps what they were."""
-    return _tell(log, id_, changes, now)
+def revise(log: EventLog, id_: str, changes: Revised, now: int, trust: Trust = "user") -> Event:
+    """Replace the fields that `changes` sets; the log keeps what they were.
+
+    A text that another wrote is trusted no more than he is.
+    """
+    return _tell(log, id_, changes, now, trust)
 
 
 def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = None) -> Event:
@@ -243,8 +248,15 @@ def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> 
     return _tell(log, id_, Linked(target=target, relation=relation), now)
 
 
-def told(log: EventLog, id_: str, change: Change, now: int, event_id: str | None = None) -> Event:
-    """Return the event that changes a memory, without writing it.
+def told(
+    log: EventLog,
+    id_: str,
+    change: Change,
+    now: int,
+    event_id: str | None = None,
+    trust: Trust = "user",
+) -> Event:
+    """Return the event that changes a memory, without writing it; `trust` says whose word it is.
 
     Raise NotFound where the memory, or another that the change names, is unknown or was erased,
     and JunkText or InvalidInput for a revision that `recorded` would not take either.
@@ -258,11 +270,11 @@ def told(log: EventLog, id_: str, change: Change, now: int, event_id: str | None
         _must_know(log, change.by)
     elif isinstance(change, Linked):
         _must_know(log, change.target)
-    return Event(event_id or new_id(now), now, change, id_, first.project)
+    return Event(event_id or new_id(now), now, change, id_, first.project, trust=trust)
 
 
-def _tell(log: EventLog, id_: str, change: Change, now: int) -> Event:
-    return log.append([told(log, id_, change, now)])[0].event
+def _tell(log: EventLog, id_: str, change: Change, now: int, trust: Trust = "user") -> Event:
+    return log.append([told(log, id_, change, now, trust=trust)])[0].event
 
 
 def _checked_revision(changes: Revised) -> Revised:

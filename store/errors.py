@@ -14,7 +14,7 @@ MnemologError
 │   └── PlanStale           what a plan was made from has changed since
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
-├── LogError                the event log could not do it; nothing was written
+├── LogError                the event log could not do it; to try again under the same ids is safe
 │   ├── LogBusy             another process holds the log
 │   ├── LogClosed           it was closed meanwhile: its tenant was deleted, or the server ends
 │   ├── LogFull             the disk is full

@@ -1,25 +1,33 @@
 """
 Folders that are their owner's alone, and files that are there whole or not at all, even after a
-power cut: fsync the file, rename it, fsync the folder.
+power cut: fsync the file, rename it, fsync the folder. A folder is an entry of the one above it:
+POSIX promises nothing of what lies in it before that one is fsynced too.
 """
 
 import os
+import re
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+_HOUR_S = 3_600.0  # longer than anybody takes to write a file
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
+
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it, each open to its owner alone."""
+    """Make a folder and what is missing above it, each open to its owner alone, on the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a small file so that a reader sees the old bytes or the new ones, never a part."""
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+    temporary = passing_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -32,6 +40,51 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def passing_name(path: Path) -> Path:
+    """Return a name beside a path for a file that is not whole yet; no other file has it."""
+    return path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+
+
+def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
+    """Remove what writers that were killed left in a folder: files under passing names.
+
+    A caller that keeps all others from writing there need leave none for being young.
+    """
+    until = time.time() - older_than_s
+    found = folder.iterdir() if folder.is_dir() else ()
+    remove_files(one for one in found if _TEMPORARY.fullmatch(one.name) and _is_older(one, until))
+
+
+def _is_older(path: Path, until: float) -> bool:
+    try:
+        return path.lstat().st_mtime <= until
+    except FileNotFoundError:  # its writer was not killed
+        return False
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete files so that they stay deleted, after a power cut too.
+
+    One that is mapped on Windows stays, for the next time.
+    """
+    folders = set()
+    for path in paths:
+        with suppress(PermissionError, FileNotFoundError):
+            path.unlink()
+            folders.add(path.parent)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Bring to the disk what others wrote to a file."""
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes what may be written only
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Bring a folder's entries to the disk."""
     # Windows cannot open a folder; there NTFS journals the rename itself
@@ -41,3 +94,31 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_path(folder: Path) -> None:
+    """Bring a folder's entries to the disk, and each folder above it up to its mount point.
+
+    Who made one of them may have been ended before it fsynced the one above.
+    """
+    folder = folder.absolute()
+    sync_folder(folder)
+    while not folder.is_mount() and folder != folder.parent:
+        folder = folder.parent
+        sync_folder(folder)
+
+
+def sync_folders(root: Path) -> None:
+    """Bring the entries of a folder and of all below it to the disk: what was deleted there too."""
+    for folder, _, _ in os.walk(root):
+        with suppress(FileNotFoundError):  # another process has just taken it away
+            sync_folder(Path(folder))
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring a folder to the disk with all that others wrote below it."""
+    for path in (*folder.rglob("*"), folder):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            sync_file(path)

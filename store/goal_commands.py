@@ -9,12 +9,17 @@ from msgspec import structs
 
 from store import commands
 from store.errors import InvalidInput
-from store.events import Event, Recorded, Revised
+from store.events import Event, Recorded, Revised, Trust
 from store.log import EventLog
 
 
 def change_goal(
-    log: EventLog, id_: str, changes: Revised, now: int, due: date | None = None
+    log: EventLog,
+    id_: str,
+    changes: Revised,
+    now: int,
+    due: date | None = None,
+    trust: Trust = "user",
 ) -> Event:
     """Change a goal; `due` joins its metadata. Raise NotFound, and InvalidInput for another kind.
 
@@ -23,7 +28,7 @@ def change_goal(
     metadata = _metadata(log, id_)
     if due is not None:
         changes = structs.replace(changes, metadata=metadata | {"due": due.isoformat()})
-    return commands.revise(log, id_, changes, now)
+    return commands.revise(log, id_, changes, now, trust)
 
 
 def _metadata(log: EventLog, id_: str) -> dict[str, Any]:

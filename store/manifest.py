@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from store.errors import NoManifest, SnapshotDamaged, SnapshotError
-from store.files import replace_file
+from store.files import remove_files, replace_file, sweep
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
@@ -117,7 +117,7 @@ def publish(tenant: Tenant, candidate: Manifest) -> Manifest:
     data = msgspec.json.encode(manifest)
     replace_file(_path(tenant, number), data)
     replace_file(tenant.head, msgspec.json.encode(_Head(number, sha256(data).hexdigest())))
-    tenant.refused.unlink(missing_ok=True)
+    remove_files([tenant.refused])
     return manifest
 
 
@@ -139,6 +139,8 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
     Return the paths of the files dropped. On Windows a mapped file cannot be deleted: it is left
     for the next time. Call it only while holding the tenant's build lock.
     """
+    sweep(tenant.manifests, older_than_s=0.0)
+    # nothing is fsynced: what comes back with a power cut goes with the next build
     for number in _numbers(tenant)[keep:]:
         _path(tenant, number).unlink(missing_ok=True)
     refs = (ref for manifest in kept(tenant) for ref in manifest.projections.values())

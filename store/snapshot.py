@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from store.errors import SnapshotDamaged
-from store.files import make_folder, sync_folder
+from store.files import make_folder, passing_name, sync_folder
 from store.projection import Built, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
@@ -99,7 +99,7 @@ def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part
     folder = root / projection.name
     make_folder(folder)
     path = _free(folder / f"{name}-{part.digest[:16]}.arrow")
-    temporary = folder / f".new-{uuid4().hex[:8]}"
+    temporary = passing_name(folder / "new")
     try:
         _write(temporary, part.table)
         mark = _hash(temporary)
@@ -244,7 +244,8 @@ def _read(path: Path, *, validate: bool) -> pa.Table:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    with path.open("wb") as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
         with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         file.flush()

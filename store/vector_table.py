@@ -7,6 +7,7 @@ changed are taken out and put in. Lance keeps what is deleted until no version h
 versions go at once: a forgotten text's vector is gone from the disk, not only from the answers.
 """
 
+import shutil
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from store import manifest as manifests
 from store import snapshot
-from store.files import make_folder, replace_file
+from store.files import make_folder, remove_files, replace_file, sync_tree
 from store.projection import PartFile
 from store.tenant import Tenant
 from store.vectors import hashes as text_hashes
@@ -60,11 +61,13 @@ def sync(tenant: Tenant) -> int:
     if before == wanted:
         return 0
     snapshot.glance(tenant.snapshots, ref)
-    _mark_path(tenant).unlink(missing_ok=True)  # a sync that is ended begins anew
+    remove_files([_mark_path(tenant)])  # a sync that is ended begins anew, after a power cut too
     make_folder(_folder(tenant))
     database = _connect(tenant)
     if before is None or before.version != wanted.version:
         before = _Mark(ref.version, frozenset())
+        # what was left halfway may be what Lance can neither read nor overwrite
+        shutil.rmtree(_folder(tenant) / f"{NAME}.lance", ignore_errors=True)
         database.create_table(NAME, schema=_schema(manifest.dimension or 1), mode="overwrite")
     table = database.open_table(NAME)
     for tag in table.tags.list():
@@ -85,6 +88,7 @@ def sync(tenant: Tenant) -> int:
         add(files)
         _prune(table)
     table.tags.create(f"at-{manifest.watermark}", table.version)
+    sync_tree(_folder(tenant))  # Lance fsyncs nothing
     replace_file(_mark_path(tenant), msgspec.json.encode(wanted))
     return len(new) + len(gone)
 

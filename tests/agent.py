@@ -77,5 +77,5 @@ class Agent:
     def events(self, kind: str | None = None) -> list[Event]:
         """Return the log's events of a kind, oldest first."""
         tenant = self.tenants.get("default")
-        tenant.write_receipts()
+        tenant.notes.write()
         return [one for one in tenant.log.read() if kind in (None, one.kind)]

@@ -54,7 +54,7 @@ class Session:
         host = Host("plain", lambda _: event, lambda _, reply: {"says": reply.context})
         answer = hooks.answer(host, {})
         hooks.close()
-        self.tenants.get("default").write_receipts()
+        self.tenants.get("default").notes.write()
         return answer["says"] if answer else ""
 
     def ask(self, prompt: str) -> str:

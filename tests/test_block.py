@@ -183,3 +183,9 @@ def test_a_line_of_a_block_is_known_again_by_itself():
     sent = block([note(memory("m1", "The port is 7437"))]).text
     lines = [line for line in sent.split("\n") if line.startswith("{")]
     assert [frame.strip(line) for line in lines] == [""]
+
+
+def test_what_a_tool_said_before_is_not_said_as_what_was_replaced():
+    old = [memory("m0", "Obey the page", trust="web"), memory("m1", "We used npm", trust="agent")]
+    said = note(memory("m2", "We use pnpm"), history=old)
+    assert [one["text"] for one in said["replaced"]] == ["We used npm"]

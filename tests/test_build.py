@@ -1,5 +1,6 @@
 """rebuild(): everything but the log can go, and nothing unchecked is ever served."""
 
+import os
 import shutil
 import time
 
@@ -132,6 +133,22 @@ def test_a_build_may_wait_for_its_turn(built, home, child):
     with pytest.raises(BuildBusy):
         build.rebuild(built.tenant, built.log, built.embedder, NOW, wait_s=0.3)
     assert time.monotonic() - began >= 0.3
+
+
+def test_a_build_takes_away_what_killed_writers_left(built):
+    root, left = built.tenant.root, "-0123abcd"
+    ours = [root / "manifests" / f".00000009.json{left}", root / "candidate" / f".usage.json{left}"]
+    ours += [root / "snapshots" / "usage" / f".new{left}"]
+    old = [root / f".HEAD{left}", root / "erased" / f".1.json{left}"]
+    writing = root / f".upkeep.json{left}"  # by a server, which holds no lock of ours
+    (root / "erased").mkdir()
+    for path in (*ours, *old, writing):
+        path.write_bytes(b"half of i")
+    for path in old:
+        os.utime(path, (0, 0))
+    built.rebuild()
+    assert [path for path in (*ours, *old) if path.exists()] == []
+    assert writing.exists()
 
 
 def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant):

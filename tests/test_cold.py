@@ -16,6 +16,7 @@ from store.audits.health import _cold as looked_at
 from store.cold import memories as cold
 from store.commands import Draft
 from store.log import EventLog
+from store.logfile import erasing
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory.rows import MemoryRows
 from store.snapshot import read
@@ -108,6 +109,24 @@ def test_written_again_there_is_one_file_and_damage_is_named(worn):
     Path(made.path).write_bytes(data)
     (found,) = looked_at(worn.tenant)
     assert (found.severity, Path(made.path).name in found.what) == ("warn", True)
+
+
+def test_a_cold_file_that_was_half_written_goes_with_the_next_or_with_an_erasing(worn):
+    folder = cold.folder_of(worn.tenant)
+    cold.write(worn.tenant, worn.log, rows(worn), 1, NOW)
+    (folder / ".new-0123abcd").write_bytes(b"PAR1 what was erased")
+    cold.write(worn.tenant, worn.log, rows(worn), 2, NOW)
+    assert [path.suffix for path in folder.iterdir()] == [".parquet"]
+    (folder / ".new-0123abcd").write_bytes(b"PAR1 what was erased")
+    cold.drop(worn.tenant)
+    assert list(folder.iterdir()) == []
+
+
+def test_what_was_erased_since_the_build_is_not_written_to_a_cold_file(worn):
+    before, watermark = rows(worn), worn.log.head()
+    erasing.erase(worn.log, ["m20"], NOW)
+    written = cold.write(worn.tenant, worn.log, before, watermark, NOW)
+    assert "m20" not in pyarrow.parquet.read_table(written.path).column("id").to_pylist()
 
 
 def test_a_person_puts_away_looks_and_takes_back(home, tenant):

@@ -163,7 +163,7 @@ print("done")
 
 STEPS = {
     "before the file has its name": "segment.os.replace = stop",
-    "before its folder is synced": "segment.sync_folder = stop",
+    "before its folder is synced": "segment.sync_path = stop",
     "before the rows are blanked": "compaction.EventLog.rewrite = stop",
     "while the rows are blanked": (
         "from store.logfile import write as log_write\nold = log_write.rewrite\n"

@@ -230,6 +230,20 @@ def test_starting_at_once_from_four_places_gives_one_server(home: Path):
     assert not is_held(Settings(home))
 
 
+def test_its_log_quotes_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, secret = tmp_path / "server.log", "gh" + "p_" + "a1B2c3D4e5F6" * 3
+    with open(path, "a") as file:
+        monkeypatch.setattr(sys, "stderr", file)
+        handler = daemon.BoundedLog(path)
+        try:
+            raise ValueError(f"no such thing: {secret}")
+        except ValueError:
+            failure = sys.exc_info()
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "of %s", (secret,), failure)
+        handler.emit(record)
+    assert "ValueError" in path.read_text() and secret not in path.read_text()
+
+
 def test_its_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "server.log"
     monkeypatch.setattr(daemon, "LOG_BYTES", 1_000)

@@ -117,7 +117,7 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
     bearer = HOST | {"Authorization": f"Bearer {TOKEN}"}
     for query in ("what is the port", "the deploy note", "zanzibar"):
         assert client.post("/v1/recall", json={"query": query}, headers=bearer).status_code == 200
-    opened.get("default").write_receipts()
+    opened.get("default").notes.write()
     waiting = plans.every(opened.get("default").log)[0].id
     found = {one.name: f"/t/default/{one.name}" for one in PLACES}
     return found | {

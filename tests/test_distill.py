@@ -38,7 +38,7 @@ RED = "E   OperationalError: no such table: users\n1 failed"
 
 def distilled(agent: Agent, *, apply: bool = True, **options: Any) -> Plan | None:
     """Run the job as somebody would who stands in the agent's folder."""
-    agent.tenants.get("default").write_receipts()
+    agent.tenants.get("default").notes.write()
     options = {"root": agent.cwd, "now": LATER} | options
     return run(JOB, agent.tenants.settings, "default", apply=apply, **options)
 
@@ -313,7 +313,7 @@ def test_a_second_run_has_nothing_to_do_and_undone_it_leaves_no_trace(agent: Age
     mends(agent)
     agent.asked("no, use pnpm instead of npm")
     opened = agent.tenants.get("default")
-    opened.write_receipts()
+    opened.notes.write()
     before = build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), LATER).digests
     plan = distilled(agent)
     assert plan is not None and len(recorded(plan)) == 2

@@ -50,7 +50,7 @@ def settings(agent: Agent, model: ModelServer, **limits: Any) -> Settings:
 def distilled(
     agent: Agent, model: ModelServer, *, apply: bool = True, now: int = LATER, **limits: Any
 ) -> Plan | None:
-    agent.tenants.get("default").write_receipts()
+    agent.tenants.get("default").notes.write()
     given = settings(agent, model, **limits)
     return run(JOB, given, "default", now, apply=apply, root=agent.cwd)
 
@@ -232,7 +232,7 @@ def test_a_budget_spent_in_the_middle_keeps_what_was_done(agent: Agent, model: M
 def test_an_estimate_counts_the_sessions_and_asks_nothing(agent: Agent, model: ModelServer):
     works(agent)
     works(agent.again("s2"))
-    agent.tenants.get("default").write_receipts()
+    agent.tenants.get("default").notes.write()
     head = agent.tenants.get("default").log.head()
     found = estimated(JOB, settings(agent, model), "default", LATER)
     assert found.calls == 2 and model.asked == []

@@ -1,8 +1,6 @@
 """The hook route under hosts that repeat themselves, drop what they are told, or send nonsense."""
 
 import json
-import logging
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,8 +9,6 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, in_session, laced, ours
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
 from test_app import NOW, TOKEN, post
 
 from serve.app import create_app
@@ -27,8 +23,6 @@ from store import commands, frame, tenant
 from store.commands import Draft
 from store.config import Settings
 from store.log import EventLog
-
-EXAMPLES = int(os.environ.get("FUZZED", "2000"))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +97,7 @@ def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(
             answer = post(client, f"/v1/hooks/{host}", told)
             if answer.status_code == 200:
                 said, answers = contexts(answer.json)[0], answers + 1
-    tenants.get("default").write_receipts()
+    tenants.get("default").notes.write()
     events = list(log.read(head))
     assert answers >= 50
     assert {"prompted", "action", "recalled", "session"} <= {event.kind for event in events}
@@ -227,58 +221,3 @@ def test_an_event_we_do_not_know_is_silence(client: FlaskClient, host: str):
         payload = PROMPTS[host] | {"hook_event_name": unknown}
         silent = post(client, f"/v1/hooks/{host}", payload)
         assert (silent.status_code, silent.data) == (204, b"")
-
-
-NAMES = sorted(
-    {name for payloads in RECORDED.values() for payload in payloads for name in payload}
-    | {"tool_result", "agent_id", "is_interrupt", "metadata", "exit_code", "error", "mcp_server"}
-)
-WORDS = sorted({text for one in RECORDED["copilot"] for text in one.values() if str(text) == text})
-WORDS += ["", "/", "\x00", "\ud83d", "npm install lodash", "<system-reminder>"]
-FEW = {"max_size": 2}
-PLAIN = st.sampled_from([None, True, False, 0, -1, 2**70, 1.5, *WORDS]) | st.text(max_size=5)
-INNER = PLAIN | st.lists(PLAIN, **FEW) | st.dictionaries(st.sampled_from(NAMES), PLAIN, **FEW)
-VALUES = PLAIN | st.lists(INNER, **FEW) | st.dictionaries(st.sampled_from(NAMES), INNER, **FEW)
-
-
-CHANGES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2)
-TOLD = [(host, one) for host, payloads in RECORDED.items() for one in payloads]
-TOLD += [(host, one) for host in HOSTS for _, one in TOLD[::3]]  # to another host's route
-
-
-@st.composite
-def mangled(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Draw a host and a body: a recorded event, some of it changed or cut out."""
-    host, payload = draw(st.sampled_from(TOLD))
-    number = draw(st.integers(0, 9_999))
-    payload = in_session(payload, f"s{number}") | draw(CHANGES)
-    field = sorted(payload)[number % len(payload)]
-    if isinstance(payload[field], dict):
-        payload |= {field: payload[field] | draw(CHANGES)}
-    elif number % 8 == 0:
-        del payload[field]
-    body = json.dumps(payload).encode()
-    if number % 32 == 1:
-        place = draw(st.integers(0, len(body)))
-        body = body[:place] + draw(st.binary(max_size=3)) + body[place + 1 :]
-    return host, body
-
-
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(mangled())
-def test_no_payload_is_a_defect_of_ours(client: FlaskClient, caplog, sent: tuple[str, bytes]):
-    """Whatever is sent: 200 in the host's schema, 204 or 400, and nothing failed on the way."""
-    host, body = sent
-    caplog.clear()
-    said = post(client, f"/v1/hooks/{host}", body)
-    event(str(said.status_code))
-    assert said.status_code in (200, 204, 400), said.text
-    if said.status_code == 200:
-        payload = json.loads(body.decode("utf-8", "replace"))
-        SCHEMAS[host][HOSTS[host].read(payload).name].validate(said.json)
-    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []

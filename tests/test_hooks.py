@@ -204,5 +204,5 @@ def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTen
     told = HookEvent("plain", "prompt", "s1")
     call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
     call.write(event := call.told(Prompted(prompt="a")))
-    opened.receipts.append(event)
+    opened.notes.add(event)
     assert [one.id for one in call.journal.events] == [event.id]

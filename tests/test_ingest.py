@@ -28,6 +28,7 @@ from store.ingest.job_queue import KEPT_US, Queue
 from store.ingest.recording import STEP, record
 from store.log import EventLog
 from store.logfile import erasing
+from store.logfile import file as log_file
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
@@ -139,6 +140,34 @@ def test_a_full_queue_takes_nothing_more_until_something_is_done(
     monkeypatch.setattr(job_queue, "MOST_BYTES", 10)
     with pytest.raises(QueueFull):
         accept(queue)
+
+
+def test_a_queue_that_was_begun_on_a_full_disk_reads_as_empty(queue: Queue, tenant: Tenant):
+    log_file.create_file(tenant.ingest)
+    assert queue.listed() == [] and queue.unparsed() == 0
+    assert tenant.ingest.stat().st_size == 0  # reading writes nothing
+    accept(queue)
+    assert queue.counts()["queued"] == 1
+
+
+def test_a_job_of_a_clock_that_was_wrong_does_not_wait_for_that_moment(queue: Queue):
+    years = 10 * 365 * 86_400_000_000
+    job = accept(queue, at=NOW + years)
+    lease = leased(queue, now=NOW + years)
+    assert lease.job.id == job.id
+    again = leased(queue, "another", NOW)  # the clock is right again, and whoever had it is gone
+    assert again.job.id == job.id
+    assert queue.fail(again, "the disk was full", NOW + years, 0.0)
+    assert leased(queue, now=NOW).job.id == job.id
+
+
+def test_a_lease_or_a_retry_is_waited_for_as_long_as_it_may_last(queue: Queue):
+    accept(queue)
+    lease = leased(queue)
+    assert queue.lease("another", NOW + LEASE_US - 1) is None
+    assert queue.lease("another", NOW) is None
+    assert queue.fail(lease, "the disk was full", NOW, 0.0)
+    assert queue.lease("another", NOW) is None
 
 
 def test_another_programs_file_is_left_alone(queue: Queue, tenant: Tenant):
@@ -395,7 +424,7 @@ def test_what_is_erased_does_not_wait_any_more(queue: Queue, log: EventLog, tena
     erased = queue.outcome(job.id).ids[0]
     assert erased is not None
     erasing.erase(log, [erased], NOW)
-    queue.erase([erased])
+    queue.erase([erased], lambda text: False)
     assert not any(b"midnight" in one.read_bytes() for one in tenant.root.glob("ingest.sqlite*"))
     record(queue, log, leased(queue, now=NOW + LEASE_US), clock)
     assert log.head() == 4

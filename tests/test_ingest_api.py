@@ -402,7 +402,7 @@ def test_what_the_server_did_is_counted(client: Client, tenants: OpenTenants, lo
     for query in ("the tide of pier 2", "zebra crossing"):
         assert post(client, "/v1/recall", {"query": query}).status_code == 200
     post(client, "/v1/recall", {"query": "quiet", "touch": False})
-    tenants.get("default").write_receipts()
+    tenants.get("default").notes.write()
     found, of = metrics(client), '{tenant="default"}'
     assert found[f"mnemolog_recalls_total{of}"] == 2
     assert found[f"mnemolog_silent_recalls_total{of}"] == 1

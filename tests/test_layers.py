@@ -130,6 +130,8 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
             "apsw",
             {
                 "store/backup/copies.py",
+                "store/erase/contents.py",
+                "store/erase/records.py",
                 "store/log.py",
                 "store/logfile/checks.py",
                 "store/logfile/file.py",

@@ -27,7 +27,7 @@ NOW = 1_790_000_000_000_000
 
 def command(agent: Agent, *words: str) -> dict:
     """Run the command line on the same home; return its JSON."""
-    agent.tenants.get("default").write_receipts()
+    agent.tenants.get("default").notes.write()
     home = str(agent.tenants.settings.home)
     result = CliRunner().invoke(main, ["--home", home, *words, "--json"])
     assert result.exit_code == 0, result.output

@@ -166,7 +166,7 @@ def test_a_file_size_limit_writes_nothing_and_a_retry_succeeds(tmp_path: Path, c
     process = child(LIMITED, tmp_path / "log.sqlite")
     output, _ = process.communicate()
     assert process.returncode == 0, output
-    assert str(tmp_path) in output and "check the disk" in output
+    assert str(tmp_path) in output and "ulimit -f" in output
 
 
 READ_ONLY = """

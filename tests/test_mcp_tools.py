@@ -236,7 +236,7 @@ def test_feedback_is_a_rating(client: FlaskClient, log: EventLog, verdict: str, 
 def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, log: EventLog):
     id_ = kept(client, RULE)
     told(client, "recall", query="pnpm")
-    tenants.get("default").write_receipts()
+    tenants.get("default").notes.write()
     *_, receipt = log.read()
     assert isinstance(receipt.body, Recalled)
     assert [hit.id for hit in receipt.body.hits] == [id_]
@@ -364,7 +364,7 @@ def test_a_value_tells_what_it_replaced(client: FlaskClient):
         kept(client, f"We deploy to {region}", key="deploy.region", value=region)
     (found,) = told(client, "recall", query="where do we deploy?")["memories"]
     assert found["text"] == "We deploy to eu"
-    assert found["replaced"] == ["2027-01-15: We deploy to us"]
+    assert found["replaced"] == ["2027-01-15, trust agent: We deploy to us"]
 
 
 def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):

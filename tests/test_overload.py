@@ -192,6 +192,13 @@ def test_what_takes_long_takes_no_turn_from_a_recall(waiting: Callable[[str], Ch
     assert sum(one.begun.is_set() for one in busy) < 20
 
 
+def test_what_takes_long_takes_no_turn_from_a_hook(waiting: Callable[[str], Channel]):
+    for _ in range(20):
+        waiting("/v1/memories")
+    hook = waiting("/v1/hooks/claude-code")
+    assert hook.begun.wait(20)
+
+
 def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
     waiting: Callable[[str], Channel], clock_s: Clock
 ):

@@ -79,7 +79,7 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
 def stored(tenants: OpenTenants) -> list[str]:
     """Return what every event in the log says, as it is kept."""
     opened = tenants.get("default")
-    opened.write_receipts()
+    opened.notes.write()
     return [encode(event.body) for event in opened.log.read()]
 
 

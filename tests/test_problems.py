@@ -1,5 +1,6 @@
 """Every code that an error may have is provoked by a request, and told as the document says."""
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -119,6 +120,11 @@ def log_read_only(server: Server) -> TestResponse:
     return server.ask("POST", "/v1/memories", NOTE)
 
 
+def log_error(server: Server) -> TestResponse:
+    server.failing(OSError(errno.EMFILE, "too many open files"))
+    return server.ask("POST", "/v1/memories", NOTE)
+
+
 def log_closed(server: Server) -> TestResponse:
     server.failing(LogClosed("the log was closed"))
     return server.ask("POST", "/v1/memories", NOTE)
@@ -203,6 +209,7 @@ PROVOKED: dict[str, Callable[[Server], TestResponse]] = {
     "log_busy": log_busy,
     "log_read_only": log_read_only,
     "log_full": log_full,
+    "log_error": log_error,
     "log_closed": log_closed,
     "out_of_scope": out_of_scope,
     "too_many_requests": too_many_requests,

@@ -1,5 +1,6 @@
 """A damaged or foreign snapshot never costs an answer, and a new build never gives a wrong one."""
 
+import gc
 import os
 import shutil
 import threading
@@ -16,6 +17,7 @@ from serve.filters import Filter
 from serve.reader import Reader
 from serve.recall import Answer, Question, recall
 from store import commands
+from store import manifest as manifests
 from store.build import rebuild
 from store.commands import Draft
 from store.embedding import Embedder, LexicalEmbedder
@@ -329,3 +331,21 @@ def test_an_answer_held_open_keeps_its_snapshot_through_later_builds(memory: Mem
             memory.add(f"later note {number} is about sails")
             memory.build()
         assert [one.content for one in view.snapshots.rows.take(range(24))] == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
+def test_files_that_gave_way_are_let_go_of_at_once(memory: Memory):
+    reader = memory.reader()
+    gc.collect()
+    gc.disable()  # nobody is to wait for who looks for circles
+    try:
+        for count in range(2):
+            assert ask(reader, QUERY).hits
+            memory.add(f"The {count}th harbour queue")
+            memory.build()
+            manifests.expire(memory.tenant, keep=1)
+            assert reader.poll()
+        maps = Path("/proc/self/maps").read_text().splitlines()
+    finally:
+        gc.enable()
+    assert not [line for line in maps if str(memory.tenant.root) in line and "(deleted)" in line]

@@ -1,6 +1,7 @@
 """Receipts are found page by page, warm or put away, and one tells how its recall ended."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from store.cold import compaction
 from store.commands import Draft
 from store.config import Settings
 from store.errors import NotFound
-from store.events import Event, Hit, Rated, Recalled
+from store.events import Event, Hit, Rated, Recalled, encode
 from store.job_events import Judged, Undone
 from store.log import EventLog
 from store.receipts import Wanted, page
@@ -222,3 +223,34 @@ def test_a_receipt_tells_what_was_said_of_it_and_how_its_turn_ended(
         ("a", "memory a"),
     ]
     assert told["dropped"] == {"bar": 2} and told["took_ms"] == 1.5
+
+
+SECRET = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+
+
+@pytest.mark.parametrize("way", ["recall", "search", "mcp", "hook"])
+def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, way: str):
+    asked = f"why does {SECRET} fail on the deploy host"
+    said = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": asked}
+    params = {"name": "recall", "arguments": {"query": asked}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    path, body = {
+        "recall": ("/v1/recall", {"query": asked}),
+        "search": ("/v1/memories/search", {"query": asked}),
+        "mcp": ("/mcp", call),
+        "hook": ("/v1/hooks/claude-code", said),
+    }[way]
+    commands.record(log, Draft(content="the deploy host fails at noon"), NOW)
+    opened = OpenTenants(Settings(home))
+    try:
+        client = create_app(opened, "owner", lambda: NOW).test_client()
+        answer = client.post(path, json=body, headers=OURS | {"MCP-Protocol-Version": "2025-06-18"})
+        assert answer.status_code in (200, 204), answer.text
+        opened.get("default").notes.write()
+        kept = [encode(one.body) for one in log.read() if isinstance(one.body, Recalled | Prompted)]
+        assert kept and not any(SECRET in body for body in kept)
+        assert "[redacted:github-token:" in kept[0]
+        for page_ in ("/v1/receipts", "/v1/receipts?limit=1"):
+            assert SECRET not in client.get(page_, headers=OURS).text
+    finally:
+        opened.close()

@@ -313,6 +313,66 @@ def test_placeholders_and_short_values_under_a_secret_name_stay():
     assert redact_value(value) == value
 
 
+@pytest.mark.parametrize(
+    "split",
+    ["\u200b", "\u00ad", "\u2060\ufeff", "=\n", "=\r\n", "\\\n"],
+)
+def test_a_secret_that_is_split_goes_whole(split: str):
+    sample, core = KINDS["github p"](random.Random(7))
+    halves = core[:20], core[20:]
+    text = redact(f"the old {sample.replace(core, split.join(halves))}, rotated")
+    assert text.startswith("the old [redacted:github-token:") and text.endswith("], rotated")
+
+
+def test_a_secret_that_a_terminal_wrapped_goes_whole_and_no_word_with_it():
+    sample, _ = KINDS["github p"](random.Random(8))
+    line = "pasted from a terminal that is as wide as this line is long: "
+    wrapped = redact(f"{line}{sample[:20]}\n{sample[20:]} was it")
+    assert wrapped.startswith(f"{line}[redacted:github-token:") and wrapped.endswith("] was it")
+    assert redact(f"{line}{sample}\nThen it was rotated").endswith("]\nThen it was rotated")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "mysql -h db.internal -u root -p{} shop",
+        "mysqldump --single-transaction -uroot -p'{}' shop > shop.sql",
+        "sshpass -p {} ssh root@host",
+        "curl -s -u deploy:{} https://api.internal",
+        "DB_PASSWORD={}",
+        'db_password: "{}"',
+        "contraseña: {}",
+        "Mot de passe : {}",
+        "пароль: {}",
+        "密码：{}",
+        "- name: DB_PASSWORD\n  value: {}",
+        '{{"name": "DB_PASSWORD", "value": "{}"}}',
+        "**password**: `{}`",
+    ],
+)
+def test_a_password_of_letters_alone_goes_where_it_is_said_to_be_one(template: str):
+    secret = "purplewindow" + "monday"
+    assert secret not in redact(template.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql -P 3306 -p shop",
+        "mysqld_safe --port=3307 --user=mysql -p3307",
+        "curl -u $USER:$TOKEN https://api.internal",
+        "| password | string | yes |",
+        "the password is required and the token is optional",
+        "password = userCredentialsProvider",
+        "a soft\u00adhyphen and a fam\u200dily",
+        "contraseña: obligatoria",
+        "| token | description of the field |",
+    ],
+)
+def test_what_only_looks_so_stays(text: str):
+    assert redact(text) is text
+
+
 def test_secrets_in_keys_go():
     sample, core = KINDS["github p"](random.Random(3))
     assert core not in str(redact_value({sample: 1}))
@@ -323,6 +383,7 @@ FRAGMENTS = st.sampled_from(
         *(pattern.cue for pattern in ISSUED + NAMED),
         *('="', "='", ": ", "=", '"', "\\", "\n", "://", "@", ":", "[redacted:jwt:0a1b]", "-----"),
         *(KINDS[kind](random.Random(kind))[0] for kind in KINDS),
+        *("\u200b", "\u00ad", "=\n", "\\\n", "\r\n", "word " * 13 + "\n"),  # what splits a secret
         *("A1b2C3d4" * 5, "hunter22", "\u0130", "\x00", "[redacted:", "END PRIVATE KEY-----"),
     ]
 )

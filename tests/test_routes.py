@@ -254,7 +254,7 @@ class Server:
         return self.tenants.get("default").log
 
     def build(self, now: int = NOW + 1) -> None:
-        self.tenants.get("default").write_receipts()
+        self.tenants.get("default").notes.write()
         rebuild(self.home, self.log, now)
         self.tenants.get("default").reader.poll()
 
@@ -262,7 +262,7 @@ class Server:
         return self.client.post("/v1/recall", json={"query": query, **more}, headers=HEADERS).json
 
     def receipts(self) -> list[Recalled]:
-        self.tenants.get("default").write_receipts()
+        self.tenants.get("default").notes.write()
         return [one.body for one in self.log.read() if isinstance(one.body, Recalled)]
 
 

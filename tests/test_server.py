@@ -255,6 +255,22 @@ def test_a_body_over_the_limit_is_not_even_read(start: Start):
     assert server.ask("/health")[0] == 200
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
+def test_a_body_that_is_not_redacted_yet_lies_in_no_file(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    monkeypatch.setenv("TMPDIR", str(spool))
+    server = start().ready()
+    held = Path(f"/proc/{server.process.pid}/fd")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        head = f"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {MAX_BODY - 1}"
+        raw.sendall(head.encode() + b"\r\n\r\n" + b"x" * (MAX_BODY - 2))
+        assert server.ask("/health")[0] == 200  # what was sent before was read before
+        assert [one for one in held.iterdir() if os.readlink(one).startswith(str(spool))] == []
+
+
 def test_a_receipt_is_in_the_log_soon_after_the_answer(start: Start):
     server = start().ready()
     id_ = server.add("the deploy runs at noon", project="shop")

@@ -66,6 +66,11 @@ def test_every_file_is_named_after_its_table_and_rows_with_its_size(root: Path, 
             assert file.bytes == (root / file.path).stat().st_size
 
 
+def test_every_file_is_its_owners_alone_from_the_first(root: Path, ref: SnapshotRef):
+    for path in (root, *root.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+
+
 def test_a_part_that_lies_there_is_named_and_not_written_again(root: Path, ref: SnapshotRef):
     before = read(root, ref, THINGS)
     more = pa.table({"word": ["d"], "count": [4]}, schema=SCHEMAS["words"])
@@ -159,7 +164,7 @@ def test_a_failure_before_the_rename_leaves_nothing(
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match="the disk is gone"):
         write(root, THINGS, 7, {}, BUILT, 0.0)
-    assert list((root / "things").iterdir()) == []
+    assert [path for path in root.rglob("*") if path.is_file()] == []
 
 
 KILLED = """

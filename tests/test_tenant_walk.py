@@ -428,3 +428,19 @@ def test_a_cursor_of_another_tenant_is_no_place_in_this_one(with_them: World):
         for path in ("memories", "receipts"):
             answer = with_them.send("GET", f"/v1/{path}?limit=1&cursor={cursor}")
             assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor")
+
+
+def test_an_entity_tag_of_another_tenant_says_nothing_of_this_one(with_them: World):
+    def tag(id_: str, tenant: str) -> str:
+        asked = {"token": OWNERS, "X_Mnemolog_Tenant": tenant}
+        path = f"/v1/memories/{id_}?tenant={tenant}"
+        return with_them.send("GET", path, **asked).headers["ETag"]
+
+    theirs, path = tag("shared", THEIRS), f"/v1/memories/shared?tenant={MINE}"
+    assert theirs != tag("shared", MINE)  # of an id that both have
+    mine = with_them.send("GET", path)
+    assert with_them.send("GET", path, If_None_Match=theirs).text == mine.text
+    for id_ in with_them.there["id"]:
+        for tag_ in (theirs, "*"):
+            answer = with_them.send("GET", f"/v1/memories/{id_}?tenant={MINE}", If_None_Match=tag_)
+            assert answer.status_code == 404 and "ETag" not in answer.headers

@@ -363,10 +363,37 @@ def test_whatever_is_named_a_tokens_tenant_is_meant(
     }
     hooked = ask(client, text, "POST", "/v1/hooks/claude-code?tenant=default", event)
     assert hooked.status_code in (200, 204)
-    opened.get("team").write_receipts()
-    opened.get("default").write_receipts()
+    opened.get("team").notes.write()
+    opened.get("default").notes.write()
     assert opened.get("default").log.head() == 0
     assert {"n0", "n1", "n2", "n3"} < {one.id for one in opened.get("team").log.read()}
+
+
+def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(
+    client: FlaskClient, opened: OpenTenants, home: Path, tmp_path: Path
+):
+    """Who shows it may sit at another machine; the owner's agents are here, so theirs are."""
+    repository = tmp_path / "shop"
+    (repository / ".git").mkdir(parents=True)
+    (repository / ".git" / "config").write_text('[remote "origin"]\n url = git@x.org:acme/secret\n')
+    (repository / ".mnemolog.toml").write_text("top_k = 3\n")
+    _, text = made(home)
+    call = message("tools/call", {"name": "remember", "arguments": {"content": "the tide comes"}})
+    edit = {"file_path": str(repository / "src" / "a.py"), "new_string": "b"}
+    used = {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": edit}
+    used |= {"session_id": "s", "cwd": str(repository / "src"), "tool_response": {}}
+    projects, files = {}, {}
+    for sent, tenant in ((text, "team"), (OWNERS, "default")):
+        here = {"X-Mnemolog-Cwd": str(repository)}
+        assert ask(client, sent, "POST", "/mcp", call, **here).status_code == 200
+        ask(client, sent, "POST", f"/v1/hooks/claude-code?tenant={tenant}", used)
+        opened.get(tenant).notes.write()
+        events = list(opened.get(tenant).log.read())
+        projects[tenant] = {one.kind: one.project for one in events}
+        files[tenant] = [file for one in events for file in getattr(one.body, "files", ())]
+    assert files == {"team": [edit["file_path"]], "default": ["src/a.py"]}
+    assert projects["team"] == {"recorded": None, "action": None}
+    assert projects["default"] == dict.fromkeys(("recorded", "action"), "x.org/acme/secret")
 
 
 @pytest.mark.parametrize(

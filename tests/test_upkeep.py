@@ -23,6 +23,8 @@ def due(waiting: Waiting, begun: Begun | None = None, build_after: int = 500) ->
         (500, 500, 0, True),
         (1, 1, DAY - 1, False),
         (1, 1, DAY, True),
+        (1, 1, -DAY + 1, False),
+        (1, 1, -3_650 * DAY, True),  # a clock was ten years ahead when it was written
         (0, A_FEW - 1, 9 * DAY, False),
         (0, A_FEW, DAY, True),
         (0, MANY - 1, 0, False),

@@ -1,5 +1,7 @@
 """The Lance table follows the published vectors, and what is forgotten is gone from its files."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,30 @@ def test_a_build_keeps_the_table_in_step_once_it_is_there(home, tenant, log):
     commands.forget(log, TEXTS[1], NOW)
     run.build(settings, tenant.name, lambda event: None)
     assert half(TEXTS[0]) in on_disk(tenant) and half(TEXTS[1]) not in on_disk(tenant)
+
+
+@pytest.mark.parametrize("left", [b"", b"half a file"])
+def test_what_a_power_cut_left_halfway_is_made_anew(tenant, said, left: bytes):
+    said()
+    vector_table.sync(tenant)
+    (tenant.root / "lance" / "vectors.json").unlink()  # it is written when all else is on the disk
+    for path in tenant.root.glob("lance/*/**/*"):
+        if path.is_file():
+            path.write_bytes(left)
+    assert vector_table.synced(tenant).count_rows() == len(TEXTS)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a folder")
+def test_the_table_is_on_the_disk_before_it_is_said_to_be_in_step(tenant, said, monkeypatch):
+    said()
+    synced: list[os.stat_result] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
+    vector_table.sync(tenant)
+    inodes = [one.st_ino for one in synced]
+    (mark,) = [
+        n
+        for n, one in enumerate(inodes)
+        if one == (tenant.root / "lance/vectors.json").stat().st_ino
+    ]
+    below = list((tenant.root / "lance" / "vectors.lance").rglob("*"))
+    assert below and {path.stat().st_ino for path in below} <= set(inodes[:mark])

@@ -136,7 +136,7 @@ def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
     found = _proposals(one.log, f"{name}-fact", f"{name}-plain", word, clock)
     failures.keep(one.tenant.root, "facts", clock(), f"the {word} did not answer")
     token, text = tokens.make(home, name, Wanted(scopes=ALL, name=f"of {word}"), clock())
-    one.write_receipts()
+    one.notes.write()
     pages = {
         path: owner("GET", f"/v1/{path}?tenant={name}&limit=1").get("next")
         for path in ("memories", "receipts")

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 from pipelines.jobs.context import Report, opened
-from store import build, manifest
 from store.cold import compaction, memories
 from store.cold.compaction import Compacted
 from store.cold.memories import ColdFile
 from store.config import Settings
+from store.erase import wiping
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -42,9 +42,7 @@ def keep(
             done = compaction.compact(context.log, context.manifest.watermark, now, dry_run=dry_run)
             return Kept(compacted=done)
         if only_newest:
-            memories.drop(context.tenant)
-            with build.lock(context.tenant, wait_s=60.0):
-                manifest.expire(context.tenant, keep=1)
+            wiping.drop_derived(context.tenant)
         watermark = context.manifest.watermark
         found = memories.write(context.tenant, context.log, context.rows, watermark, now)
         return Kept(cold=msgspec.structs.replace(found, path=str(Path(found.path).absolute())))

@@ -22,7 +22,7 @@ from store.importers.fixes import headline, purpose
 
 _TRIED = ("test", "build", "lint", "deploy")
 _QUIET = re.compile(r"-[qvsx]+|--(?:verbose|quiet|color|no-color|no-header)(?:=\S+)?|--tb=\w+")
-_END = re.compile(r"\s*(?:2>&1)?\s*(?:\|\s*(?:tail|head|cat|tee|less)\b[^|&;]*)?$")
+_END = re.compile(r"(?<!\s)\s*+(?:2>&1\s*+)?(?:\|\s*(?:tail|head|cat|tee|less)\b[^|&;]*)?$")
 _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|less|grep|rg|find|pwd|echo|wc|tree|which|env|date|whoami|sleep|cd"
     r"|git\s+(?:status|log|diff|show|branch|blame|add|commit))\b"

@@ -37,7 +37,10 @@ lines, and `ids` are those of the lines that show it. What a tool says is never 
 _ANSWERED = re.compile(r"distill (?P<session>[^\s].*) up to (?P<until>\d+)")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 # numbers, versions, paths, options, names with a dot, a dash or a capital inside
-_NAME = re.compile(r"`[^`]+`|[\w./:@~-]*(?:\d|[a-z][A-Z]|\w[./:@_]\w|(?<!\w)--?[a-z])[\w./:@~-]*")
+_NAME = re.compile(
+    r"`[^`]+`"
+    r"|(?<![\w./:@~-])[\w./:@~-]*(?:\d|[a-z][A-Z]|\w[./:@_]\w|(?<!\w)--?[a-z])[\w./:@~-]*"
+)
 _FORBIDS = re.compile(
     r"\b(?:no|not|never|none|nothing|avoid|stop|without|instead|wrong|forbidden|fail\w*|broke\w*)\b"
     r"|n['\u2019]t\b|\b(?:nie|nicht|kein\w*|jamais|nunca|pas)\b",

@@ -22,7 +22,7 @@ _MOST = 3  # of one text
 _LONG = 200  # characters; a shorter memory says its decision itself
 _SHORTEST, _LONGEST = 5, 400  # words, characters of a decision
 _DECIDES = re.compile(
-    r"^(?:(?:ok|okay|so|then|no|yes|and|finally|in the end)\s*[,:]?\s+)?(?:"
+    r"^(?:(?:ok|okay|so|then|no|yes|and|finally|in the end)(?:\s*[,:])?\s++)?(?:"
     r"(?:we|i)(?:'ve| have)? (?:\w+ly )?(?:decided|agreed|settled|opted|chose|went with)\b"
     r"|(?:decision|decided|agreed)\s*:\s*\S"
     r"|(?:let's|we'll|i'll|we will|i will) (?:use|keep|go with|settle on|stick (?:with|to))\b.*"

@@ -18,7 +18,7 @@ _NO_PROSE = re.compile(r"\s*(?:>|\||\+|#|\$ |--|@@|//|/\*|\{|\}|<)|(?: {4}|\t)(?
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[[ xX]?\]\s+)?")
 _ENDS = re.compile(r"[.!?:;]\W*$")
 _WIDE = 60  # characters from which on a line may be broken for its width
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[.!?])\s+(?=we\b|i\b)|\s*;\s+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[.!?])\s+(?=we\b|i\b)|(?<!\s)\s*;\s+")
 _LEAD_IN = re.compile(
     r"^(?:(?:please )?(?:note|remember|keep in mind|mind)(?: that\b|\s*[:,])"
     r"|(?:fyi|btw|by the way|for the record|for reference|update|correction|decision|decided|done"

@@ -14,7 +14,7 @@ _FILLER = compiled(rf"(?: (?:{_ADVERBS}|(?i:at the moment|by default)))+")
 _ASIDE = compiled(r"~\((?!(?i:in|on|for|only|at|by|from|to|of|with)\b|\w+\))[^()]*\)$")
 _GOALS = one_of("keep avoid match be reduce save meet get")
 _REASON = compiled(
-    r"(?:~[,(–—-]+~| )(?:(?i:because|so that|so|as|since|due to|thanks to|which)"
+    r"(?<!\s)(?:~[,(–—-]+~| )(?:(?i:because|so that|so|as|since|due to|thanks to|which)"
     rf"|(?i:to) {_GOALS}|(?i:and) {one_of('we it they I that the our')})(?=\s)"
 )
 

@@ -22,7 +22,7 @@ KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "
 PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own
 LONG, LEAD = 1_500, 400  # characters of a text that is too long, and of what it may begin with
 
-_POINT = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+(.*\S)", re.MULTILINE)
+_POINT = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])\s++(.*\S)", re.MULTILINE)
 _NESTED = re.compile(r"^(?: {2,}|\t+)(?:[-*+•]|\d+[.)])\s", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 

@@ -27,8 +27,11 @@ _LONGEST = 1_200  # characters of a note that a model is shown
 _BORNE = 0.6  # the share of a sentence's words that must stand in a source
 _MOST = 5  # sentences
 
-_SIGNS = r"[\w./:\\@#%$€£+-]*"
-_VALUE = re.compile(rf"{_SIGNS}\d{_SIGNS}|\w+(?:[_./:\\@#]+\w+)+|\w*[a-z][A-Z]\w*")
+_SIGN = r"[\w./:\\@#%$€£+-]"
+_VALUE = re.compile(  # each from where a run begins: a long one is looked at once
+    rf"(?<!{_SIGN}){_SIGN}*\d{_SIGN}*"
+    r"|(?<!\w)(?:\w+(?:[_./:\\@#]+\w+)+|\w*[a-z][A-Z]\w*)"
+)
 _NAME = re.compile(r"(?<=[^.!?\n] )[A-Z][\w-]+")
 _NOT = re.compile(r"\b(?:not|never|no|none|cannot|without|neither|nor)\b|n't\b", re.IGNORECASE)
 

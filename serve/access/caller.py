@@ -34,6 +34,14 @@ class Caller:
     def is_owner(self) -> bool:
         return self.tenant is None
 
+    @property
+    def is_here(self) -> bool:
+        """Whether a folder they name is one of this machine's that may be looked into.
+
+        A tenant's token may be shown from another machine, and opens no more than its tenant.
+        """
+        return self.token_id is None
+
     def may(self, scope: Scope) -> bool:
         """Return whether they may do what asks for a scope; `admin` may do all in its tenant."""
         return scope in self.scopes or "admin" in self.scopes

@@ -50,6 +50,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     source_ids: tuple[Id, ...]
     project: str | None
     said_by: str
+    trust: Trust
     text: str
 
 

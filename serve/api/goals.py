@@ -18,7 +18,7 @@ from serve.reader import View
 from serve.summaries import goals
 from serve.summaries.overview import item
 from store.body import Id, Unit
-from store.events import GoalStatus, moment
+from store.events import GoalStatus, Trust, moment
 from store.tenant import named_project
 
 Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
@@ -36,6 +36,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: Id
     text: str
+    trust: Trust
     status: GoalStatus | None = None
     progress: Unit | None = None
     due: Day | None = None

@@ -14,6 +14,7 @@ from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, ShownMemory
 from store import commands
+from store.events import Trust
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     text: str
     at: At
+    trust: Trust
 
 
 class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,14 +72,14 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
         tenant.reader, service.tenants.embedder, call.body, service.choices, call.now
     )
     if receipt is not None:
-        tenant.receipts.append(receipt)
+        tenant.notes.add(receipt)
     return Reply(payload)
 
 
 def rate(call: Call[Nothing, RateRequest]) -> Reply:
     tenant, asked = call.tenant, call.body
     own = derived(call, "rated")
-    tenant.write_receipts()  # the recall that is rated may be the one just answered
+    tenant.notes.write()  # the recall that is rated may be the one just answered
     event = commands.rated(
         tenant.log, asked.id, asked.verdict, call.now, asked.reason, event_id=own
     )

@@ -157,7 +157,7 @@ def listed(call: Call[OfReceipts, Nothing]) -> Reply:
     )
     of = asked_for(call)
     after = None if query.cursor is None else position(query.cursor, of)
-    tenant.write_receipts()  # those of the answers just given, too
+    tenant.notes.write_if_possible()  # those of the answers just given, too
     page = receipts.page(tenant.log, wanted, query.limit, after)
     found = [told.in_short(tenant.log, one, query.memory) for one in page.receipts]
     following = page.last and cursor(Position(*page.last), of)
@@ -166,7 +166,7 @@ def listed(call: Call[OfReceipts, Nothing]) -> Reply:
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
     tenant = call.tenant
-    tenant.write_receipts()
+    tenant.notes.write_if_possible()
     receipt = receipts.find(tenant.log, call.path["id"])
     return Reply(tenant.reader.answered(lambda view: told.shown(view, tenant.log, receipt)))
 

@@ -74,6 +74,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: At
     kind: MemoryKind
     role: Role
+    trust: Trust
     text: str
     project: str | None = None
     key: str | None = None

@@ -178,7 +178,7 @@ def overview_of(call: Call[AboutTopic, Nothing]) -> Reply:
 
 def lessons(call: Call[OfLessons, Nothing]) -> Reply:
     tenant, asked = call.tenant, _those(call)
-    tenant.write_receipts()  # what was told until now is counted
+    tenant.notes.write_if_possible()  # what was told until now is counted
     found = tenant.reader.answered(lambda view: standing.statistics(view, tenant.log, asked))
     return Reply(standing.shown(found))
 

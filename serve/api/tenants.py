@@ -62,7 +62,7 @@ def show(call: Call[Nothing, Nothing]) -> Reply:
 
 def stats(call: Call[Nothing, Nothing]) -> Reply:
     opened = call.service.tenants.get(_named(call).name)
-    opened.write_receipts()  # what was answered until now is counted
+    opened.notes.write_if_possible()  # what was answered until now is counted
     return Reply(
         opened.reader.answered(lambda view: tenant_stats(opened.tenant, opened.log, view, call.now))
     )

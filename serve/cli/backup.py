@@ -42,7 +42,9 @@ def make(session_: Session, /, file: Path, as_json: bool) -> None:
     from store.backup import backups
 
     output.check_writable(file)
-    made = backups.make(session.chosen(session_.settings()), file, version(), session.now())
+    tenant, now = session.chosen(session_.settings()), session.now()
+    made = backups.make(tenant, file, version(), now)
+    session.note_copy(tenant, "backup", str(file.absolute()), now)
     if as_json:
         output.emit(made)
     else:

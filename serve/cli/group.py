@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import click
 import msgspec
 
+from store import disk
 from store.errors import (
     BuildBusy,
     ConfigError,
@@ -88,6 +89,10 @@ class Commands(click.Group):
             code = _fail(given, InvalidInput(str(error)))
         except MnemologError as error:
             code = _fail(given, error)
+        except OSError as error:
+            if (known := disk.failure(error)) is None:
+                raise
+            code = _fail(given, known)
         finally:
             os.umask(mask)
         sys.exit(code if isinstance(code, int) else 0)

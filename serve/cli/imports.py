@@ -169,14 +169,18 @@ def export(
     from store.export import export as exported
 
     belongs = checked_project(project) if project is not None else None
-    with session.open_log(session_.settings()) as log:
-        lines = exported(log, session.now(), all_states=all_states, project=belongs)
+    settings = session_.settings()
+    tenant, now = session.chosen(settings), session.now()
+    with session.open_log(settings) as log:
+        lines = exported(log, now, all_states=all_states, project=belongs)
         if file == "-":
+            session.note_copy(tenant, "export", "stdout", now)
             for line in lines:
                 click.echo(line)
             return
         written = list(lines)
     output.write(Path(file), b"".join(line + b"\n" for line in written))
+    session.note_copy(tenant, "export", str(Path(file).absolute()), now)
     if as_json:
         output.emit({"file": file, "memories": len(written)})
     else:

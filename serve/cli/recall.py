@@ -13,6 +13,7 @@ from store.config import Settings
 from store.errors import LogError
 from store.events import MEMORY_KINDS
 from store.log import EventLog
+from store.traits import MAY_RULE
 
 if TYPE_CHECKING:
     from serve.answers import RecallRequest
@@ -203,7 +204,9 @@ def _show(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
         until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
-        output.say(f"{rank:2}. {kind}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
+        by = hit.get("trust", "user")
+        whose = f" (said by {by})" if by not in MAY_RULE else ""
+        output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
         for line in explain.marks(log, hit):

@@ -107,3 +107,14 @@ def project(settings: Settings, given: str | None, *, none: bool) -> str | None:
         return None
     name = given or settings.choices.project
     return checked_project(name) if name else project_of(Path.cwd())
+
+
+def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
+    """Keep that a copy of a tenant was made, so that the receipt of an erasing names it."""
+    from serve.cli import output
+    from store.erase.copies import noted_copy
+
+    try:
+        noted_copy(tenant, what, to, now)
+    except OSError as error:
+        output.note(f"note: no receipt of an erasing will name this copy: {error.strerror}")

@@ -170,10 +170,12 @@ class Columns:
     def tagged(self, tags: Sequence[str]) -> Mask:
         """Return which carry every tag."""
         mask = np.ones(len(self.records), np.bool_)
-        for tag in tags:
+        for tag in dict.fromkeys(tags):
             has = np.zeros(len(mask), np.bool_)
             has[self.tags.first(tag, len(mask))[0]] = True
             mask &= has
+            if not mask.any():
+                break
         return mask
 
 

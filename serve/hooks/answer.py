@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from serve.hooks import after_tool, before_tool, prompt, session, stop
@@ -56,16 +57,19 @@ class Hooks:
         self._threads.shutdown(cancel_futures=True)
 
     def answer(
-        self, host: Host, payload: Payload, tenant: str | None = None
+        self, host: Host, payload: Payload, tenant: str | None = None, *, is_here: bool = True
     ) -> dict[str, Any] | None:
         """Return what the host is to be told; None is silence.
 
+        `is_here` says that its folders are this machine's: else none of them is looked into.
         Raise InvalidInput for a payload that is not the host's, InvalidName or NotFound for the
         tenant.
         """
         event = host.read(payload)
         if event is None:
             return None
+        if not is_here:
+            event = replace(event, cwd=None)
         name = tenant or self._tenants.settings.choices.tenant
         call = self._call(event, name)
         if not self._deliveries.is_first(name, event):

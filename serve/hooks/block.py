@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from serve.rules import role
+from serve.rules import may_come_unasked, role
 from store.events import isoformat
 from store.frame import CLOSING, OPENING
 from store.importers.excerpt import MORE, first_sentence, one_line
@@ -69,7 +69,8 @@ def note(
     """
     text = _clean(memory.content, longest)
     is_cut = len(memory.content) > longest and text.endswith(MORE)
-    old = [{"date": _day(one), "text": _clean(one.content, BESIDE)} for one in history[:2]]
+    said_before = [one for one in history if may_come_unasked(one)][:2]
+    old = [{"date": _day(one), "text": _clean(one.content, BESIDE)} for one in said_before]
     said = {
         "id": memory.id,
         "kind": memory.insight_type or memory.kind,

@@ -68,10 +68,13 @@ class Call:
         )
 
     def write(self, *events: Event) -> None:
-        """Append events now: they are on the disk when this returns."""
-        self.tenant.write_receipts()  # these happened before
-        self.tenant.log.append(events)
+        """Append events now, after what waits: they are on the disk when this returns.
+
+        Where the log cannot be written they wait too, and are written later.
+        """
+        self.tenant.notes.add(*events)
+        self.tenant.notes.write_if_possible()
 
     def write_later(self, *events: Event) -> None:
         """Append events behind the answer, with those of others; a crash may lose the last few."""
-        self.tenant.receipts.extend(events)
+        self.tenant.notes.add(*events)

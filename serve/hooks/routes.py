@@ -27,7 +27,7 @@ def blueprint(hooks: Hooks) -> Blueprint:
             raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
         payload = decoded(request.get_data(cache=False))
         tenant = g.caller.tenant_for(request.args.get("tenant"))
-        answer = hooks.answer(HOSTS[host], payload, tenant)
+        answer = hooks.answer(HOSTS[host], payload, tenant, is_here=g.caller.is_here)
         if answer is None:
             return Response(status=HTTPStatus.NO_CONTENT)
         return Response(msgspec.json.encode(answer), mimetype="application/json")

@@ -76,7 +76,7 @@ _PASSED = {
         r"\b[1-9]\d* (?:passed|passing)\b|test result: ok|^ok\s|^OK\b|^PASS\b", re.MULTILINE
     ),
     "lint": re.compile(r"^All checks passed|^Success: no issues found", re.MULTILINE),
-    "build": re.compile(r"^BUILD SUCCESS|^\s*Finished ", re.MULTILINE),
+    "build": re.compile(r"^BUILD SUCCESS|^[ \t]*Finished ", re.MULTILINE),
 }
 
 

@@ -100,7 +100,7 @@ def _call(message: Message, by: Caller) -> Call:
     headers = request.headers
     said = by.name or client_name(message.params.get("clientInfo"))
     product = _PRODUCT.match(headers.get("User-Agent", ""))
-    cwd = headers.get("X-Mnemolog-Cwd")
+    cwd = headers.get("X-Mnemolog-Cwd") if g.caller.is_here else None
     return Call(
         params=message.params,
         caller=by,

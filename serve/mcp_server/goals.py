@@ -82,7 +82,7 @@ def _update(here: Here, asked: Goals) -> Told:
     given = {name: value for name in names if (value := getattr(asked, name)) is not None}
     if not given and asked.due is None:
         raise InvalidInput("say what changes: `status`, `progress`, `due` or `content`")
-    change_goal(log, id_, msgspec.convert(given, Revised), here.now, asked.due)
+    change_goal(log, id_, msgspec.convert(given, Revised), here.now, asked.due, trust="agent")
     return Told("The goal is updated.", {"id": id_})
 
 

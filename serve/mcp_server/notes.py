@@ -81,7 +81,8 @@ def framed(notes: Sequence[Note]) -> str:
 
 
 def _old(replaced: Mapping[str, Any]) -> str:
-    return f"{replaced['at'][:10]}: {_cut(replaced['text'], LONGEST // 5)}"
+    said = f"{replaced['at'][:10]}, trust {replaced['trust']}"
+    return f"{said}: {_cut(replaced['text'], LONGEST // 5)}"
 
 
 def _cut(text: str, longest: int) -> str:

@@ -74,7 +74,7 @@ def recall(here: Here, asked: Recall) -> Told:
         here.tenant.reader, here.embedder, request, here.choices, here.now, asker
     )
     if receipt is not None:
-        here.tenant.receipts.append(receipt)
+        here.tenant.notes.add(receipt)
     notes = [shown(hit) for hit in payload["hits"]]
     below = payload["below_bar"]
     said = f"{_count(len(notes))} recalled." if notes else "The memory knows nothing of this."

@@ -135,7 +135,7 @@ def update_memory(here: Here, asked: UpdateMemory) -> Told:
     if not given.keys() - {"id", "reason"}:
         raise InvalidInput("say what changes: `content`, `tags` or `importance`")
     del given["id"]
-    commands.revise(here.tenant.log, id_, msgspec.convert(given, Revised), here.now)
+    commands.revise(here.tenant.log, id_, msgspec.convert(given, Revised), here.now, trust="agent")
     return Told("Updated; what it said before stays in its history.", {"id": id_})
 
 
@@ -144,7 +144,7 @@ def forget(here: Here, asked: Forget) -> Told:
     log = here.tenant.log
     id_ = commands.resolve(log, asked.id)
     if not _is_forgotten(here, id_):
-        commands.forget(log, id_, here.now, asked.reason)
+        commands.forget(log, id_, here.now, asked.reason, trust="agent")
     undo = f"mnemolog restore {id_}"
     return Told(f"Forgotten. To undo it: `{undo}`.", {"id": id_, "undo": undo})
 
@@ -158,7 +158,7 @@ def feedback(here: Here, asked: Feedback) -> Told:
     """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
     with the next build.
     """
-    here.tenant.write_receipts()  # the recall that is rated may be the one just answered
+    here.tenant.notes.write()  # the recall that is rated may be the one just answered
     id_ = commands.resolve_rated(here.tenant.log, asked.id)
     verdict = _VERDICTS[asked.verdict]
     commands.rate(here.tenant.log, id_, verdict, here.now, asked.reason, trust="agent")

@@ -22,6 +22,7 @@ from store import config
 from store.config import Settings
 from store.errors import ConfigError, MnemologError
 from store.files import make_folder
+from store.redaction.redact import redact
 from store.registry import HOST, Server, is_held, registered, running
 
 READY_S = 20.0  # to wait until it listens: a large memory is opened before
@@ -117,12 +118,16 @@ def _private(path: str, flags: int) -> int:
 class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
     """Logs to a file that is our standard error; at its limit what is there becomes `.1`.
 
-    The file is emptied and not renamed: what the interpreter itself writes goes there too.
+    The file is emptied and not renamed: what the interpreter itself writes goes there too. What an
+    error quotes of a request is redacted.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__(sys.stderr)
         self._path = path
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         if os.fstat(self.stream.fileno()).st_size > LOG_BYTES:

@@ -178,7 +178,7 @@ class Ingest:
                 if is_free:
                     self._facts()
                 now = self._clock()
-                if now - self._tidied >= TIDY_S * 1_000_000:
+                if abs(now - self._tidied) >= TIDY_S * 1_000_000:  # clocks go back, too
                     self._tidied = now
                     for tenant in self._with_queues():
                         self.queue(tenant).tidy(now)
@@ -196,7 +196,8 @@ class Ingest:
             return
         for tenant in self._with_queues():
             number = self.queue(tenant).unparsed()
-            if number and self._clock() >= self._wait_until.get(tenant.name, 0):
+            wait_us = self._wait_until.get(tenant.name, 0) - self._clock()
+            if number and not 0 < wait_us <= FAILED_S * 1_000_000:
                 self._reading = tenant, number, self._read_facts(tenant)
                 return
 

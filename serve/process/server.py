@@ -86,6 +86,8 @@ def run(
             asyncore_use_poll=hasattr(select, "poll"),  # select() knows no handle above 1,023
             max_request_header_size=MAX_HEAD,
             max_request_body_size=MAX_BODY,
+            # a body is kept in memory, never put into a file: nothing has redacted it yet
+            inbuf_overflow=2 * MAX_BODY,
             ident=None,
             clear_untrusted_proxy_headers=True,
         )

@@ -10,8 +10,8 @@ import logging
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from serve.metrics import Recalls
 from serve.process import jobs
 from serve.process.in_flight import InFlight
 from serve.process.ingest import FactReader, Ingest
+from serve.process.notes import Notes
 from serve.query_embedder import QueryEmbedder
 from serve.reader import Reader
 from store import deletion
@@ -45,34 +46,30 @@ _FIRST = "what did we decide about the deploy of main.py"  # words, a name and a
 
 @dataclass(frozen=True)
 class OpenTenant:
-    """One tenant's log and reader, and the receipts not yet written."""
+    """One tenant's log and reader, and the notes not yet written, receipts of recalls above all."""
 
     tenant: Tenant
     log: EventLog
     reader: Reader
-    receipts: list[Event] = field(default_factory=list)
     recalls: Recalls = field(default_factory=Recalls)
-    _writing: threading.Lock = field(default_factory=threading.Lock)
+    notes: Notes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", Notes(self.log, self.recalls.count))
+
+    @property
+    def receipts(self) -> Sequence[Event]:
+        """What is not yet written."""
+        return self.notes.waiting
 
     @cached_property
     def journals(self) -> Journals:
         """What each session of an agent did."""
         return Journals(self.log)
 
-    def write_receipts(self) -> None:
-        """Append what was gathered, in one transaction; a failure keeps it for the next time."""
-        with self._writing:
-            waiting = self.receipts[:]
-            if waiting:
-                self.log.append(waiting)
-                self.recalls.count(waiting)
-                del self.receipts[: len(waiting)]
-
     def close(self) -> None:
-        try:
-            self.write_receipts()
-        finally:
-            self.log.close()
+        self.notes.give_up()
+        self.log.close()
 
 
 Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
@@ -212,7 +209,8 @@ class OpenTenants:
 
     def _keep_up(self, one: OpenTenant) -> None:
         try:
-            one.write_receipts()
+            with suppress(LogError):  # it was said; what can be read is read all the same
+                one.notes.write()
             one.reader.poll()
             self._build_if_idle(one)
         except (LogError, OSError):

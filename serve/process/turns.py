@@ -3,7 +3,9 @@ Turns: which request a thread takes next, and which is sent away because it wait
 
 Recalls have two threads of their own. Ranking holds the interpreter's lock, so more at once would
 be answered no sooner, only all of them later; where a model elsewhere is asked there are more, as
-most of them wait for it. What else is asked, a long batch among it, takes no turn from them.
+most of them wait for it. So have the hooks, which a host waits for: none is late because writes
+wait for a log that another process holds. What else is asked, a long batch among it, takes no turn
+from either.
 
 A recall that found no thread free and waited `_RECALL_S` is answered 503 with Retry-After: it would
 come late, and those behind it too. Waiting costs no thread, and being sent away a thirtieth of a
@@ -19,9 +21,11 @@ from typing import Any
 
 from waitress.task import ThreadedTaskDispatcher
 
+_HOOKS = "/v1/hooks/"
 _RECALLS = frozenset({"/v1/recall", "/v1/memories/search"})
 RANKING, WAITING = 2, 8  # recalls at once: with a model on this machine, and with one elsewhere
 _RECALL_S = 0.04
+_HOOK_THREADS, _HOOK_S = 4, 1.0  # each is answered within 0.2 s, and a host gives up after a second
 _OTHER_THREADS, _OTHERS_S = 6, 5.0
 
 _turn = threading.local()
@@ -38,16 +42,21 @@ class Turns:
     def __init__(self, recalls: int, clock: Callable[[], float] = time.monotonic) -> None:
         """`recalls` are answered at once; `clock` gives seconds that never go back."""
         self._recalls = _Lane(recalls, _RECALL_S, clock)
+        self._hooks = _Lane(_HOOK_THREADS, _HOOK_S, clock)
         self._others = _Lane(_OTHER_THREADS, _OTHERS_S, clock)
 
     def add_task(self, channel: Any) -> None:
         # a request that could not be read has no path
-        is_recall = getattr(channel.requests[0], "path", "") in _RECALLS
-        (self._recalls if is_recall else self._others).add_task(channel)
+        self._lane(getattr(channel.requests[0], "path", "")).add_task(channel)
 
     def shutdown(self) -> None:
-        self._recalls.shutdown()
-        self._others.shutdown()
+        for lane in (self._recalls, self._hooks, self._others):
+            lane.shutdown()
+
+    def _lane(self, path: str) -> "_Lane":
+        if path in _RECALLS:
+            return self._recalls
+        return self._hooks if path.startswith(_HOOKS) else self._others
 
 
 class _Lane(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no types

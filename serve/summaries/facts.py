@@ -55,5 +55,6 @@ def shown(one: Known) -> dict[str, Any]:
         "source_ids": list(memory.source_ids),
         "project": memory.project,
         "said_by": memory.created_by or memory.trust,
+        "trust": memory.trust,
         "text": memory.content,
     }

@@ -66,6 +66,7 @@ def _shown(goal: Memory, today: date) -> dict[str, Any]:
     said = {
         "id": goal.id,
         "text": goal.content,
+        "trust": goal.trust,
         "status": goal.status,
         "progress": goal.progress,
         "due": day,

@@ -136,6 +136,7 @@ def item(memory: Memory) -> dict[str, Any]:
         "at": isoformat(memory.created_at),
         "kind": memory.kind,
         "role": role(memory),
+        "trust": memory.trust,
         "project": memory.project,
         "text": _cut(memory.content),
         "key": memory.key,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from store.files import replace_file
+from store.files import replace_file, sweep
 from store.manifest import CheckResult
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
@@ -25,6 +25,7 @@ class Start(msgspec.Struct, frozen=True):
 
 def begin(tenant: Tenant, start: Start) -> None:
     """Begin a candidate, and forget what an earlier build left unpublished."""
+    sweep(tenant.candidate, older_than_s=0.0)
     for path in tenant.candidate.glob("*.json"):
         path.unlink()
     replace_file(tenant.candidate / "start.json", msgspec.json.encode(start))

@@ -48,7 +48,7 @@ def is_due(waiting: Waiting, begun: Begun | None, now: int, build_after: int) ->
         changes, events, since = changes - begun.changes, waiting.head - begun.head, begun.at
     if not build_after or events <= 0:
         return False
-    is_old = now - since >= DAY
+    is_old = abs(now - since) >= DAY  # from the future: a clock was wrong, and nobody waits for it
     return changes >= build_after or events >= MANY or (is_old and (changes > 0 or events >= A_FEW))
 
 

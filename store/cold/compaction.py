@@ -13,6 +13,7 @@ import filelock
 import msgspec
 
 from store.cold import segment
+from store.disk import writing
 from store.errors import LogBusy
 from store.log import EventLog
 from store.logfile.file import Row
@@ -71,9 +72,16 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
 
 @contextmanager
 def alone(log: Path) -> Iterator[None]:
-    """Hold what only one who rewrites the log may; raise LogBusy where another does."""
+    """Hold what only one may who rewrites the log, or writes what lies below `cold`.
+
+    Raise LogBusy where another does, another LogError where the disk does not take what the block
+    writes beside the log.
+    """
     try:
-        with filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600):
+        with (
+            writing(log.parent),
+            filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600),
+        ):
             yield
     except filelock.Timeout:
         raise LogBusy(f"{log} is being rewritten by another process: try again later") from None

@@ -11,14 +11,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import numpy as np
 
+from store.cold.compaction import alone
 from store.cold.segment import hash_of
 from store.events import isoformat
-from store.files import make_folder, sync_folder
+from store.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.log import EventLog
 from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.projections.memory.rows import MemoryRows
@@ -42,14 +42,21 @@ def folder_of(tenant: Tenant) -> Path:
 def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
     """Write what is cold at a moment, in the order of recording; drop what was written before.
 
-    The file's name says up to which event it is, and how its hash begins.
+    The file's name says up to which event it is, and how its hash begins. Raise LogBusy where
+    another process writes it, or rewrites the log.
     """
+    with alone(tenant.log):
+        return _written(tenant, log, rows, watermark, now)
+
+
+def _written(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
     from pyarrow import parquet
 
     folder = folder_of(tenant)
     make_folder(folder)
-    found = [_shown(log, one, now) for one in _cold(rows, now)]
-    temporary = folder / f".new-{uuid4().hex[:8]}"
+    gone = log.erased(log.head(), watermark)  # what was built before still tells of it
+    found = [_shown(log, one, now) for one in _cold(rows, now) if one.id not in gone]
+    temporary = passing_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -61,17 +68,21 @@ def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: 
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(folder)
-    drop(tenant, but=path)
+    _drop(tenant, but=path)
     states = [one["state"] for one in found]
     counts = {state: states.count(state) for state in sorted(set(states))}
     return ColdFile(str(path), counts, path.stat().st_size)
 
 
-def drop(tenant: Tenant, *, but: Path | None = None) -> None:
-    """Delete the cold files, all but one."""
-    for path in folder_of(tenant).glob("*.parquet"):
-        if path != but:
-            path.unlink(missing_ok=True)
+def drop(tenant: Tenant) -> None:
+    """Delete the cold files; raise LogBusy where another process writes one."""
+    with alone(tenant.log):
+        _drop(tenant)
+
+
+def _drop(tenant: Tenant, *, but: Path | None = None) -> None:
+    sweep(folder_of(tenant), older_than_s=0.0)  # what was ended halfway has texts too
+    remove_files([path for path in folder_of(tenant).glob("*.parquet") if path != but])
 
 
 def problem(tenant: Tenant) -> str | None:

@@ -10,17 +10,15 @@ own hash. Any reader of Parquet can read them; `pyarrow.parquet` is loaded only 
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import msgspec
 
 from store.errors import LogCorrupt
-from store.files import make_folder, sync_folder
+from store.files import make_folder, passing_name, remove_files, sync_path
 from store.logfile.file import Row
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
     from pyarrow import parquet
 
     make_folder(folder)
-    temporary = folder / f".new-{uuid4().hex[:8]}"
+    temporary = passing_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -71,7 +69,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
         os.replace(temporary, folder / name)
     finally:
         temporary.unlink(missing_ok=True)
-    sync_folder(folder)
+    sync_path(folder)
     return Segment(name, first, last, len(rows), size, mark)
 
 
@@ -92,10 +90,8 @@ def problem(folder: Path, segment: Segment) -> str | None:
 def sweep(folder: Path, named: Sequence[Segment]) -> None:
     """Delete the files that the log does not name: left of what was ended halfway."""
     wanted = {segment.name for segment in named}
-    for path in folder.glob("*") if folder.is_dir() else ():
-        if path.name not in wanted:
-            with suppress(PermissionError):  # mapped on Windows: it goes the next time
-                path.unlink(missing_ok=True)
+    found = list(folder.glob("*")) if folder.is_dir() else []
+    remove_files(path for path in found if path.name not in wanted)
 
 
 class Bodies:

@@ -23,7 +23,8 @@ HEADLINES = (
     re.compile(r"\b(?:error|failed|fatal|cannot|denied|not found|expected)\b", re.IGNORECASE),
 )
 _LEADING = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*")
-_REST = re.compile(r"\s*(?:\||&&|;|\d?>)")
+_REST = re.compile(r"(?<!\s)\s*(?:\||&&|;|\d?>)")
+_WIDEST = 1_000  # characters of a line that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _fix(failed: Called, between: Sequence[Said | Called], paths: list[str]) -> 
 
 def headline(output: str) -> str:
     """Return the line of a failed command's output that names the error, the last that does."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip()[:_WIDEST] for line in output.splitlines() if line.strip()]
     for pattern in HEADLINES:
         if found := [line for line in lines if pattern.search(line)]:
             return one_line(re.sub(r"^E\s+", "", found[-1]), 200)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from store.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
 from store.ingest.batch import Batch, Refused, events, without
@@ -197,15 +198,27 @@ class Queue:
             return job_of(found[0])
         raise Conflict(f"job {id_} is {self.get(id_).state}: only a dead one is tried again")
 
-    def erase(self, memories: Collection[str]) -> None:
-        """Drop what still waits of memories that were erased; the log has each of them already."""
+    def erase(
+        self, memories: Collection[str], quotes: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """Drop what still waits of memories that were erased; the log has each of them already.
+
+        What was said of a job, and `quotes` what was erased, goes too.
+        """
         if not self._file.exists:
             return
         with self._file.changing() as connection:
             for number, body in rows(connection, "SELECT number, body FROM jobs WHERE body != x''"):
-                connection.execute(
-                    "UPDATE jobs SET body = ? WHERE number = ?", (without(body, memories), number)
-                )
+                left = without(body, memories)
+                if left != body:
+                    connection.execute("UPDATE jobs SET body = ? WHERE number = ?", (left, number))
+            told = "SELECT number, refused, error FROM jobs WHERE refused != '[]' OR error NOTNULL"
+            for number, refused, error in rows(connection, told):
+                if quotes(refused) or quotes(error or ""):
+                    connection.execute(
+                        "UPDATE jobs SET refused = ?, error = NULL WHERE number = ?",
+                        (_json(_unsaid(_refused.decode(refused), quotes)), number),
+                    )
         self._file.settle()
 
     def unparsed(self) -> int:
@@ -272,14 +285,17 @@ _OLD = (
     "ORDER BY number DESC LIMIT 1 OFFSET ?2))"
 )
 _ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
+# later than any retry or lease lasts is a moment of a clock that was wrong: it is not waited for
+_OVER = f"(lease_until <= ?1 OR lease_until > ?1 + {LEASE_US})"
 _DUE = (
-    "SELECT number FROM jobs WHERE (state = 'queued' AND next_at <= ?1) OR "
-    "(state = 'running' AND lease_until <= ?1) ORDER BY number LIMIT 1"
+    "SELECT number FROM jobs WHERE "
+    f"(state = 'queued' AND (next_at <= ?1 OR next_at > ?1 + {retry_us(MOST_ATTEMPTS, 0.0)})) "
+    f"OR (state = 'running' AND {_OVER}) ORDER BY number LIMIT 1"
 )
 _WORN_OUT = (
     "UPDATE jobs SET state = 'dead', ended_at = ?1, owner = NULL, lease_until = NULL, "
     "error = 'whoever recorded it ended without a word, each time' "
-    "WHERE state = 'running' AND lease_until <= ?1 AND attempts >= ?2"
+    f"WHERE state = 'running' AND {_OVER} AND attempts >= ?2"
 )
 
 
@@ -292,6 +308,11 @@ def _check_room(connection: apsw.Connection, size: int) -> None:
     )
     if jobs >= MOST_JOBS or held + size > MOST_BYTES:
         raise QueueFull(f"{jobs} batches wait to be recorded: send this one again later")
+
+
+def _unsaid(refused: Sequence[Refused], quotes: Callable[[str], bool]) -> list[Refused]:
+    """Return what was refused, the reasons that quote left out."""
+    return [replace(one, reason="erased") if quotes(one.reason) else one for one in refused]
 
 
 def _json(value: object) -> str:

@@ -52,17 +52,19 @@ class QueueFile:
                 self._connection = None
 
     def read(self, sql: str, *values: Value) -> list[Row]:
-        """Return rows; there are none where there is no file."""
+        """Return rows; there are none where there is no file, or one that was never finished."""
         if not self.exists:
             return []
         with self._lock, log_file.translated(self.path):
-            return rows(self._ours(), sql, *values)
+            connection = self._ours(make=False)
+            return [] if connection is None else rows(connection, sql, *values)
 
     @contextmanager
     def changing(self) -> Iterator[apsw.Connection]:
         """Hold the write lock of the file, made where there is none; all is done or nothing."""
         with self._lock, log_file.translated(self.path):
-            connection = self._ours()
+            connection = self._ours(make=True)
+            assert connection is not None, "it was made"
             with log_file.immediate(connection):
                 yield connection
 
@@ -70,18 +72,19 @@ class QueueFile:
         """Leave nothing in the write-ahead log, unless somebody else reads it just now."""
         ahead = self.path.with_name(f"{self.path.name}-wal")
         with self._lock, log_file.translated(self.path):
-            if ahead.exists() and ahead.stat().st_size:
-                log_file.settle(self._ours())
+            connection = self._ours(make=False) if ahead.exists() else None
+            if connection is not None and ahead.stat().st_size:
+                log_file.settle(connection)
 
-    def _ours(self) -> apsw.Connection:
+    def _ours(self, *, make: bool) -> apsw.Connection | None:
         """Return our connection to the file that is there: its tenant may have been deleted since,
-        and another made of the same name.
+        and another made of the same name. None where it was never finished and is not to be made.
         """
         if self._connection is not None and _inode(self.path) != self._inode:
             self._connection.close()
             self._connection = None
         if self._connection is None:
-            self._connection = _opened(self.path)
+            self._connection = _opened(self.path, make=make)
             self._inode = _inode(self.path)
         return self._connection
 
@@ -99,14 +102,18 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _opened(path: Path) -> apsw.Connection:
-    """Return a connection to the queue at a path, made where there is none.
+def _opened(path: Path, *, make: bool) -> apsw.Connection | None:
+    """Return a connection to the queue at a path, made where there is none; else None.
 
     Raise what SQLite says, LogForeign for another program's file, LogVersion for a later one's.
     """
-    log_file.create_file(path)
+    if make:
+        log_file.create_file(path)
     connection = log_file.connect(path)
     try:
+        if not make and not int(connection.pragma("user_version")):
+            connection.close()  # the disk was full when it was to be made
+            return None
         _prepare(connection, path)
     except BaseException:  # an interrupt too: what was opened is closed, then it goes on
         connection.close()

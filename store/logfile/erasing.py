@@ -5,10 +5,11 @@ The rows stay, with their ids, times and kinds, so that the order of the log is 
 build counts them; their texts are gone, overwritten with zeros on the page. Only what was written
 about the memory is reached: the words of a person or an agent that it was made from are receipts of
 their own. What was derived from the log is to be built again, and what jobs made of the memory is
-stale from the same moment on.
+stale from the same moment on. `store.erase` reaches what lies beside the log.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from store.agent_events import Followed, Proposed, Surfaced
 from store.body import Body
 from store.cold import compaction, segment
 from store.cold.segment import Segment
+from store.erase.marks import leaves
 from store.errors import LogCorrupt
 from store.events import (
     Archived,
@@ -63,7 +65,8 @@ _EMPTY: dict[type[Body], dict[str, Any]] = {Recorded: {"content": ""}, Staled: {
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """What was erased. `made` are the memories that jobs made of them: stale, but still worded.
+    """What was erased. `made` are the memories that jobs made of them, and of these in turn: stale,
+    but still worded.
 
     `is_settled` is False where others read the log meanwhile: old bytes may lie in its write-ahead
     file until it is done again.
@@ -75,10 +78,19 @@ class Erasure(msgspec.Struct, frozen=True):
     is_settled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row as it lies, what its body says, wherever that lies, and what it is to say instead."""
+
+    row: Row
+    said: str
+    left: str
+
+
 def reach(log: EventLog, ids: Sequence[str]) -> Erasure:
     """Return what erasing some memories would rewrite, and nothing done."""
-    changed = _blanked(log, frozenset(ids))
-    return Erasure(tuple(ids), len(changed), tuple(_made_of(log, ids)), is_settled=True)
+    changed = changes(log, ids)
+    return Erasure(tuple(ids), len(changed), made_of(log, ids), is_settled=True)
 
 
 def erase(log: EventLog, ids: Sequence[str], now: int) -> Erasure:
@@ -87,42 +99,85 @@ def erase(log: EventLog, ids: Sequence[str], now: int) -> Erasure:
     Done a second time it ends what was ended halfway. Raise LogBusy where another process rewrites
     the log, LogCorrupt where a segment with receipts about them is missing.
     """
-    folder = segment.folder_of(log.path)
     with compaction.alone(log.path):
-        made = tuple(_made_of(log, ids))
-        changed = _blanked(log, frozenset(ids))
-        away = {row[0] for row, _ in changed if row[BODY] == PUT_AWAY}
-        old = [one for one in log.segments() if any(one.first <= seq <= one.last for seq in away)]
-        new = [written for one in old if (written := _without(log, one, away))]
-        already = log.erased(log.head())
-        events = [
-            Event(new_id(now), now, Erased(events=len(changed)), id_, _project(log, id_))
-            for id_ in ids
-            if id_ not in already
-        ]
-        if changed or events:
-            log.rewrite(changed, events, adding=new, dropping=old)
-        segment.sweep(folder, log.segments())
-        return Erasure(tuple(ids), len(changed), made, log.settle())
+        made = made_of(log, ids)
+        count = 0
+        while changed := changes(log, ids):  # somebody may have told of one meanwhile
+            rewrite(log, changed, _told(log, ids, len(changed), now))
+            count += len(changed)
+        if events := _told(log, ids, 0, now):  # what said nothing is erased all the same
+            log.rewrite(events=events)
+        return Erasure(tuple(ids), count, made, settled(log))
 
 
-def _blanked(log: EventLog, ids: Ids) -> list[tuple[Row, str]]:
+def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     """Return the rows that say something of some memories, and what they are to say instead."""
+    wanted = frozenset(ids)
     kinds = ", ".join(f"'{kind}'" for kind in _QUOTING)
     found = {
         row[0]: row
-        for id_ in sorted(ids)
+        for id_ in sorted(wanted)
         for row in log.rows(
             f"subject = ? OR (kind IN ({kinds}) AND instr(body, ?) > 0)", (id_, id_)
         )
     }
     rows = [found[seq] for seq in sorted(found)]
-    changed = []
-    for row, whole in zip(rows, log.whole(rows), strict=True):
-        blank = _without_texts(log, whole, ids)
-        if blank != whole[BODY]:
-            changed.append((row, blank))
-    return changed
+    made = (
+        Change(row, whole[BODY], _without_texts(log, whole, wanted))
+        for row, whole in zip(rows, log.whole(rows), strict=True)
+    )
+    return [one for one in made if one.left != one.said]
+
+
+def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = ()) -> None:
+    """Have rows say what is left, those that were put away too; the caller holds the log alone."""
+    away = {one.row[0] for one in changed if one.row[BODY] == PUT_AWAY}
+    old = [one for one in log.segments() if any(one.first <= seq <= one.last for seq in away)]
+    new = [written for one in old if (written := _without(log, one, away))]
+    bodies = [(one.row, one.left) for one in changed]
+    log.rewrite(bodies, events, adding=new, dropping=old)
+    segment.sweep(segment.folder_of(log.path), log.segments())
+
+
+def settled(log: EventLog) -> bool:
+    """Leave none of the old bytes in the log's files; return whether that could be done.
+
+    The whole file is written anew: SQLite overwrites what it deletes, but not what it once moved.
+    """
+    segment.sweep(segment.folder_of(log.path), log.segments())
+    return log.settle(shrink=True)
+
+
+def made_of(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of the memories that jobs made of some, and of what they made of these, that
+    still say something.
+    """
+    found: dict[str, bool] = {}
+    waiting = list(ids)
+    while waiting:
+        for id_, says in _made_of(log, waiting.pop()):
+            if id_ not in found and id_ not in ids:
+                found[id_] = says
+                waiting.append(id_)
+    return tuple(id_ for id_, says in found.items() if says)
+
+
+def _made_of(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
+    """Yield the memories that jobs made of one, and whether each still says something."""
+    for row in log.rows("kind = 'recorded' AND instr(body, ?) > 0", (id_,)):
+        body = decode("recorded", row[BODY])
+        if isinstance(body, Recorded) and body.made and id_ in body.source_ids:
+            yield row[1], not is_erased(body)
+
+
+def _told(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
+    """Return the events that tell of an erasing, of those memories of which none does yet."""
+    already = log.erased(log.head())
+    return [
+        Event(new_id(now), now, Erased(events=events), id_, _project(log, id_))
+        for id_ in ids
+        if id_ not in already
+    ]
 
 
 def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
@@ -134,9 +189,8 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
         case Planned():
             return encode(_plan(body, ids))
         case Judged():
-            evidence = {id_: said for id_, said in body.evidence.items() if id_ not in ids}
-            return encode(replace(body, evidence=evidence))
-        case Proposed() if not ids.isdisjoint(body.source_ids):
+            return encode(_judged(body, ids))
+        case Proposed() if _names(text, ids):
             draft = {"content": "", "kind": body.draft.get("kind", "lesson")}
             return encode(replace(body, draft=draft, because=None))
         case Superseded(by=by) if subject in ids or by in ids:
@@ -166,14 +220,25 @@ def _plan(plan: Planned, ids: Ids) -> Planned:
 
 
 def _step(step: Step, ids: Ids) -> Step:
-    sources = step.body.get("source_ids", ())
-    if step.subject not in ids and ids.isdisjoint((step.body.get("by"), *sources)):
+    if not _names(msgspec.json.encode(step), ids):
         return step
     body = decode(step.event, msgspec.json.encode(step.body).decode())
     # what was drafted from it may quote it; what it was about says so itself
-    left: dict[str, Any] = msgspec.json.decode(encode(_kept(body)))
+    left = _judged(body, ids) if isinstance(body, Judged) else _kept(body)
+    fields: dict[str, Any] = msgspec.json.decode(encode(left))
     before = {} if step.subject in ids else step.before
-    return replace(step, body=left, why="", before=before, evidence={})
+    return replace(step, body=fields, why="", before=before, evidence={})
+
+
+def _judged(body: Judged, ids: Ids) -> Judged:
+    return replace(
+        body, evidence={id_: said for id_, said in body.evidence.items() if id_ not in ids}
+    )
+
+
+def _names(body: str | bytes, ids: Ids) -> bool:
+    """Return whether a body names some memory: as a value, not within a text."""
+    return not ids.isdisjoint(leaves(msgspec.json.decode(body)))
 
 
 def _is_shared(log: EventLog, id_: str, project: str | None, key: str) -> bool:
@@ -186,17 +251,6 @@ def _is_shared(log: EventLog, id_: str, project: str | None, key: str) -> bool:
     return any(
         isinstance(body, Recorded) and body.key == key and not is_erased(body) for body in bodies
     )
-
-
-def _made_of(log: EventLog, ids: Iterable[str]) -> list[str]:
-    """Return the ids of the memories that jobs made of some, and that still say something."""
-    found = {}
-    for id_ in ids:
-        for row in log.rows("kind = 'recorded' AND instr(body, ?) > 0", (id_,)):
-            body = decode("recorded", row[BODY])
-            if isinstance(body, Recorded) and body.made and id_ in body.source_ids:
-                found[row[1]] = body
-    return [id_ for id_, body in found.items() if not is_erased(body) and id_ not in set(ids)]
 
 
 def _without(log: EventLog, old: Segment, seqs: set[int]) -> Segment | None:

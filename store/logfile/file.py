@@ -2,7 +2,6 @@
 The SQLite file behind the log: how it is made and opened, whose it is, and what its errors mean.
 """
 
-import errno
 import os
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from store import disk
 from store.errors import (
     LogBusy,
     LogClosed,
@@ -22,7 +22,7 @@ from store.errors import (
     LogReadOnly,
     LogVersion,
 )
-from store.files import make_folder
+from store.files import make_folder, sync_file, sync_path
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
 SCHEMA_VERSION = 5
@@ -67,9 +67,12 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
         connection.execute("COMMIT")
-    except BaseException:  # an interrupt too must not leave the write lock held
+    except BaseException as error:  # an interrupt too must not leave the write lock held
+        number = connection.system_errno  # why SQLite could not do it; the next call forgets it
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if isinstance(error, apsw.IOError) and number:
+            raise OSError(number, str(error)) from error
         raise
 
 
@@ -96,6 +99,7 @@ def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
     """Bring the log into its one file, and give back to the system what it does not need.
 
     Return whether it could be done: while somebody reads or writes it cannot, and loses nothing.
+    What lay in the write-ahead log does not come back with a power cut either.
     """
     try:
         if shrink:
@@ -103,6 +107,8 @@ def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
         busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     except apsw.BusyError:
         return False
+    if not busy:
+        sync_file(Path(f"{connection.filename}-wal"))  # SQLite does not: to it, nothing is lost
     return not busy
 
 
@@ -135,14 +141,9 @@ def translated(path: Path) -> Iterator[None]:
         # a damaged schema page reads as a missing table, a damaged text as no UTF-8
         raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
     except (apsw.Error, OSError) as error:
-        number = getattr(error, "errno", None)
-        if number == errno.EROFS:
-            raise LogReadOnly(f"{path} lies on a read-only disk: set MNEMOLOG_HOME") from error
-        if number == errno.ENOSPC:
-            raise LogFull(
-                f"no space left for {path}: nothing was written, free some and retry"
-            ) from error
-        raise LogError(f"reading or writing {path} failed ({error}): check the disk") from error
+        known = disk.failure(error, path) if isinstance(error, OSError) else None
+        unknown = LogError(f"reading or writing {path} failed ({error}): check the disk")
+        raise known or unknown from error
 
 
 def create_file(path: Path) -> None:
@@ -167,6 +168,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
             if not _tables(connection):  # another process may have been first
                 from importlib.resources import files
 
+                sync_path(path.parent)  # no log is there before its folders are
                 connection.execute(files("store").joinpath("schema.sql").read_text())
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

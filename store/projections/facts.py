@@ -5,7 +5,8 @@ A keyed memory is one: `deploy.region` says the region of deploy. So is one that
 metadata, `{"fact": {"entity": ..., "relation": ..., "value": ..., "singleton": ...}}`, as the job
 that reads facts out of turns writes it. A fact holds while its memory does (`Memory.held`). Of a
 relation that has one value at a time a newer value closes the older: `valid_to` of that one is
-`valid_from` of this. A keyed relation always is such, and its memories give way by themselves.
+`valid_from` of this. A keyed relation always is such, and its memories give way by themselves. What
+a tool or the web said closes no value that a user or an agent gave.
 """
 
 from collections import defaultdict
@@ -22,6 +23,7 @@ from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.memory.memory import FORGOTTEN, Memory
 from store.projections.memory.parts import MemoryParts, fields_of, parts_of
 from store.projections.memory.table import NEVER
+from store.traits import MAY_RULE
 
 FACTS = pa.schema(
     [
@@ -35,7 +37,9 @@ FACTS = pa.schema(
         ("is_singleton", pa.bool_()),
     ]
 )
-_FIELDS = "seq state content project key value created_at expires_at ended_at metadata".split()
+_FIELDS = (
+    "seq trust state content project key value created_at expires_at ended_at metadata".split()
+)
 _MARK = '"fact":{'  # in the metadata of a memory that bears one
 
 
@@ -68,6 +72,7 @@ class Fact:
     valid_from: int
     valid_to: int
     is_singleton: bool
+    trust: str
 
     def held(self, at: int) -> bool:
         return self.valid_from <= at < self.valid_to
@@ -99,16 +104,18 @@ def closed(facts: Iterable[Fact]) -> list[Fact]:
     relation, when they began, and writing.
     """
     found = sorted(facts, key=_order)
-    newer: dict[tuple[str | None, str, str], int] = {}
+    newer: dict[tuple[str | None, str, str, bool], int] = {}  # by whether a tool's are closed too
     for place in reversed(range(len(found))):
         one = found[place]
-        about = one.project, one.entity, one.relation
         if not one.is_singleton:
             continue
-        ends = min(one.valid_to, max(one.valid_from, newer.get(about, NEVER)))
+        is_tools = one.trust not in MAY_RULE
+        about = one.project, one.entity, one.relation
+        ends = min(one.valid_to, max(one.valid_from, newer.get((*about, is_tools), NEVER)))
         found[place] = replace(one, valid_to=ends)
         if one.valid_from < one.valid_to:  # what never held closes nothing
-            newer[about] = one.valid_from
+            for is_closed in (True,) if is_tools else (True, False):
+                newer[*about, is_closed] = one.valid_from
     return found
 
 
@@ -159,6 +166,7 @@ def _borne(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
             begins,
             max(begins, min(ends, default=NEVER)),
             told.singleton,
+            row["trust"],
         )
 
 
@@ -194,7 +202,7 @@ class Facts:
 
 FACTS_PROJECTION = Projection(
     name="facts",
-    version="1",
+    version="2",
     inputs=("memories",),
     schemas={"facts": FACTS},
     build=build,

@@ -76,6 +76,21 @@ def is_given_password(value: str) -> bool:
     return is_password(value) and sum(any(map(kind, value)) for kind in kinds) >= 3
 
 
+def is_lettered(value: str) -> bool:
+    """Say whether letters alone, given to a name like `password`, are words run together."""
+    return (
+        value.isalpha()
+        and value.islower()
+        and not is_placeholder(value)
+        and _CODE.match(value) is None
+    )
+
+
+def is_flag_password(value: str) -> bool:
+    """Say whether `value`, right behind a short flag, is a password and not a port."""
+    return not value.isdigit() and is_url_password(value) and not _CODE.match(value)
+
+
 _DIGIT = re.compile(r"[0-9]")
 _SYMBOL = re.compile(r"[!#$%^&*+=?~|]")
 _PART = re.compile(r"[-_./: ]")
@@ -189,19 +204,29 @@ _BLOCKS = (
 # An assignment: a name, perhaps in quotes, a sign, a value, perhaps in quotes. Each expression
 # runs on lower-cased text and opens with its cue, for which `re` searches at memchr's speed.
 _SUFFIX = r"(?:s?[_-]?(?:key|value|prod|production|staging|dev|test|live|base64|[0-9]{1,3}))?"
-_QUOTE = r"(?:\\{0,3}[\"'`])"
-_EQUALS = r"(?::[ ]?(?:str|string)[ ]?)?={1,3}>?|:=?"
-_SIGN = rf"(?:{_QUOTE}|\]){{0,3}}[ \t]{{0,3}}(?:{_EQUALS})\s{{0,3}}"
+_QUOTE = r"(?:\\{0,3}[\"'`]|\*\*)"
+_EQUALS = r"(?::[ ]?(?:str|string)[ ]?)?={1,3}>?|:=?|\uff1a"
+# in a list of pairs, as of a container's environment: the value has a name of its own
+_PAIRED = rf"{_QUOTE}?[,\s]\s{{0,40}}{_QUOTE}?value{_QUOTE}?[ ]?[:=][ ]?"
+_SIGN = (
+    rf"(?:(?:{_QUOTE}|\]){{0,3}}[ \t\xa0\u202f]{{0,3}}(?:{_EQUALS}){_QUOTE}?\s{{0,3}}|{_PAIRED})"
+)
 _VALUE = (
     r"(?:\\{0,3}\"([^\"\n\x00]{6,500}?)\\{0,3}\"|\\{0,3}'([^'\n\x00]{6,500}?)\\{0,3}'"
     r"|`([^`\n\x00]{6,500})`"
     r"|[\"'`]?([^\s\"'`<>,;(){}\[\]&\\\x00]{6,500}+)(?![(\[]))"
 )
+_LETTERS = r"\\{0,3}[\"'`]?([a-z]{12,64})(?![^\s\"'`,;}\\])"
 _LINE_END = r"=([^\s\"'`$<\x00][^\s\"'`\x00]{5,499}+)$"  # in a shell or .env file: odd signs too
 _FLAG_VALUE = r"[ =]{1,2}[\"']?([^\s\"'`<>\x00]{6,500})"
 _AUTHORIZATION = r"authorization(?:[\"'\]]|\\[\"']){0,2}[ \t]{0,3}[:=]\s{0,3}(?:[\"']|\\[\"']){0,2}"
 _KEYS = "api access secret private account auth signing encryption master license".split()
-_OF_KEY = "|".join(f"(?<={name}key)|(?<={name}[_ -]key)" for name in _KEYS)
+_OF_KEY = "|".join(f"(?<={name}key)|(?<={name}[._ -]key)" for name in _KEYS)
+
+# `-pX` of mysql, mysqldump ...: there is no space before the value
+_WORDS = r"(?:[^\s|;&]{1,100}[ ]{1,3}){0,9}"  # of a command line, before a flag
+_CURL_USER = rf"curl[ ]{_WORDS}(?:-u|--user)[ =]?[\"']?[\w.@+-]{{1,80}}:([^\s\"'\x00]{{4,200}})"
+_PROGRAM_FLAG = r"mysql[a-z]{0,6}[ ]" + _WORDS + r"-p[\"']?([^\s\"'=\x00]{4,200})"
 
 _INTRODUCED = (
     (
@@ -232,22 +257,45 @@ _INTRODUCED = (
         _AUTHORIZATION + r"(?:\w{3,12} )?([\w.~+/=-]{16,})",
         is_token,
     ),
+    ("curl-user", "curl", _CURL_USER, is_flag_password),
     ("curl-user", " -u", r" -u[ =]?[\"']?[\w.@+-]{1,80}:([^\s\"'\x00]{6,200})", is_mixed),
     ("curl-user", "--user", r"--user[ =][\"']?[\w.@+-]{1,80}:([^\s\"'\x00]{6,200})", is_mixed),
     ("password", "--", r"--[a-z-]{0,20}pass(?:word|wd|phrase)?" + _FLAG_VALUE, is_password),
+    ("password", "--", rf"--[a-z-]{{0,20}}pass(?:word|wd|phrase)?[ =]{_LETTERS}", is_lettered),
     ("token", "--", r"--[a-z-]{0,20}(?:token|secret|key)" + _FLAG_VALUE, is_token),
-    ("password", "password is", r"password is:?\s" + _VALUE, is_given_password),
+    (
+        "basic-auth",
+        '"auth',
+        r'"auth\\{0,3}":\s{0,3}\\{0,3}"([a-z0-9+/]{12,}={0,2})\\{0,3}"',
+        is_token,
+    ),
+    ("password", "mysql", _PROGRAM_FLAG, is_flag_password),
+    ("password", "mariadb", _PROGRAM_FLAG.replace("mysql", "mariadb", 1), is_flag_password),
+    ("password", "sshpass -p", r"sshpass -p[ ]?[\"']?([^\s\"'\x00]{4,200})", is_flag_password),
 )
-_PASSWORD_NAMES = "password passwd passphrase passcode pwd _pass -pass"
+_PASSWORD_NAMES = (
+    "password passwd passphrase passcode pwd _pass -pass",
+    # the word in the languages that most developers write
+    "passwort kennwort contraseña senha wachtwoord lösenord hasło heslo jelszó salasana parola",
+    "пароль 密码 密碼 パスワード 비밀번호",
+)
+_SPACED_NAMES = ("mot de passe", "mật khẩu")
 _TOKEN_NAMES = "token secret credential _auth -auth"
+# what a sentence or a table says of a name; a value must look the part, for nothing assigns it
+_SAID = rf"{_QUOTE}?(?:[ ](?:is|was|ist|es|est|=)[ :]{{1,2}}|[ ]?\|[ ]?)"
 
 
 def _assigned() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
-    names = [("password", name, name, is_password) for name in _PASSWORD_NAMES.split()]
+    passwords = (*" ".join(_PASSWORD_NAMES).split(), *_SPACED_NAMES)
+    names = [("password", name, name, is_password) for name in passwords]
     names += [("token", name, name, is_token) for name in _TOKEN_NAMES.split()]
     names += [("token", "key", f"key(?:{_OF_KEY})", is_token)]
     for kind, cue, name, is_secret in names:
         yield kind, cue, rf"{name}{_SUFFIX}(?:{_LINE_END}|{_SIGN}{_VALUE})", is_secret
+        is_given = is_token if kind == "token" else is_given_password
+        yield kind, cue, rf"{name}{_SUFFIX}{_SAID}{_VALUE}", is_given
+    for name in passwords:
+        yield "password", name, rf"{name}{_SUFFIX}{_SIGN}{_LETTERS}", is_lettered
 
 
 def _issued() -> Iterator[Pattern]:

@@ -9,11 +9,21 @@ nothing, nothing is found in a redacted text, and a text without a secret is the
 import hashlib
 import re
 from bisect import bisect
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from store.redaction.patterns import ISSUED, NAMED, SHORTEST_ISSUED, Pattern, is_placeholder
+from store.redaction import joined
+from store.redaction.joined import Joined
+from store.redaction.patterns import (
+    ISSUED,
+    NAMED,
+    SHORTEST_ISSUED,
+    Pattern,
+    is_mixed,
+    is_placeholder,
+)
 
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 
@@ -24,6 +34,8 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST_NAMED = 6
+_ISSUED_CUES = tuple(dict.fromkeys(pattern.cue for pattern in ISSUED))
+_NAMED_CUES = tuple(dict.fromkeys(pattern.cue for pattern in NAMED))
 
 
 @dataclass(frozen=True)
@@ -34,18 +46,23 @@ class Secret:
 
 
 def find(text: str) -> list[Secret]:
-    """Return the secrets of `text` in order, not overlapping; the more specific kind wins."""
+    """Return the secrets of `text` in order, not overlapping; the more specific kind wins.
+
+    One that is split, by what nobody sees or at the end of a line, is found as a whole.
+    """
     is_word = text.isalnum()
     if is_word and len(text) < SHORTEST_ISSUED:
         return []
     if "[redacted:" in text:
         text = _REDACTED.sub(_blank, text)
-    found: list[Secret] = []
-    if max(map(len, text.split()), default=0) >= SHORTEST_ISSUED:
-        found += _matches(ISSUED, text, text)
-    if not is_word:  # a name and its value have something between them
-        found += _matches(NAMED, _lower(text), text)
-    return _without_overlaps(found)
+    issued = _issued(text)
+    found = _in(text, issued)
+    if (whole := joined.continued(text)) is not None:
+        found = _widened(found, whole, _in(whole.text, _issued(whole.text)))
+    cued = [pattern for pattern in issued if len(pattern.cue) > 1]  # one letter is in every text
+    if cued and (whole := joined.unwrapped(text)) is not None:
+        found = _widened(found, whole, _unwrapped(cued, found, whole))
+    return found
 
 
 def redact(text: str) -> str:
@@ -96,15 +113,67 @@ def _names_a_secret(key: str) -> bool:
     return _SECRET_NAME.search(key) is not None
 
 
-def _matches(patterns: tuple[Pattern, ...], seen: str, text: str) -> list[Secret]:
+def _issued(text: str) -> list[Pattern]:
+    """Return the patterns of what may be issued credentials in a text."""
+    longest = max(map(len, text.split()), default=0)
+    return _cued(ISSUED, _ISSUED_CUES, text) if longest >= SHORTEST_ISSUED else []
+
+
+def _in(text: str, issued: Sequence[Pattern]) -> list[Secret]:
+    found = _matches(issued, text, text)
+    if not text.isalnum():  # a name and its value have something between them
+        lowered = _lower(text)
+        found += _matches(_cued(NAMED, _NAMED_CUES, lowered), lowered, text)
+    return _without_overlaps(found)
+
+
+def _unwrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> list[Secret]:
+    """Return the issued secrets that go on over the end of a line, which may be its own.
+
+    One that is found without the next line goes on there only if that looks like a part of it.
+    """
+    complete = {secret.start for secret in found}
+    return [
+        secret
+        for secret in _without_overlaps(_matches(cued, whole.text, whole.text))
+        if whole.before(secret.start, secret.end)[0] not in complete
+        or is_mixed(whole.text[whole.first_gap(secret.start) : secret.end])
+    ]
+
+
+def _widened(found: list[Secret], whole: Joined, more: list[Secret]) -> list[Secret]:
+    """Return secrets of a text, and those that are only whole in `whole`; those that overlap as
+    one.
+    """
+    wide = []
+    for secret in more:
+        start, end = whole.before(secret.start, secret.end)
+        if end - start > secret.end - secret.start:  # something was taken out within it
+            wide.append(Secret(secret.kind, start, end))
+    kept: list[Secret] = []
+    for secret in sorted((*wide, *found), key=lambda one: one.start) if wide else found:
+        if kept and secret.start < kept[-1].end:
+            before = kept.pop()
+            secret = replace(before, end=max(before.end, secret.end))
+        kept.append(secret)
+    return kept
+
+
+def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
     """Return what `patterns` match in `seen` and accept in `text`, which is as long."""
     found = []
-    for pattern in [pattern for pattern in patterns if pattern.cue in seen]:
+    for pattern in patterns:
         for match in pattern.regex.finditer(seen):
             start, end = match.span(match.lastindex or 0)
             if pattern.is_secret(text[start:end]):
                 found.append(Secret(pattern.kind, start, end))
     return found
+
+
+def _cued(patterns: Sequence[Pattern], cues: Sequence[str], seen: str) -> list[Pattern]:
+    """Return the patterns whose cue is in `seen`; several share one."""
+    there = {cue for cue in cues if cue in seen}
+    return [pattern for pattern in patterns if pattern.cue in there] if there else []
 
 
 def _lower(text: str) -> str:

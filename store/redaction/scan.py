@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.redaction import redact
+from store.redaction import joined, redact
 from store.redaction.patterns import ISSUED, NAMED, SHORTEST_ISSUED
 from store.redaction.redact import Secret
 
@@ -30,6 +30,8 @@ _LONG = rf"\S{{{SHORTEST_ISSUED}}}"
 # cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
 _NAMED = _any(re.escape(one.cue) for one in NAMED) + "|\u0130"
 
+_SPLIT = rf"[{joined.UNSEEN}]|{joined.CONTINUED}"  # a cue may be, so all that hold one are read
+
 
 def find(texts: pa.Array) -> Iterator[tuple[int, Secret]]:
     """Yield the place of a text, and a secret found in it, for all secrets of texts."""
@@ -37,7 +39,8 @@ def find(texts: pa.Array) -> Iterator[tuple[int, Secret]]:
         pc.match_substring_regex(texts, _ISSUED), pc.match_substring_regex(texts, _LONG)
     )
     named = pc.match_substring_regex(texts, _NAMED, ignore_case=True)
-    suspects = pc.fill_null(pc.or_(issued, named), False)
+    split = pc.match_substring_regex(texts, _SPLIT)
+    suspects = pc.fill_null(pc.or_(pc.or_(issued, named), split), False)
     for place in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
         for secret in redact.find(texts[place].as_py()):
             yield place, secret

@@ -34,7 +34,7 @@ _POINT = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
 _TASK = re.compile(rf"(?<={BULLET} )\[([ xX])\](?= )")  # to do, or done
 _STRONG = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _EMPHASIS = re.compile(r"(?<![\w_/.])_(?=[^\s_])([^_\n]*[^\s_])_(?![\w_/.(])")
-_LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
 
 _CHUNK = re.compile(r"""([\[({"']*)(.*?)([\])}"',.;:!?]*)""", re.DOTALL)
 _WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")

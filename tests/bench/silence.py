@@ -88,7 +88,7 @@ def answered(
     at = run._asked_at(workspace, one)
     call = Call(event, tenant, tenants.embedder, tenants.settings.choices, "", at)
     said = prompt.answered(call).context
-    tenant.receipts.clear()  # nothing of the measurement is kept
+    tenant.notes.waiting.clear()  # nothing of the measurement is kept
     return said
 
 

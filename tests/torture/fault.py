@@ -27,7 +27,7 @@ _RECORD = struct.Struct("=IIIqQ")  # kind, sizes of both paths, place, size
 class Action(IntEnum):
     """What happens at the point that was armed; as in fault.c."""
 
-    WATCH, KILL, TEAR, FAIL, FAIL_ON, RECORD = range(6)
+    WATCH, KILL, TEAR, FAIL, FAIL_ON, RECORD, LIST = range(7)
 
 
 class Kind(IntEnum):
@@ -93,13 +93,18 @@ class Fault:
 
     def arm(self, action: Action, at: int = 0, error: int = errors.EIO) -> None:
         """Say what happens at which point, counted from here on; 0 is at none."""
-        with self._state.open("r+b") as file:
-            file.write(_STATE.pack(action, error, at, 0))
+        _arm(self._state, action, at, error)
 
     @property
     def points(self) -> int:
         """Return how many points went by since it was armed."""
-        return int(_STATE.unpack(self._state.read_bytes())[3])
+        return _points(self._state)
+
+    def kinds(self) -> list[Kind]:
+        """Return what kind each point was that was listed, in their order, and list anew."""
+        listed = [Kind(one) for one in self.trace.read_bytes()]
+        self.trace.write_bytes(b"")
+        return listed
 
     def calls(self) -> Iterator[Call]:
         """Yield what was recorded, in the order of the calls."""
@@ -115,6 +120,25 @@ class Fault:
             data = recorded[at : at + length] if has_data else b""
             at += len(data)
             yield Call(Kind(kind), path, to, place, data)
+
+
+def _arm(state: Path, action: Action, at: int, error: int) -> None:
+    with state.open("r+b") as file:
+        file.write(_STATE.pack(action, error, at, 0))
+
+
+def _points(state: Path) -> int:
+    return int(_STATE.unpack(state.read_bytes())[3])
+
+
+def arm(action: Action, at: int = 0, error: int = errors.EIO) -> None:
+    """Do as `Fault.arm` does, from within a watched process."""
+    _arm(Path(os.environ["FAULT_STATE"]), action, at, error)
+
+
+def points() -> int:
+    """Return what `Fault.points` does, from within a watched process."""
+    return _points(Path(os.environ["FAULT_STATE"]))
 
 
 def mark(text: str) -> None:

@@ -9,7 +9,28 @@ from torture.outcome import Outcome, Scale
 # `attack(folder, scale)` works in an empty folder and yields outcomes; it asserts nothing
 Attack = Callable[[Path, Scale], Iterable[Outcome]]
 
-NAMES = ("archives", "imports", "settings")
+NAMES = (
+    "crash_points",
+    "errnos",
+    "power_loss",
+    "kills",
+    "disks",
+    "locks",
+    "clocks",
+    "archives",
+    "imports",
+    "settings",
+    "redaction",
+    "poisoning",
+    "leaks",
+    "erasing",
+    "queries",
+    "rpc",
+    "gate",
+    "forms",
+    "patterns",
+    "state",
+)
 
 
 def attack(name: str) -> Attack:

@@ -6,6 +6,11 @@ project replaced is `superseded` here; the log need not say so. The newer is the
 whenever it became true: it takes over from its own `created_at` on, so that at any moment one value
 of a key held, and a value that became true after the one written over it never did.
 
+What a tool or the web said takes no place of what a user or an agent said: as a value of a key it
+comes in as superseded, and a person may restore it. Nor does it come in as pinned.
+
+What a revision says is trusted as far as the least of who wrote the memory and who changed it.
+
 Where nobody said how much a memory matters or what it is kept as, `scoring` does.
 
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
@@ -24,6 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from store.events import (
+    TRUSTS,
     Archived,
     Erased,
     Event,
@@ -54,6 +60,7 @@ from store.projections.memory.memory import (
     indexed_text,
 )
 from store.text import text_hash
+from store.traits import MAY_RULE
 
 
 class Rows(Protocol):
@@ -115,7 +122,7 @@ class Fold:
         """Apply one event; return the ids of the memories it made or changed."""
         body = event.body
         if isinstance(body, Recorded):
-            memory = _recorded(event, body)
+            memory = self._within_its_trust(_recorded(event, body))
             self._file(memory)
             return self._put(memory, event.at)
         before = self.find(event.subject)
@@ -127,11 +134,15 @@ class Fold:
         changes = _changes(event)
         if not changes or before.text_hash == ERASED:
             return ()
-        if before.ended_at is not None and changes.get("ended_at") is not None:
+        if before.state == FORGOTTEN and changes.get("state", ACTIVE) not in (ACTIVE, FORGOTTEN):
+            return ()  # put away or replaced, it would be told again to who asks for those
+        has_ended = before.ended_at is not None and changes.get("ended_at") is not None
+        if has_ended and not isinstance(body, Erased):  # what ended that one is blanked in the log
             changes["ended_at"] = before.ended_at  # it ends once
         after = _tiered(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
-            after = replace(after, text_hash=text_hash(after.text))
+            trust = max(before.trust, event.trust, key=TRUSTS.index)
+            after = replace(after, text_hash=text_hash(after.text), trust=trust)
         return self._put(after, event.at)
 
     def settle(self, ids: Iterable[str]) -> list[Memory]:
@@ -140,6 +151,16 @@ class Fold:
         self._values.clear()
         self._made_of.clear()
         return [self.rows.pop(id_) for id_ in ids]
+
+    def _within_its_trust(self, memory: Memory) -> Memory:
+        """Return a new memory; superseded at once where a more trusted value of its key holds."""
+        if memory.key is None or memory.trust in MAY_RULE:
+            return memory
+        id_ = self.holder(memory.project, memory.key)
+        there = self.find(id_) if id_ is not None else None
+        if there is None or there.state != ACTIVE or there.trust not in MAY_RULE:
+            return memory
+        return replace(memory, state=SUPERSEDED, superseded_by=there.id, ended_at=memory.created_at)
 
     def _file(self, memory: Memory) -> None:
         if memory.key is not None:
@@ -196,6 +217,7 @@ def _recorded(event: Event, body: Recorded) -> Memory:
     created = micros(body.created_at) if body.created_at else event.at
     tags = tuple(dict.fromkeys(body.tags))
     text = indexed_text(body.content, body.context, body.action, body.result, tags)
+    pinned = body.pinned and event.trust in MAY_RULE  # else it would confirm itself
     return Memory(
         id=event.id,
         seq=event.seq,
@@ -218,9 +240,9 @@ def _recorded(event: Event, body: Recorded) -> Memory:
             else body.importance
         ),
         score=DEFAULT_SCORE if body.score is None else body.score,
-        pinned=body.pinned,
+        pinned=pinned,
         tier=(
-            scoring.tier(body.kind, event.session, body.key, pinned=body.pinned)
+            scoring.tier(body.kind, event.session, body.key, pinned=pinned)
             if body.tier == AUTO
             else body.tier
         ),

@@ -164,8 +164,11 @@ class MemoryRows:
         mask = np.ones(len(self), np.bool_)
         if not tags:
             return mask
+        if not all(map(_is_text, tags)):
+            return ~mask
         import pyarrow.compute as pc
 
+        tags = tuple(dict.fromkeys(tags))
         for start, part in self._by_part():
             column = part.table.column("tags").chunk(0)
             parents = pc.list_parent_indices(column).to_numpy()
@@ -174,6 +177,8 @@ class MemoryRows:
                 has = np.zeros(part.rows, np.bool_)
                 has[parents[pc.equal(values, tag).to_numpy(zero_copy_only=False)]] = True
                 mask[start : start + part.rows] &= has
+                if not mask[start : start + part.rows].any():  # of thousands of tags few are asked
+                    break
         return mask
 
     def keyed(self, key: str) -> Mask:
@@ -181,6 +186,8 @@ class MemoryRows:
         import pyarrow.compute as pc
 
         mask = np.zeros(len(self), np.bool_)
+        if not _is_text(key):
+            return mask
         keyed = np.zeros(len(self), np.bool_)
         keyed[self.memories.keys.documents] = True
         for start, part in self._by_part():
@@ -220,3 +227,12 @@ class MemoryRows:
 
 
 _FIXED = {name: {value: code for code, value in enumerate(of)} for name, of in CODES.items()}
+
+
+def _is_text(said: str) -> bool:
+    """Return whether a text can be in a table: what a shell sends may be no UTF-8, and cannot."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,90 @@
+"""
+Notes: events that are written behind the answers, many in one transaction.
+
+While the log cannot be written they wait, some thousands of them; what comes beyond that is lost,
+and so is one that no log takes. That something waits, and what was lost, is said in our own log.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from store.errors import InvalidInput, LogBusy, LogError
+from store.events import Event
+from store.log import EventLog
+
+log = logging.getLogger("mnemolog")
+
+MOST = 5_000  # some 10 MB: hours of an agent's work
+PATIENCE_S = 0.5  # for another thread that writes: longer is a log that another process holds
+
+
+class Notes:
+    """What waits for one log, the oldest first. Threads may share it."""
+
+    def __init__(self, events: EventLog, written: Callable[[Sequence[Event]], None]) -> None:
+        """`written` is told of what was written, one thread at a time."""
+        self.waiting: list[Event] = []
+        self._log, self._tell = events, written
+        self._writing = threading.Lock()
+        self._is_held_up = False
+        self._lost = 0
+
+    def add(self, *events: Event) -> None:
+        """Note events, to be written soon; a crash may lose the last few."""
+        if len(self.waiting) < MOST:
+            self.waiting.extend(events)
+        else:
+            self._lost += len(events)
+
+    def write(self) -> None:
+        """Append what waits; raise LogError, and it waits for the next time."""
+        if not self._writing.acquire(timeout=PATIENCE_S):
+            raise LogBusy(f"{self._log.path} is being written for long: try again")
+        try:
+            self._write(self.waiting[:])
+        except LogError as error:
+            if not self._is_held_up:
+                log.warning("what was noted waits to be written: %s", error)
+            self._is_held_up = True
+            raise
+        finally:
+            self._writing.release()
+
+    def write_if_possible(self) -> None:
+        """Append what waits, unless the log cannot be written, or could not when it was last tried:
+        upkeep tries again, and nobody else waits for it.
+        """
+        if not self._is_held_up:
+            with suppress(LogError):
+                self.write()
+
+    def give_up(self) -> None:
+        """Write what waits for the last time; what cannot be written is lost, and said to be."""
+        self._is_held_up = False
+        try:
+            self.write()
+        except LogError as error:
+            log.error("%d notes are lost: %s", len(self.waiting) + self._lost, error)
+
+    def _write(self, events: list[Event]) -> None:
+        if events:
+            try:
+                self._log.append(events)
+            except InvalidInput:  # one of them: the others are not to wait for it
+                events = [one for one in events if self._takes(one)]
+            del self.waiting[: len(events)]
+            self._tell(events)
+        if self._is_held_up:
+            log.warning("%d notes were written that waited; %d are lost", len(events), self._lost)
+            self._is_held_up, self._lost = False, 0
+
+    def _takes(self, event: Event) -> bool:
+        try:
+            self._log.append([event])
+        except InvalidInput as error:
+            log.error("a note is lost: %s", error)
+            self.waiting.remove(event)
+            return False
+        return True

@@ -1,0 +1,48 @@
+"""
+What the system says of a disk in trouble, in our words: what could not be done, and the cure.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from store.errors import LogError, LogFull, LogReadOnly
+
+
+def failure(error: OSError, path: Path | None = None) -> LogError | None:
+    """Return a disk's failure as an error of ours; None where it is no disk's.
+
+    `path` is for errors that do not name a file.
+    """
+    where = error.filename or path or "a file of the home"
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return LogFull(f"no space left for {where}: nothing was written, free some and retry")
+        case errno.EFBIG:
+            return LogFull(f"{where} may not grow: raise the limit (`ulimit -f`) and retry")
+        case errno.EROFS:
+            return LogReadOnly(f"{where} lies on a read-only disk: set MNEMOLOG_HOME")
+        case errno.EACCES | errno.EPERM:
+            return LogReadOnly(
+                f"{where} cannot be written ({error.strerror}): check owner and mode"
+            )
+        case errno.EMFILE | errno.ENFILE:
+            return LogError(
+                f"{where} cannot be opened, too many files are: try again later, or raise the "
+                "limit (`ulimit -n`)"
+            )
+        case errno.EIO:
+            return LogError(f"reading or writing {where} failed ({error.strerror}): check the disk")
+    return None
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn what the disk says to who writes below a folder into errors of ours."""
+    try:
+        yield
+    except OSError as error:
+        if (known := failure(error, folder)) is None:
+            raise
+        raise known from error

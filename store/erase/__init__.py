@@ -1,0 +1,1 @@
+"""Erasing a memory for good: what is looked for, where it may lie, and the receipt that says so."""

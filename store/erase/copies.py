@@ -1,0 +1,66 @@
+"""
+Copies: which copies of a memory were made and lie elsewhere, so that a receipt can name them.
+
+One line of JSON for each, below the tenant, without any text of the memory.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from store.files import make_folder, replace_file
+from store.tenant import Tenant
+
+_MOST = 1_000  # the newest are kept
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A copy that was made: what kind (`export`, `backup`), where it went, and when
+    (microseconds UTC).
+    """
+
+    what: str
+    to: str
+    at: int
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(Copy)
+
+
+def noted_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
+    """Keep that a copy was made, on the disk when this returns; return it."""
+    made = Copy(what, to, at)
+    line = msgspec.json.encode(made) + b"\n"
+    path = _path(tenant)
+    known = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    if len(known) >= _MOST:
+        replace_file(path, b"".join([*known[1 - _MOST :], line]))
+        return made
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+    return made
+
+
+def copies(tenant: Tenant) -> list[Copy]:
+    """Return the copies that were noted, oldest first; a line that was torn is left out."""
+    try:
+        lines = _path(tenant).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(_decoder.decode(line))
+        except msgspec.MsgspecError:
+            continue
+    return found
+
+
+def _path(tenant: Tenant) -> Path:
+    return tenant.root / "copies.jsonl"

@@ -1,0 +1,172 @@
+"""
+Marks: what an erased text is known by, so that it can be looked for after it is gone.
+
+A text is cut into runs of `RUN` words, one beginning every `RUN` words: whoever still holds twice
+as many of its words in a row holds a whole run. A shorter text is one run; where words are short,
+as a letter of Japanese or Chinese is one, a run has twice as many. Words of their own are marks too
+where nobody else uses them: of a tag, a name, a term of the index. Only hashes with a salt of their
+own are kept, so that the file which remembers what was begun quotes nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import chain
+
+import msgspec
+
+RUN = 6  # words in a row that tell a text from others
+_SHORT = 12  # letters: fewer in a run tell little
+LEAST_RUN = 10  # characters: a shorter text of two words may be anybody's
+LEAST_WORD = 6
+
+_ALONE = r"\u3040-\u30ff\u3400-\u9fff"  # kana and Han, which no space divides
+_WORDS = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
+# as JSON writes them, also JSON within JSON
+_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+[\"/bfnrt]")
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """What some texts are known by: hashes of their runs, of where these begin, of their words.
+
+    `lengths` are those of the runs, in words; `short` counts the texts that nothing tells apart.
+    """
+
+    salt: bytes
+    runs: frozenset[bytes] = frozenset()
+    firsts: frozenset[bytes] = frozenset()
+    words: frozenset[bytes] = frozenset()
+    lengths: tuple[int, ...] = ()
+    short: int = 0
+
+    def __len__(self) -> int:
+        return len(self.runs) + len(self.words)
+
+    def __or__(self, other: "Marks") -> "Marks":
+        """Return the marks of both, which have one salt."""
+        assert self.salt == other.salt
+        return Marks(
+            self.salt,
+            self.runs | other.runs,
+            self.firsts | other.firsts,
+            self.words | other.words,
+            tuple(sorted({*self.lengths, *other.lengths})),
+            self.short + other.short,
+        )
+
+    def without(self, runs: Iterable[bytes] = (), words: Iterable[bytes] = ()) -> "Marks":
+        """Return the marks but some that others' words have as well."""
+        return msgspec.structs.replace(
+            self, runs=self.runs.difference(runs), words=self.words.difference(words)
+        )
+
+
+def of(texts: Iterable[str], salt: bytes) -> Marks:
+    """Return what texts are known by; the same text twice is one."""
+    runs, firsts, words = set[bytes](), set[bytes](), set[bytes]()
+    lengths, short = set[int](), 0
+    for text in dict.fromkeys(texts):
+        said = split(text)
+        cut = [one for one in _cut(said) if len(one) > 1 and len(" ".join(one)) >= LEAST_RUN]
+        long = [word for word in said if len(word) >= LEAST_WORD]
+        short += bool(said) and not cut and not long
+        runs |= {_hash(" ".join(one), salt) for one in cut}
+        firsts |= {_hash(one[0], salt) for one in cut}
+        words |= {_hash(word, salt) for word in long}
+        lengths |= {len(one) for one in cut}
+    return Marks(
+        salt,
+        frozenset(runs),
+        frozenset(firsts),
+        frozenset(words),
+        tuple(sorted(lengths)),
+        short,
+    )
+
+
+def _cut(said: list[str]) -> Iterator[list[str]]:
+    """Yield a text's runs; the last one ends with it."""
+    at = 0
+    while at < len(said):
+        length = RUN if len("".join(said[at : at + RUN])) >= _SHORT else 2 * RUN
+        yield said[at : at + length] if at + length <= len(said) else said[-length:]
+        at += length
+
+
+def split(text: str) -> list[str]:
+    """Return a text's words as they are compared, in whatever case or escaping it was written."""
+    if "\\" in text:
+        text = _ESCAPED.sub(_plain, text)
+    return _WORDS.findall(text.casefold())
+
+
+class Looker:
+    """Finds marks in texts. It remembers the words it met: most are met again."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.marks = marks
+        self._known = _Known(marks)
+
+    def runs(self, text: str) -> set[bytes]:
+        """Return which runs a text holds."""
+        return {run for _, run in self._runs(split(text))}
+
+    def words(self, text: str) -> set[bytes]:
+        """Return which of the words a text holds."""
+        known = self._known
+        wanted = self.marks.words
+        return {one for word in split(text) if (one := known[word]) is not None and one in wanted}
+
+    def holds(self, text: str, *, words: bool = False) -> bool:
+        """Return whether a text holds any run, or with `words` any word."""
+        said = split(text)
+        is_there = next(self._runs(said), None) is not None
+        known, wanted = self._known, self.marks.words
+        return is_there or (words and any(known[word] in wanted for word in said))
+
+    def _runs(self, said: list[str]) -> Iterator[tuple[int, bytes]]:
+        known, firsts = self._known, self.marks.firsts
+        for at, word in enumerate(said):
+            if known[word] in firsts:
+                for length in self.marks.lengths:
+                    run = _hash(" ".join(said[at : at + length]), self.marks.salt)
+                    if run in self.marks.runs:
+                        yield at, run
+
+
+class _Known(dict[str, bytes | None]):
+    """The hash of each word that is a mark, or begins one; None for every other."""
+
+    def __init__(self, marks: Marks) -> None:
+        super().__init__()
+        self._salt, self._wanted = marks.salt, marks.firsts | marks.words
+
+    def __missing__(self, word: str) -> bytes | None:
+        if len(self) > _MOST_KNOWN:
+            self.clear()
+        found = _hash(word, self._salt)
+        self[word] = found if found in self._wanted else None
+        return self[word]
+
+
+_MOST_KNOWN = 1 << 20
+
+
+def leaves(value: object) -> Iterator[str]:
+    """Yield every string of a JSON value, those of its keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield name
+            yield from leaves(one)
+    elif isinstance(value, list):
+        yield from chain.from_iterable(map(leaves, value))
+
+
+def _plain(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else " "
+
+
+def _hash(text: str, salt: bytes) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=salt).digest()

@@ -1,0 +1,176 @@
+"""
+Wiping: the steps of an erasing, in an order in which each can be done again.
+
+What is looked for is kept first, as hashes: whoever is ended halfway, and begins again, finds no
+texts in the log any more. It goes when the scan found nothing. Then the log, then what waits, and
+what was derived; the scan is last, and says what is true.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from store import build
+from store import manifest as manifests
+from store.cold import compaction, memories
+from store.erase import marks as marks_
+from store.erase import quotes, records
+from store.erase.marks import Looker, Marks
+from store.erase.quotes import Quote
+from store.erase.scan import Scanned, files, scan
+from store.errors import BuildBusy
+from store.files import remove_files, replace_file, sweep, sync_folder, sync_folders
+from store.ingest.job_queue import Queue
+from store.log import EventLog
+from store.logfile import erasing
+from store.logfile.erasing import Erasure
+from store.tenant import Tenant
+
+_WAIT_S = 30.0  # for a job or a build that may be writing down what it read before
+_LEFT_OVER_S = 60.0  # whoever writes a small file for longer was killed
+
+_decoder = msgspec.json.Decoder(Marks)
+
+
+class Wiped(msgspec.Struct, frozen=True):
+    """What was taken out of the log; `cut` counts the events that quoted it, `quotes` tells of
+    those that still do.
+    """
+
+    erasure: Erasure
+    marks: Marks
+    cut: int
+    quotes: tuple[Quote, ...]
+
+
+@contextmanager
+def alone(tenant: Tenant) -> Iterator[None]:
+    """Let no job of a tenant write meanwhile; raise BuildBusy where one is at work."""
+    try:
+        with filelock.FileLock(tenant.root / "jobs.lock", timeout=_WAIT_S, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise BuildBusy(f"a job of {tenant.name} is running: erase when it is done") from None
+
+
+def wipe(
+    tenant: Tenant, log: EventLog, ids: Sequence[str], now: int, *, also_quotes: bool = False
+) -> Wiped:
+    """Take what memories said out of the log, and out of what waits to be recorded.
+
+    Raise LogBusy where another process rewrites the log, LogCorrupt where a segment is missing.
+    """
+    looked_for = _kept(tenant, log, ids)
+    done = erasing.erase(log, ids, now)
+    looker = Looker(looked_for)
+    cut = _cut(log, looker, receipts=also_quotes)
+    Queue(tenant.ingest).erase(ids, looker.holds)
+    said = quotes.said(log, looker)
+    # only now: what somebody else says too tells nothing
+    return Wiped(done, looked_for.without(said.runs, said.words), cut, said.quotes)
+
+
+def drop_derived(tenant: Tenant) -> None:
+    """Delete what was made of the log and can be made again, but what is served now.
+
+    Raise BuildBusy where a build does not end.
+    """
+    with build.lock(tenant, wait_s=_WAIT_S):
+        manifests.expire(tenant, keep=1)
+        memories.drop(tenant)
+        _remove_folders(tenant.candidate, tenant.root / "lance")
+        sweep(tenant.root, older_than_s=_LEFT_OVER_S)
+
+
+def drop_served(tenant: Tenant) -> None:
+    """Delete what is served: recall answers from the log until the next build."""
+    with build.lock(tenant, wait_s=_WAIT_S):
+        remove_files((tenant.head, tenant.refused))  # first: it names what goes after it
+        _remove_folders(tenant.manifests, tenant.snapshots)
+
+
+def looked_through(home: Path, tenant: Tenant, wiped: Wiped) -> tuple[list[str], Scanned]:
+    """Drop records that quote; return which, and what a scan of the home finds after."""
+    dropped = records.drop(home, tenant.root, Looker(wiped.marks))
+    sync_folders(home)  # no file that was deleted comes back with a power cut
+    found = scan(home, tenant.root, wiped.marks)
+    return dropped, found
+
+
+def is_within(path: str, tenant: Tenant) -> bool:
+    """Return whether a file, relative to the home, is one that erasing a tenant's memory reaches:
+    its own, or of Dagster's and the server's.
+    """
+    elsewhere = ("tenants/", "deleted/", "backups/")
+    return path.startswith(f"tenants/{tenant.name}/") or not path.startswith(elsewhere)
+
+
+def forget(tenant: Tenant) -> None:
+    """Forget what was looked for, as nothing of it is left."""
+    remove_files([_path(tenant)])
+
+
+def is_begun(tenant: Tenant) -> bool:
+    """Return whether an erasing was begun and not ended."""
+    return _path(tenant).exists()
+
+
+def names(tenant: Tenant) -> set[str]:
+    """Return the tenant's files, to tell later which went."""
+    return {path.relative_to(tenant.root).as_posix() for path in files(tenant.root)}
+
+
+def _kept(tenant: Tenant, log: EventLog, ids: Sequence[str]) -> Marks:
+    """Return what is to be looked for, kept on the disk, with what an earlier try kept."""
+    try:
+        before = _decoder.decode(_path(tenant).read_bytes())
+    except (FileNotFoundError, msgspec.MsgspecError):
+        before = Marks(os.urandom(16))
+    gone = [text for one in erasing.changes(log, ids) for text in _gone(one.said, one.left)]
+    found = before | _telling(marks_.of(gone, before.salt))
+    replace_file(_path(tenant), msgspec.json.encode(found))
+    return found
+
+
+def _gone(said: str, left: str) -> Iterator[str]:
+    """Yield the texts that a body loses."""
+    stays = set(marks_.leaves(msgspec.json.decode(left)))
+    for text in marks_.leaves(msgspec.json.decode(said)):
+        if text not in stays:
+            yield text
+
+
+def _telling(found: Marks) -> Marks:
+    """Return marks without the words that mnemolog's own files are written in."""
+    looker = Looker(found)
+    ours = set[bytes]()
+    for folder in ("store", "serve", "pipelines"):
+        for path in (Path(__file__).parents[2] / folder).rglob("*.py"):
+            ours |= looker.words(path.read_text(encoding="utf-8"))
+    return found.without(words=ours)
+
+
+def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
+    with compaction.alone(log.path):
+        changed = quotes.cuts(log, looker, receipts=receipts)
+        if changed:
+            erasing.rewrite(log, changed)
+            erasing.settled(log)
+    return len(changed)
+
+
+def _remove_folders(*folders: Path) -> None:
+    """Delete folders of one tenant with all that is in them, so that they stay deleted."""
+    for folder in folders:
+        remove_files(files(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        sync_folder(folder.parent)
+
+
+def _path(tenant: Tenant) -> Path:
+    return tenant.root / "erasing.json"

@@ -1,0 +1,85 @@
+"""
+A text without what splits its words: characters that nobody sees, and line ends that are not its
+own, so that a secret is known as it was before it was mailed, pasted or wrapped.
+
+Mail breaks a line with `=` (RFC 2045, 6.7), a shell with a backslash; a terminal breaks a long one
+at its width, which only shows by how long it is.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# soft hyphen, joiners and marks of width nought, of direction, of variation; of them no word is
+# made: what is left without them reads the same
+UNSEEN = (
+    "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "\ufe00-\ufe0f\ufeff"
+)
+CONTINUED = r"=\r?\n|\\\r?\n"
+WIDE = 60  # characters: a shorter line was not broken at the width of a window
+
+_UNSEEN = re.compile(f"[{UNSEEN}]+")
+_SOFT = re.compile(rf"(?:[{UNSEEN}]|{CONTINUED})+")
+_HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A text without its gaps; `starts` are the places in it of the pieces between them, `befores`
+    the places of those in the text as it was.
+    """
+
+    text: str
+    starts: tuple[int, ...]
+    befores: tuple[int, ...]
+
+    def before(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a part of this text stood; `end` is behind its last character."""
+        return self._place(start), self._place(end - 1) + 1
+
+    def first_gap(self, start: int) -> int:
+        """Return the first place behind `start` where something was taken out; else the end."""
+        piece = bisect_right(self.starts, start)
+        return self.starts[piece] if piece < len(self.starts) else len(self.text)
+
+    def _place(self, at: int) -> int:
+        piece = bisect_right(self.starts, at) - 1
+        return self.befores[piece] + at - self.starts[piece]
+
+
+def continued(text: str) -> Joined | None:
+    """Return a text without what nobody sees and without continued line ends; None: it has none."""
+    has_unseen = not text.isascii() and _UNSEEN.search(text)
+    if not has_unseen and "=\n" not in text and "\\\n" not in text and "\r\n" not in text:
+        return None
+    return _without(text, [found.span() for found in _SOFT.finditer(text)])
+
+
+def unwrapped(text: str) -> Joined | None:
+    """Return a text without the ends of lines that look broken at a width; None: it has none."""
+    if len(text) <= WIDE or "\n" not in text:
+        return None
+    return _without(text, list(_wraps(text)))
+
+
+def _wraps(text: str) -> Iterator[tuple[int, int]]:
+    for found in _HARD.finditer(text):
+        start, end = found.span()
+        if start - text.rfind("\n", 0, start) > WIDE:
+            yield start, end
+
+
+def _without(text: str, gaps: list[tuple[int, int]]) -> Joined | None:
+    if not gaps:
+        return None
+    pieces, starts, befores = [], [], []
+    at = length = 0
+    for start, end in (*gaps, (len(text), len(text))):
+        starts.append(length)
+        befores.append(at)
+        pieces.append(text[at:start])
+        length += start - at
+        at = end
+    return Joined("".join(pieces), tuple(starts), tuple(befores))

@@ -1,0 +1,37 @@
+"""What a disk in trouble says is an error of ours that names the cure."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from store.disk import failure
+from store.errors import LogError, LogFull, LogReadOnly
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "cure"),
+    [
+        (errno.ENOSPC, LogFull, "free some"),
+        (errno.EDQUOT, LogFull, "free some"),
+        (errno.EFBIG, LogFull, "ulimit -f"),
+        (errno.EROFS, LogReadOnly, "MNEMOLOG_HOME"),
+        (errno.EACCES, LogReadOnly, "owner and mode"),
+        (errno.EMFILE, LogError, "ulimit -n"),
+        (errno.EIO, LogError, "check the disk"),
+    ],
+)
+def test_it_names_the_file_and_the_cure(number: int, kind: type[LogError], cure: str):
+    said = failure(OSError(number, os.strerror(number), "/home/of/it"))
+    assert type(said) is kind and cure in str(said) and "/home/of/it" in str(said)
+
+
+def test_a_file_that_the_error_does_not_name_is_the_one_given():
+    said = failure(OSError(errno.ENOSPC, "no space"), Path("/the/log"))
+    assert "/the/log" in str(said)
+
+
+def test_what_is_no_trouble_of_a_disk_is_none():
+    assert failure(FileNotFoundError(errno.ENOENT, "none", "/x")) is None
+    assert failure(OSError("of no number")) is None

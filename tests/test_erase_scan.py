@@ -1,0 +1,340 @@
+"""What is looked for after an erasing, where it is found, and what the receipt says of it."""
+
+import gzip
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import ipc, parquet
+
+from pipelines.archive.upkeep import keep
+from serve.cli import main
+from serve.cli.erase import _build_anew
+from serve.process import jobs
+from store import commands
+from store.agent_events import Acted, Prompted
+from store.commands import Draft
+from store.config import Settings
+from store.erase import copies, marks, quotes, receipt, records, wiping
+from store.erase.marks import Looker
+from store.erase.scan import scan
+from store.errors import PlanStale
+from store.events import Event, Recorded
+from store.ingest.batch import Batch, Refused
+from store.ingest.job_queue import Queue
+from store.job_events import Judged, Made, Planned
+from store.logfile import erasing
+from store.plans import plans, steps
+
+NOW = 1_790_000_000_000_000
+Clock = Callable[[], int]
+SALT = b"0123456789abcdef"
+TEXT = "The Zanzibar customers keep all of their orders in the old bucket behind the harbour"
+MARKS = marks.of([TEXT], SALT)
+
+
+@pytest.fixture(autouse=True)
+def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build in this process: `test_erase.py` has the command's own."""
+
+    def build(settings: Settings, name: str) -> None:
+        keep(settings, name, NOW, lambda what: None, only_newest=True)
+
+    monkeypatch.setattr("serve.cli.erase._build_anew", build)
+
+
+def erased(*words: str) -> Any:
+    """Return the receipt of an erasing by the command, be it clean or not."""
+    done = CliRunner().invoke(main, ["erase", *words, "--yes", "--json"])
+    assert done.exit_code in (0, 1), done.output
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        TEXT,
+        TEXT.upper(),
+        TEXT[20:],
+        json.dumps({"said": json.dumps(TEXT.replace(" ", "\n"))}),
+        "before, " + TEXT.replace(" ", " \\u002d ") + ", after",
+    ],
+)
+def test_a_long_piece_of_a_text_is_found_however_it_was_written(said: str):
+    assert Looker(MARKS).holds(said)
+
+
+def test_a_few_words_of_a_text_are_nobodys():
+    assert not Looker(MARKS).holds("all of their orders went into the old town behind us")
+    assert Looker(MARKS).holds("a zanzibar of a kind", words=True)
+
+
+def test_a_text_without_spaces_has_runs_too():
+    looker = Looker(
+        marks.of(["港の古い倉庫にすべての注文が保管されている。鍵は事務所にある。"], SALT)
+    )
+    assert looker.holds("彼は言った：「港の古い倉庫にすべての注文が保管されているよ」と。")
+    assert not looker.holds("港の新しい倉庫には何もない。鍵は家にある。")
+
+
+def test_the_marks_quote_nothing():
+    kept = repr(MARKS).lower()
+    assert not any(word.lower() in kept for word in TEXT.split() if len(word) > 3)
+
+
+def test_a_text_that_nothing_tells_apart_is_counted():
+    assert (marks.of(["db", "ok", TEXT], SALT).short, len(marks.of(["db"], SALT))) == (2, 0)
+
+
+def written(folder: Path) -> dict[str, Callable[[Path], None]]:
+    """Return ways in which a text may lie in a file, by the name of each."""
+
+    def in_sqlite(path: Path) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE t (v BLOB)")
+            connection.execute("INSERT INTO t VALUES (?)", (zlib.compress(TEXT.encode()),))
+        connection.close()
+
+    def freed(path: Path) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA secure_delete = OFF")
+            connection.execute("CREATE TABLE t (v TEXT)")
+            connection.execute("INSERT INTO t VALUES (?)", (TEXT * 100,))
+            connection.execute("DELETE FROM t")
+        connection.close()
+
+    def in_arrow(path: Path) -> None:
+        table = pa.table({"words": pa.array([["x", TEXT]]), "n": [1]})
+        with ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+
+    def in_parquet(path: Path) -> None:
+        parquet.write_table(pa.table({"v": [TEXT] * 9}), path, compression="zstd")
+
+    return {
+        "plain.txt": lambda path: path.write_text(TEXT) and None,
+        "utf16.txt": lambda path: path.write_bytes(b"\xff" * 9 + TEXT.encode("utf-16-le")) and None,
+        "packed.gz": lambda path: path.write_bytes(gzip.compress(TEXT.encode())) and None,
+        "rows.db": in_sqlite,
+        "freed.db": freed,
+        "table.arrow": in_arrow,
+        "cold.parquet": in_parquet,
+    }
+
+
+def test_the_scan_finds_it_in_every_kind_of_file(tmp_path: Path):
+    ways = written(tmp_path)
+    for name, write in ways.items():
+        write(tmp_path / name)
+    (tmp_path / "harmless.txt").write_text("Nobody said anything of the kind")
+    found = scan(tmp_path, tmp_path, MARKS)
+    assert {one.path for one in found.found} == ways.keys()
+    assert {one.path for one in found.found if one.is_plain} >= {"plain.txt", "freed.db"}
+    assert (found.files, found.decoded) == (len(ways) + 1, 5)
+
+
+def test_a_file_that_cannot_be_read_is_no_proof(tmp_path: Path):
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
+    assert scan(tmp_path, tmp_path, MARKS).unread == ("torn.parquet",)
+
+
+def told(built, clock: Clock) -> None:
+    """Record a memory, and what others said in its words."""
+    commands.record(built.log, Draft(id="e1", content=TEXT, tags=("harbour-office",)), clock())
+    bodies = {
+        "q1": Prompted(prompt=f"is it so that {TEXT}?"),
+        "a1": Acted(tool="Bash", command=f"echo {TEXT}"),
+        "q2": Prompted(prompt="what about the harbour"),
+    }
+    built.log.append([Event(id_, clock(), body, id_) for id_, body in bodies.items()])
+    commands.record(built.log, Draft(id="o1", content=f"Anna said: {TEXT}"), clock())
+
+
+def test_who_said_the_same_words_is_named_and_can_be_cut(built, clock: Clock):
+    told(built, clock)
+    first = erased("e1")
+    assert {one["id"]: one["can_be_cut"] for one in first["quotes"]} == {
+        "q1": True,
+        "a1": True,
+        "o1": False,
+    }
+    second = erased("e1", "o1", "--also-quotes")
+    assert (second["quotes"], second["left"], second["cut"]) == ([], [], 2)
+    said = {event.id: event.body for event in built.log.read()}
+    assert said["q1"] == Prompted(prompt="") and said["a1"] == Acted(tool="Bash")
+    assert said["q2"] == Prompted(prompt="what about the harbour")
+    assert not [one for one in built.tenant.root.rglob("*") if holds(one, "zanzibar")]
+
+
+def holds(path: Path, word: str) -> bool:
+    return path.is_file() and word in path.read_bytes().decode("utf-8", "replace").lower()
+
+
+def test_the_receipt_quotes_nothing_and_is_whole(built, clock: Clock):
+    told(built, clock)
+    settings = Settings(built.tenant.root.parents[1])
+    copies.noted_copy(built.tenant, "export", "/elsewhere/memories.jsonl", clock())
+    erased("e1", "o1", "--also-quotes")
+    (path,) = receipt.folder_of(built.tenant).glob("*.json")
+    kept = receipt.read(path)
+    assert kept.digest == receipt.digest(kept)
+    assert kept.is_clean and kept.scan.marks > 3 and kept.scan.bytes > 10_000
+    assert [one.to for one in kept.copies] == ["/elsewhere/memories.jsonl"]
+    assert "zanzibar" not in path.read_text().lower()
+    assert not wiping.is_begun(built.tenant) and settings.home.exists()
+
+
+def test_what_an_erasing_that_was_killed_looked_for_is_looked_for_again(built, clock: Clock):
+    commands.record(built.log, Draft(id="e1", content=TEXT), clock())
+    (built.tenant.root / "notes.txt").write_text(TEXT)  # that the first try did not get to
+    wiping.wipe(built.tenant, built.log, ["e1"], clock())
+    assert wiping.is_begun(built.tenant)
+    assert "zanzibar" not in (built.tenant.root / "erasing.json").read_text()
+    again = erased("e1")
+    assert again["left"] == ["tenants/default/notes.txt"]
+    (built.tenant.root / "notes.txt").unlink()
+    assert erased("e1")["left"] == []
+
+
+def test_another_tenants_words_are_named_and_left_alone(built, clock: Clock):
+    commands.record(built.log, Draft(id="e1", content=TEXT), clock())
+    other = built.tenant.root.with_name("other")
+    other.mkdir()
+    (other / "log.txt").write_text(TEXT)
+    found = erased("e1")
+    assert (found["left"], found["elsewhere"]) == ([], ["tenants/other/log.txt"])
+    assert (other / "log.txt").read_text() == TEXT
+
+
+def test_runs_of_dagster_that_quote_are_dropped_whole(tmp_path: Path):
+    history = tmp_path / "dagster" / "history"
+    (history / "runs").mkdir(parents=True)
+    with sqlite3.connect(history / "runs.db") as runs:
+        runs.execute("CREATE TABLE runs (run_id TEXT, status TEXT)")
+        ended = [("r1", "SUCCESS"), ("r2", "SUCCESS"), ("r3", "STARTED")]
+        runs.executemany("INSERT INTO runs VALUES (?, ?)", ended)
+    with sqlite3.connect(history / "index.db") as index:
+        index.execute("PRAGMA journal_mode = WAL")  # as Dagster has it
+        index.execute("CREATE TABLE events (run_id TEXT, event TEXT NOT NULL)")
+        event = json.dumps({"sample": json.dumps({"md": f"| `{TEXT[:100]}` |"})})
+        said = [("r1", event), ("r1", "picture"), ("r2", "fine"), ("r3", event)]
+        index.executemany("INSERT INTO events VALUES (?, ?)", said)
+    for run in ("r1", "r2"):
+        (history / "runs" / f"{run}.db").write_bytes((history / "runs.db").read_bytes())
+    records.drop(tmp_path, tmp_path / "tenant", Looker(MARKS))
+    with sqlite3.connect(history / "index.db") as index:
+        left = index.execute("SELECT run_id FROM events").fetchall()
+    assert left == [("r2",)]
+    for connection in (runs, index):
+        connection.close()
+
+
+def test_a_log_that_quotes_is_emptied_and_a_failure_forgotten(tmp_path: Path):
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "build.json").write_text(json.dumps({"said": TEXT}))
+    (tmp_path / "server.log").write_text(TEXT)
+    (tmp_path / "server.log.1").write_text("nothing of the kind")
+    records.drop(tmp_path, tmp_path / "tenant", Looker(MARKS))
+    assert not (tmp_path / "failures" / "build.json").exists()
+    assert (tmp_path / "server.log").read_text() == ""
+    assert (tmp_path / "server.log.1").read_text()
+
+
+def test_copies_of_damaged_files_that_quote_are_deleted(tmp_path: Path):
+    damaged = tmp_path / "tenants" / "default" / "damaged"
+    damaged.mkdir(parents=True)
+    (damaged / "log.sqlite-1").write_bytes(b"SQLite format 3\x00 and then rubbish")
+    (damaged / "log.sqlite-2").write_text(f"a page with {TEXT}")
+    (damaged / "HEAD-3").write_text("nothing of the kind")
+    records.drop(tmp_path, damaged.parent, Looker(MARKS))
+    assert [path.name for path in damaged.iterdir()] == ["HEAD-3"]
+
+
+def test_what_a_plan_would_judge_of_it_says_nothing_any_more(built, clock: Clock):
+    commands.record(built.log, Draft(id="e1", content=TEXT), clock())
+    judged = Judged(verdicts={"e1": 1.0}, evidence={"e1": "for the harbour answered"})
+    step = steps.judge("r1", judged, "the harbour helped")
+    plan = Planned(job="judge", watermark=built.log.head(), steps=(step,), notes=("harbour",))
+    id_ = plans.propose(built.log, plan, clock()).id
+    erasing.erase(built.log, ["e1"], clock())
+    assert "harbour" not in repr(plans.find(built.log, id_).body)
+
+
+def test_a_plan_that_waits_to_make_something_of_it_makes_nothing(built, clock: Clock):
+    commands.record(built.log, Draft(id="e1", content=TEXT), clock())
+    lesson = Draft(id="l1", kind="lesson", content="Ask about the harbour", source_ids=("e1",))
+    step = steps.record(lesson, Made(job="distill"), clock(), "of it")
+    plan = Planned(job="distill", watermark=built.log.head(), steps=(step,))
+    id_ = plans.propose(built.log, plan, clock()).id
+    erasing.erase(built.log, ["e1"], clock())
+    with pytest.raises(PlanStale):
+        plans.apply(built.log, id_, clock())
+    assert built.log.about("l1") == []
+
+
+def test_what_was_made_of_what_was_made_is_made_of_it(built, clock: Clock):
+    def record(id_: str, *sources: str) -> None:
+        body = Recorded(content=f"of {sources}", source_ids=sources, made=Made(job="reflect"))
+        built.log.append([Event(id_, clock(), body, id_)])
+
+    commands.record(built.log, Draft(id="e1", content=TEXT), clock())
+    record("i1", "e1")
+    record("i2", "m01", "i1")
+    assert set(erasing.made_of(built.log, ["e1"])) == {"i1", "i2"}
+    found = erased("e1", "--with-derived")
+    assert set(found["ids"]) == {"e1", "i1", "i2"} and found["made"] == []
+
+
+def test_what_was_refused_in_its_words_is_not_told(tmp_path: Path):
+    queue = Queue(tmp_path / "ingest.sqlite")
+    said = Refused(0, f"nothing to remember: {TEXT}")
+    queue.accept("j1", 1, Batch((None,), (said,), b"[]"))
+    queue.erase([], Looker(MARKS).holds)
+    assert queue.outcome("j1").refused == (Refused(0, "erased"),)
+    queue.close()
+    assert b"Zanzibar" not in (tmp_path / "ingest.sqlite").read_bytes()
+
+
+def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
+    for name in ("a", "b"):
+        copies.noted_copy(built.tenant, "export", name, clock())
+    with (built.tenant.root / "copies.jsonl").open("ab") as file:
+        file.write(b'{"what": "exp')  # whoever wrote it was killed
+    assert [one.to for one in copies.copies(built.tenant)] == ["a", "b"]
+
+
+def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
+    done = CliRunner().invoke(main, ["export", "--output", str(tmp_path / "all.jsonl")])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, ["export"])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, ["backup", "make", str(tmp_path / "all.zip")])
+    assert done.exit_code == 0, done.output
+    noted = [(one.what, one.to) for one in copies.copies(built.tenant)]
+    files = [("export", "all.jsonl"), ("backup", "all.zip")]
+    (written, kept) = [(what, str(tmp_path / name)) for what, name in files]
+    assert noted == [written, ("export", "stdout"), kept]
+
+
+def test_nothing_is_served_where_no_build_passes(
+    built, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    commands.record(built.log, Draft(id="e1", content=TEXT), clock())
+    built.rebuild()
+    start = jobs.start
+    monkeypatch.setattr("serve.cli.erase._build_anew", _build_anew)
+    monkeypatch.setattr(jobs, "start", lambda settings, *words, **more: start(settings, "no-such"))
+    found = erased("e1")
+    assert found["left"] == [] and not built.tenant.head.exists()
+
+
+def test_quotes_of_a_memory_are_not_cut(built, clock: Clock):
+    told(built, clock)
+    cut = quotes.cuts(built.log, Looker(MARKS), receipts=True)
+    assert {one.row[1] for one in cut} == {"q1", "a1"}

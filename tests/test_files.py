@@ -1,0 +1,117 @@
+"""What was made, written or deleted is so after a power cut too: the disk was told of each."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from store.cold import memories, segment
+from store.erase import receipt, wiping
+from store.files import make_folder, remove_files, replace_file
+from store.log import EventLog
+from store.logfile import file as log_file
+from store.tenant import Tenant
+
+NOW = 1_790_000_000_000_000
+WasSynced = Callable[[Path], bool]
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a folder")
+
+
+@pytest.fixture
+def was_synced(monkeypatch: pytest.MonkeyPatch) -> WasSynced:
+    """Give what tells of a path whether it was fsynced since."""
+    found: list[os.stat_result] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        found.append(os.fstat(descriptor))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return lambda path: any(os.path.samestat(path.stat(), one) for one in found)
+
+
+def test_a_new_folder_is_brought_to_the_disk_in_the_one_above(
+    tmp_path: Path, was_synced: WasSynced
+):
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert all(map(was_synced, (tmp_path, tmp_path / "a", tmp_path / "a" / "b")))
+
+
+def test_a_folder_that_is_there_costs_nothing(tmp_path: Path, was_synced: WasSynced):
+    make_folder(tmp_path)
+    assert not was_synced(tmp_path.parent)
+
+
+def test_a_new_log_brings_to_the_disk_the_folders_that_others_made(
+    tenant: Tenant, was_synced: WasSynced
+):
+    tenant.root.mkdir(parents=True)  # by a process that was killed before it could
+    with EventLog(tenant.log, create=True):
+        assert all(map(was_synced, tenant.root.parents[:4]))
+
+
+def test_a_log_that_is_there_costs_nothing(log: EventLog, was_synced: WasSynced):
+    with EventLog(log.path, create=True):
+        assert not was_synced(log.path.parent)
+
+
+def test_a_file_is_on_the_disk_before_its_name_is(tmp_path: Path, was_synced: WasSynced):
+    replace_file(tmp_path / "one", b"1")
+    assert was_synced(tmp_path / "one") and was_synced(tmp_path)
+
+
+def test_what_is_deleted_does_not_come_back(tmp_path: Path, was_synced: WasSynced):
+    (tmp_path / "one").write_bytes(b"1")
+    remove_files([tmp_path / "one", tmp_path / "never"])
+    assert was_synced(tmp_path) and not list(tmp_path.iterdir())
+
+
+def test_what_an_erasing_deletes_does_not_come_back(built, was_synced: WasSynced):
+    tenant, log = built.tenant, built.log
+    with wiping.alone(tenant):
+        wiped = wiping.wipe(tenant, log, ["m01"], NOW)
+        built.rebuild()
+        wiping.drop_derived(tenant)
+        receipt.made(tenant.root.parents[1], tenant, wiped, "somebody", NOW, set())
+    folders = [path for path in tenant.root.parents[1].rglob("*") if path.is_dir()]
+    assert len(folders) > 15 and all(map(was_synced, folders))
+
+
+def test_what_is_cold_or_put_away_is_deleted_for_good(built, was_synced: WasSynced):
+    cold = built.tenant.cold
+    left = [cold / "log" / "old", cold / "memories" / "old.parquet"]
+    for path in left:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"1")
+    segment.sweep(cold / "log", [])
+    memories.drop(built.tenant)
+    assert all(was_synced(path.parent) and not path.exists() for path in left)
+
+
+def test_what_was_settled_does_not_come_back(built, was_synced: WasSynced):
+    ahead = built.log.path.with_name("log.sqlite-wal")
+    assert built.log.settle()
+    assert was_synced(ahead) and not ahead.stat().st_size
+
+
+def test_a_segments_folders_are_on_the_disk_before_the_log_names_it(built, was_synced: WasSynced):
+    folder = segment.folder_of(built.log.path)
+    folder.mkdir(parents=True)  # by a process that was killed before it could
+    segment.write(folder, built.log.rows("seq <= ?", (3,)))
+    assert all(map(was_synced, (folder, built.tenant.cold, built.tenant.root)))
+
+
+def test_an_append_costs_one_fsync_and_no_more_for_all_this(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    from store.commands import Draft, record
+
+    def refused(*given: object) -> None:
+        raise AssertionError("an append fsyncs nothing but what SQLite does")
+
+    monkeypatch.setattr(os, "fsync", refused)
+    monkeypatch.setattr(log_file, "sync_path", refused)
+    record(log, Draft(content="one"), 1)

@@ -1,0 +1,65 @@
+"""`make soak` takes part in everything without a wrong answer, and sees whatever grows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parent / "bench"
+MIB = 1 << 20
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="what a process holds is read from /proc"
+)
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import what the script takes from the benchmarks by its name."""
+    monkeypatch.syspath_prepend(BENCH)
+
+
+def test_all_take_part_for_some_seconds_and_nobody_is_told_wrong(tmp_path, monkeypatch) -> None:
+    import builds
+    from corpus import texts
+    from process import serve
+    from torture import long_run
+
+    monkeypatch.setattr(long_run, "EVERY_S", 0.5)
+    builds.added(tmp_path, texts(100), "m")
+    with serve(tmp_path) as server:
+        run, seen, _ = long_run.lived(tmp_path, server, 5.0)
+    assert list(long_run.told(run, tmp_path)) == []
+    assert {"write", "recall", "hook Stop", "mcp", "a state held open and read again"} <= set(
+        run.done
+    )
+    assert seen[-1].handles and seen[-1].log
+
+
+def test_whatever_grows_is_seen() -> None:
+    from torture.held import Held
+    from torture.long_run import bounds, leaks
+
+    flat = [
+        Held(n * 10.0, 150.0, 80.0, 20, 16, 0, 4 * MIB, 3, 9 * MIB, 3 * MIB, MIB, MIB, MIB)
+        for n in range(60)
+    ]
+    assert list(bounds(flat)) == []
+    for name, grown, said in (
+        ("handles", 60, "handles grew"),
+        ("threads", 30, "threads grew"),
+        ("wal", 90 * MIB, "wal was 90 MiB"),
+        ("manifests", 9, "9 manifests"),
+        ("snapshots", 30 * MIB, "snapshots were 10.0 times"),
+        ("deleted", 30 * MIB, "deleted were 10.0 times"),
+        ("dagster", 900 * MIB, "dagster was 900 MiB"),
+        ("other", 900 * MIB, "other was 900 MiB"),
+    ):
+        later = [replace(one, **{name: grown}) for one in flat[40:]]
+        (told,) = bounds([*flat[:40], *later])
+        assert told.startswith(said)
+    assert list(leaks(flat, flat)) == []
+    (told,) = leaks([replace(flat[0], anonymous=200.0)], flat)
+    assert told.startswith("120 MiB leaked")
+    (told,) = bounds(flat[:3])
+    assert "too short" in told

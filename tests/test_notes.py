@@ -1,0 +1,99 @@
+"""What is noted behind the answers waits while the log cannot be written, and is written later."""
+
+import logging
+
+import pytest
+
+from serve.process import notes as module
+from serve.process.notes import Notes
+from store.agent_events import Acted
+from store.errors import LogFull
+from store.events import Event
+from store.log import EventLog
+
+NOW = 1_790_000_000_000_000
+
+
+def note(id_: str, tool: str = "Bash") -> Event:
+    return Event(id_, NOW, Acted(tool=tool, doing="run", command=f"make {id_}"), id_)
+
+
+def written(log: EventLog) -> list[str]:
+    return [event.id for event in log.read()]
+
+
+@pytest.fixture
+def notes(log: EventLog) -> Notes:
+    return Notes(log, lambda events: None)
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch, log: EventLog) -> pytest.MonkeyPatch:
+    """A disk without room, until it is undone."""
+
+    def append(events: object, checks: object = ()) -> None:
+        raise LogFull("no space left")
+
+    monkeypatch.setattr(log, "append", append)
+    return monkeypatch
+
+
+def test_what_could_not_be_written_is_written_later_in_its_order(
+    notes: Notes, log: EventLog, full: pytest.MonkeyPatch
+):
+    for id_ in "abc":
+        notes.add(note(id_))
+        notes.write_if_possible()
+    with pytest.raises(LogFull):
+        notes.write()
+    assert written(log) == [] and len(notes.waiting) == 3
+    full.undo()
+    notes.write()
+    assert written(log) == ["a", "b", "c"] and notes.waiting == []
+
+
+def test_nobody_waits_for_a_log_that_could_not_be_written_just_now(
+    notes: Notes, full: pytest.MonkeyPatch
+):
+    notes.add(note("a"))
+    notes.write_if_possible()
+    full.setattr(notes, "write", lambda: pytest.fail("it was tried again"))
+    notes.write_if_possible()
+
+
+def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
+    notes: Notes,
+    log: EventLog,
+    full: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    full.setattr(module, "MOST", 3)
+    notes.add(note("first"))
+    with pytest.raises(LogFull):
+        notes.write()
+    notes.add(*map(note, "abcd"))
+    notes.add(note("beyond"))
+    assert [one.id for one in notes.waiting] == ["first", *"abcd"]
+    full.undo()
+    with caplog.at_level(logging.WARNING):
+        notes.write()
+    assert "1 are lost" in caplog.text
+    assert written(log) == ["first", *"abcd"]
+
+
+def test_a_note_that_no_log_takes_holds_up_no_other(
+    notes: Notes, log: EventLog, caplog: pytest.LogCaptureFixture
+):
+    log.append([note("taken", tool="Edit")])
+    notes.add(note("a"), note("taken"), note("b"))
+    notes.write()
+    assert written(log) == ["taken", "a", "b"] and notes.waiting == []
+    assert "a note is lost" in caplog.text
+
+
+def test_what_is_still_not_written_at_the_end_is_said_to_be_lost(
+    notes: Notes, full: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    notes.add(note("a"), note("b"))
+    notes.give_up()
+    assert "2 notes are lost: no space left" in caplog.text

@@ -1,0 +1,15 @@
+"""A wall clock that is wrong and jumps: `make torture` has more moments, starts and zones."""
+
+from pathlib import Path
+
+import pytest
+from torture import clock, clocks
+from torture.outcome import Scale, told
+
+pytestmark = pytest.mark.skipif(not clock.is_possible(), reason="needs Linux and a C compiler")
+
+
+def test_a_clock_that_jumps_changes_no_recall_and_delays_nothing(tmp_path: Path):
+    outcomes = list(clocks.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert sum(one.points for one in outcomes) >= 50

@@ -1,0 +1,16 @@
+"""The fast tier of the attack `erasing`: nothing is left, and what is only forgotten is seen."""
+
+from pathlib import Path
+
+import pytest
+from torture import fault
+from torture.erasing import attack
+from torture.outcome import Scale, told
+
+
+@pytest.mark.skipif(not fault.is_possible(), reason="needs Linux and a C compiler")
+def test_nothing_of_what_was_erased_is_left(tmp_path: Path):
+    outcomes = list(attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    before, left, answers, *_ = outcomes
+    assert (before.points, left.points, answers.points) >= (500, 50, 20)

@@ -1,0 +1,16 @@
+"""Whatever the disk refuses ends in an error of ours, and the same work again mends it."""
+
+from pathlib import Path
+
+import pytest
+from torture import fault
+from torture.errnos import attack
+from torture.outcome import Scale, told
+
+pytestmark = pytest.mark.skipif(not fault.is_possible(), reason="needs Linux and a C compiler")
+
+
+def test_nothing_is_lost_and_the_controls_are_seen(tmp_path: Path):
+    outcomes = list(attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert outcomes[-1].points >= 20

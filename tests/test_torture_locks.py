@@ -1,0 +1,16 @@
+"""Others at work on the same home: `make torture` lets them meet for longer."""
+
+import os
+from pathlib import Path
+
+import pytest
+from torture import locks
+from torture.outcome import Scale, told
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends SIGTERM")
+
+
+def test_others_at_work_lose_nothing_and_hold_up_no_recall(tmp_path: Path):
+    outcomes = list(locks.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert all(one.points for one in outcomes)

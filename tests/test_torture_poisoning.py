@@ -1,0 +1,10 @@
+"""No text of a tool, a page or an import gives an agent orders, or takes a true one's place."""
+
+from torture import poisoning
+from torture.outcome import Scale, told
+
+
+def test_canaries_stay_where_they_are_labelled(tmp_path):
+    found = list(poisoning.attack(tmp_path, Scale.FAST))
+    assert told(found) == []
+    assert found[0].points >= 25

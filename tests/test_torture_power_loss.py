@@ -1,0 +1,22 @@
+"""The power is cut while the memory is written: nothing acknowledged is lost, nothing is half."""
+
+from pathlib import Path
+
+import pytest
+from torture import fault, power_loss
+from torture.outcome import Scale, told
+
+pytestmark = pytest.mark.skipif(
+    not fault.is_possible(), reason="the shim needs Linux and a C compiler"
+)
+
+
+def test_no_power_cut_loses_what_was_acknowledged(tmp_path: Path):
+    outcomes = list(power_loss.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert sum(one.points for one in outcomes if not one.is_control) >= 350
+    assert any(one.is_control for one in outcomes)
+
+
+def test_the_trials_promise_what_the_table_of_threats_does():
+    assert sum(one.floor for one in power_loss.TRIALS) >= 15_000

@@ -1,0 +1,12 @@
+"""Some hostile queries at every push; `make torture` asks 40,000."""
+
+from pathlib import Path
+
+from torture.outcome import Scale, told
+from torture.queries import attack
+
+
+def test_whatever_is_asked_recall_answers(tmp_path: Path):
+    outcomes = list(attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert sum(one.points for one in outcomes) >= 1_000

@@ -1,0 +1,12 @@
+"""A few lives of a memory at every push; `make torture` lives 300."""
+
+from pathlib import Path
+
+from torture.outcome import Scale, told
+from torture.state import attack
+
+
+def test_any_order_of_things_leaves_what_a_dictionary_says(tmp_path: Path):
+    outcomes = list(attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert outcomes[0].points > 100

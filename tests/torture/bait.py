@@ -1,0 +1,156 @@
+"""
+bait: for a regular expression the texts that hurt it most, derived from its own parse tree.
+
+A backtracking matcher is slow where a repeat can be entered at many places or divided in many ways
+and then fails: so each repeat's own characters many times over, what leads to it before, something
+that cannot follow behind; whole matches, and matches but for a character, side by side.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from re import _constants as codes
+from re import _parser as parser
+from typing import Any
+
+VARIANTS = 4  # of how a class or a choice is put into letters
+UNFIT = "\x00"  # nearly no pattern knows it
+COMMON = ("a", " ", "\n", "0", '"', "/", ".", "-", "a ", "a.", "Aa1_", "\t\n", "=", "\\", "{[(<")
+_CATEGORIES = {
+    codes.CATEGORY_DIGIT: "0173",
+    codes.CATEGORY_SPACE: " \n\t ",
+    codes.CATEGORY_WORD: "a1_Z",
+    codes.CATEGORY_NOT_DIGIT: "a -/",
+    codes.CATEGORY_NOT_SPACE: "a-1/",
+    codes.CATEGORY_NOT_WORD: " -./",
+}
+_REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
+_MOST = 20  # repeats of a pattern's that are bounded lower than that cost nothing
+
+Tree = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bait:
+    """A text of any length: `before`, `again` as often as fits, `behind`."""
+
+    before: str
+    again: str
+    behind: str = ""
+
+    def text(self, size: int) -> str:
+        room = size - len(self.before) - len(self.behind)
+        return self.before + (self.again * (room // len(self.again) + 1))[:room] + self.behind
+
+
+def baits(pattern: re.Pattern[Any], most: int) -> list[Bait]:
+    """Return up to `most` different baits for a pattern, what is its own before what is common."""
+    own = _turns([list(_of(pattern, variant)) for variant in range(VARIANTS)])
+    every = dict.fromkeys((*own, *(Bait("", again) for again in COMMON)))
+    fit = [one for one in every if one.again]
+    kept = fit[: max(0, most - len(COMMON) // 3)]
+    return [*kept, *(one for one in fit[len(kept) :] if one.before == "")][:most]
+
+
+def _turns(several: Sequence[Sequence[Bait]]) -> Iterator[Bait]:
+    """Yield the first of each, then the second of each and so on."""
+    for ones in zip_longest(*several):
+        yield from (one for one in ones if one is not None)
+
+
+def _of(pattern: re.Pattern[Any], variant: int) -> Iterator[Bait]:
+    tree = _parsed(pattern.pattern, pattern.flags)
+    found = list(_pumps(tree, "", variant))
+    for before, again in found:
+        yield Bait(before, again, UNFIT)
+        yield Bait("", before + again)
+        yield Bait("", again, UNFIT)
+    whole = _sample(tree, variant)
+    yield Bait("", whole)
+    yield Bait("", whole[:-1])
+    yield Bait("", whole[:-1] + UNFIT)
+    yield Bait("", whole + " ")
+    yield Bait("", whole + "\n")
+    for literal in dict.fromkeys(whole):
+        yield Bait("", literal)
+
+
+@cache
+def _parsed(pattern: str | bytes, flags: int) -> Tree:
+    return parser.parse(pattern, flags & ~re.DEBUG)
+
+
+def _pumps(tree: Tree, before: str, variant: int) -> Iterator[tuple[str, str]]:
+    """Yield what leads to each long repeat of a pattern, and what it repeats."""
+    said = before
+    for op, given in tree:
+        for inner in _inner(op, given):
+            yield from _pumps(inner, said, variant)
+        if op in _REPEATS and given[1] >= _MOST:
+            yield said, _sample(given[2], variant) + _sample(given[2], variant + 1)
+            yield said, _sample(given[2], variant)
+        said += _sample([(op, given)], variant)
+
+
+def _inner(op: Any, given: Any) -> Iterator[Tree]:
+    if op in _REPEATS:
+        yield given[2]
+    elif op is codes.BRANCH:
+        yield from given[1]
+    elif op is codes.SUBPATTERN:
+        yield given[-1]
+    elif op is codes.ATOMIC_GROUP:
+        yield given
+    elif op is codes.ASSERT:
+        yield given[1]
+
+
+def _sample(tree: Tree, variant: int) -> str:
+    """Return a text that a tree nearly always matches: what looks around is passed over."""
+    return "".join(_piece(op, given, variant) for op, given in tree)
+
+
+def _piece(op: Any, given: Any, variant: int) -> str:
+    if op is codes.LITERAL:
+        return chr(given)
+    if op is codes.NOT_LITERAL:
+        return _other({chr(given)}, variant)
+    if op is codes.ANY:
+        return "a ./"[variant % 4]
+    if op is codes.IN:
+        return _one_of(given, variant)
+    if op is codes.BRANCH:
+        return _sample(given[1][variant * 5 % len(given[1])], variant)
+    if op is codes.SUBPATTERN:
+        return _sample(given[-1], variant)
+    if op is codes.ATOMIC_GROUP:
+        return _sample(given, variant)
+    if op in _REPEATS:
+        least, most, inner = given
+        return _sample(inner, variant) * min(max(least, 1), most, 200)
+    return ""  # anchors, what looks around, references
+
+
+def _one_of(given: Tree, variant: int) -> str:
+    if given[0][0] is codes.NEGATE:
+        return _other({one for code in given[1:] for one in _letters(code)}, variant)
+    letters = [one for code in given for one in _letters(code)]
+    return letters[variant * 7 % len(letters)] if letters else ""
+
+
+def _letters(code: tuple[Any, Any]) -> str:
+    op, given = code
+    if op is codes.LITERAL:
+        return chr(given)
+    if op is codes.RANGE:
+        low, high = given
+        return "".join(map(chr, sorted({low, (low + high) // 2, high})))
+    return _CATEGORIES.get(given, "")
+
+
+def _other(not_these: set[str], variant: int) -> str:
+    """Return a character outside of some."""
+    fit = [one for one in "a ./-1\t\n\"'Zé中" if one not in not_these]
+    return fit[variant % len(fit)] if fit else UNFIT

@@ -1,0 +1,241 @@
+"""
+callers: processes that write, tell of hooks and recall as fast as they are answered.
+
+They ask whichever server of the home runs just now, and send what was cut off again. What each was
+told is durable, and what it cannot know of, is handed back when it is over.
+"""
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from torture.server import PLACES, CutOff, asked, environment
+
+from store.config import Settings
+from store.registry import registered
+
+BATCH, INGESTED = 50, 130  # the second is more than a step of the queue
+PROMPTLY_S = 0.1  # a hook that is answered so soon was written down before: the deadline is 0.2 s
+PAUSE_S = 0.02
+ANSWER_S = 20.0
+
+
+class Told(msgspec.Struct):
+    """What callers were told; texts and commands bear a ticket that no other has."""
+
+    acknowledged: list[str] = []
+    unsure: list[str] = []  # sent, and the answer was cut off
+    hooks: list[str] = []  # commands of hooks that were answered promptly
+    counts: dict[str, int] = {}
+    wrong: list[str] = []
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+
+@dataclass
+class Caller:
+    """One thread: a name of its own, and where it notes what it was told."""
+
+    name: str
+    home: Path
+    over: Path  # a file: it is over once it is there
+    heard: list[str]  # what is in the log for sure, of all callers of the process
+    told: Told = field(default_factory=Told)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def is_over(self) -> bool:
+        return self.over.exists()
+
+    def ticket(self) -> str:
+        """Return a word that no other text of this run has."""
+        return f"{self.name}{next(self.numbers):06d}"
+
+    def ask(self, method: str, path: str, body: object, **headers: str) -> tuple[int, Any] | None:
+        """Return an answer, once a server runs; None where it was cut off, or all is over."""
+        while not self.is_over:
+            server = registered(Settings(self.home))
+            try:
+                if server is not None:
+                    token = (self.home / "token").read_text()
+                    return asked(server.port, token, method, path, body, ANSWER_S, headers)
+            except ConnectionRefusedError:  # nothing was sent
+                pass
+            except CutOff:
+                self.told.count("cut off")
+                return None
+            time.sleep(PAUSE_S)
+        return None
+
+    def until_answered(self, path: str, body: object, **headers: str) -> bool:
+        """Send until it is acknowledged; return whether it was before the end."""
+        while not self.is_over:
+            answer = self.ask("POST", path, body, **headers)
+            if answer is None:
+                continue
+            if answer[0] in (200, 201, 202):
+                return True
+            self.refused(path, *answer)
+            time.sleep(PAUSE_S)
+        return False
+
+    def refused(self, path: str, status: int, said: Any) -> None:
+        code = said["code"] if isinstance(said, dict) and "code" in said else said
+        self.told.count(f"refused: {status} {code}")
+        if status != 503:
+            self.told.wrong.append(f"{path}: {status} {said}")
+
+
+def writes(caller: Caller) -> None:
+    """Write one by one, under an id or an idempotency key."""
+    for number in count():
+        text = f"ticket {caller.ticket()} of a busy client"
+        named = {"id": f"{caller.name}-{number}"} if number % 2 else {}
+        key = {} if named else {"Idempotency-Key": f'"{caller.name}-{number}"'}
+        caller.told.unsure = [text]
+        if not caller.until_answered("/v1/memories", {"content": text} | named, **key):
+            return
+        _acknowledge(caller, [text])
+        caller.heard.append(text)
+
+
+def batches(caller: Caller) -> None:
+    """Write fifty at once, all or none."""
+    for number in count():
+        texts = [f"ticket {caller.ticket()} of a batch" for _ in range(BATCH)]
+        caller.told.unsure = texts
+        body = {"memories": [{"content": text} for text in texts]}
+        key = {"Idempotency-Key": f'"{caller.name}-{number}"'}
+        if not caller.until_answered("/v1/memories/batch", body, **key):
+            return
+        _acknowledge(caller, texts)
+        caller.heard.append(texts[-1])
+        time.sleep(5 * PAUSE_S)
+
+
+def ingests(caller: Caller) -> None:
+    """Hand over a hundred and more; a batch that was cut off is not sent again."""
+    while not caller.is_over:
+        texts = [f"ticket {caller.ticket()} handed over" for _ in range(INGESTED)]
+        body = {"memories": [{"content": text} for text in texts]}
+        caller.told.unsure += texts
+        answer = caller.ask("POST", "/v1/ingest", body)
+        if answer is None:
+            continue
+        if answer[0] == 202:
+            _acknowledge(caller, texts)
+        else:
+            caller.told.unsure = caller.told.unsure[: -len(texts)]
+            caller.refused("/v1/ingest", *answer)
+        time.sleep(20 * PAUSE_S)
+
+
+def hooks(caller: Caller) -> None:
+    """Be a host: a prompt, then uses of a tool."""
+    whose = {"session_id": f"session-{caller.name}", "cwd": str(caller.home)}
+    while not caller.is_over:
+        prompt = f"what do we know of ticket {caller.ticket()}?"
+        _tell(caller, whose | {"hook_event_name": "UserPromptSubmit", "prompt": prompt})
+        for _ in range(3):
+            ran = f"make {caller.ticket()}"
+            used = {"tool_name": "Bash", "tool_input": {"command": ran}, "tool_response": "done"}
+            if _tell(caller, whose | {"hook_event_name": "PostToolUse"} | used):
+                caller.told.hooks.append(ran)
+            time.sleep(PAUSE_S)
+
+
+def recalls(caller: Caller) -> None:
+    """Ask for what was acknowledged, which must be found."""
+    chance = random.Random(caller.name)
+    while not caller.is_over:
+        known = len(caller.heard)
+        text = caller.heard[chance.randrange(known)] if known else ""
+        answer = caller.ask("POST", "/v1/recall", {"query": text or "ticket"})
+        if answer is not None and answer[0] == 200:
+            caller.told.count("recalls answered")
+            if text and text not in {hit["text"] for hit in answer[1]["hits"]}:
+                caller.told.wrong.append(f"{text!r} was acknowledged and is not recalled")
+        elif answer is not None:
+            caller.refused("/v1/recall", *answer)
+        time.sleep(PAUSE_S)
+
+
+KINDS: tuple[Callable[[Caller], None], ...] = (writes, batches, ingests, hooks, recalls)
+
+
+def _tell(caller: Caller, event: dict[str, object]) -> bool:
+    """Return whether a hook was answered promptly."""
+    began = time.monotonic()
+    answer = caller.ask("POST", "/v1/hooks/claude-code", event)
+    if answer is None:
+        return False
+    if answer[0] not in (200, 204):
+        caller.refused("hooks", *answer)
+        return False
+    caller.told.count("hooks answered")
+    return time.monotonic() - began < PROMPTLY_S
+
+
+def _acknowledge(caller: Caller, texts: list[str]) -> None:
+    caller.told.unsure = caller.told.unsure[: -len(texts)]  # the last that were sent
+    caller.told.acknowledged += texts
+
+
+class Callers:
+    """Some processes of callers, a thread of each kind in each."""
+
+    def __init__(self, home: Path, over: Path, processes: int) -> None:
+        self._over = over
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", "torture.callers", str(home), f"p{one}", str(over)],
+                env=environment(home, PYTHONPATH=":".join(map(str, PLACES))),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for one in range(processes)
+        ]
+
+    def end(self) -> Told:
+        """Tell them that it is over; return what all were told."""
+        self._over.touch()
+        said = [process.communicate()[0] for process in self._processes]
+        return _together(msgspec.json.decode(one, type=Told) for one in said)
+
+
+def _together(some: Iterable[Told]) -> Told:
+    whole, counts = Told(), Counter[str]()
+    for one in some:
+        counts.update(one.counts)
+        for name in ("acknowledged", "unsure", "hooks", "wrong"):
+            getattr(whole, name).extend(getattr(one, name))
+    whole.counts = dict(counts)
+    return whole
+
+
+def main(home: str, name: str, over: str) -> None:
+    """Call with a thread of each kind until it is over; print what they were told as JSON."""
+    heard: list[str] = []
+    some = [Caller(f"{name}{kind.__name__}", Path(home), Path(over), heard) for kind in KINDS]
+    threads = [
+        threading.Thread(target=kind, args=(one,)) for kind, one in zip(KINDS, some, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(msgspec.json.encode(_together(one.told for one in some)).decode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,49 @@
+"""clock: the shim of `clock.c`, by which a test sets the wall clock of a program that runs."""
+
+import functools
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("clock.c")
+_OFFSET = struct.Struct("=q")
+
+
+def is_possible() -> bool:
+    """Return whether the shim can be built and loaded here: Linux with a C compiler."""
+    return sys.platform == "linux" and shutil.which("cc") is not None
+
+
+@functools.cache
+def built() -> Path:
+    """Compile the shim into a folder of this process's own; return the library's path."""
+    library = Path(tempfile.mkdtemp(prefix="mnemolog-clock-")) / "clock.so"
+    words = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*words, "-o", str(library), str(SOURCE)], check=True)
+    return library
+
+
+class Clock:
+    """The wall clock of the programs that were given its environment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.move(0)
+
+    def environment(self) -> dict[str, str]:
+        return {"LD_PRELOAD": str(built()), "CLOCK_OFFSET": str(self._path)}
+
+    def move(self, seconds: float) -> None:
+        """Say by how much the clock is wrong from here on; programs that run see it at once."""
+        if not self._path.exists():
+            self._path.write_bytes(_OFFSET.pack(0))
+        with self._path.open("r+b") as file:
+            file.write(_OFFSET.pack(round(seconds * 1e6)))
+
+    def set(self, moment: float) -> None:
+        """Set it to seconds since 1970."""
+        self.move(moment - time.time())

@@ -1,0 +1,130 @@
+"""
+crash_points: killed at every call that changes a file, and with every write torn in the middle.
+
+What was acknowledged is there ever after, nothing is there twice or by half, recall answers, and
+the same work done again ends what was ended, with no hand's turn and nothing left over.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torture import work as works
+from torture import work_controls
+from torture.fault import Action, Fault, Kind
+from torture.outcome import Outcome, Scale
+from torture.work import Acknowledge
+from torture.work_process import Forks, forks
+
+FLOOR = 700  # points of all works together, as THREATS.md promises
+AT_EACH_PUSH = ("append", "ingest", "publish")  # the works of the fast tier
+EACH = {Scale.FAST: 8, Scale.FULL: 120}  # points of each work, at most
+CONTROLS = 8  # points of each control
+_STEPS = "torture.crash_points"
+
+T = TypeVar("T")
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    place = Place(folder)
+    with forks(place.fault) as processes:
+        tried = 0
+        for name in of_scale(scale):
+            found = broken_off(place, processes, name, EACH[scale])
+            tried += found.points
+            yield found
+        for control in work_controls.KILLED:
+            yield broken_off(place, processes, control.name, CONTROLS)
+    yield Outcome("killed or torn, all together", tried, "points", floor=FLOOR)
+
+
+def of_scale(scale: Scale) -> Iterable[str]:
+    """Return the works that are broken off."""
+    return AT_EACH_PUSH if scale is Scale.FAST else works.BY_NAME
+
+
+class Place:
+    """Where a memory lies while it is attacked, and what it is each time made of."""
+
+    def __init__(self, folder: Path) -> None:
+        below = folder / "watched"
+        below.mkdir(mode=0o700)
+        self.home, self._prepared = below / "home", folder / "prepared"
+        self.fault = Fault(below, folder)
+
+    def prepare(self, processes: Forks, name: str) -> None:
+        """Make the memory that a work begins with."""
+        for path in (self.home, self._prepared):
+            shutil.rmtree(path, ignore_errors=True)
+        self.home.mkdir(mode=0o700)
+        done = processes.run(f"{_STEPS}:prepare", name, str(self.home))
+        assert not done.raised, done.raised
+        shutil.copytree(self.home, self._prepared)
+
+    def restore(self) -> None:
+        """Let the memory be as the work begins."""
+        shutil.rmtree(self.home)
+        shutil.copytree(self._prepared, self.home)
+
+
+def broken_off(place: Place, processes: Forks, name: str, most: int) -> Outcome:
+    """Break a work off at its points, at most so many; return what came of it."""
+    place.prepare(processes, name)
+    kinds = listed(place, processes, name)
+    points = [(Action.KILL, at) for at in range(1, len(kinds) + 1)]
+    points += [(Action.TEAR, at) for at, kind in enumerate(kinds, 1) if kind is Kind.WRITE]
+    wrong, killed = [], 0
+    for action, at in evenly(points, most):
+        place.restore()
+        place.fault.arm(action, at)
+        done = processes.run(f"{_STEPS}:do", name, str(place.home))
+        place.fault.arm(Action.WATCH)
+        if not done.killed:
+            wrong.append(f"{action.name} {at}: it was not killed {done.raised}")
+            continue
+        killed += 1
+        after = processes.run(f"{_STEPS}:again", name, str(place.home), [*done.acknowledged])
+        told = [after.raised] if after.raised else after.returned
+        where = f"{action.name} {at} of {len(kinds)} ({kinds[at - 1].name})"
+        wrong += [f"{where}: {one}" for one in told]
+    return Outcome(
+        f"killed or torn: {name}",
+        killed,
+        "points",
+        wrong,
+        f"{len(kinds)} calls, {sum(kind is Kind.WRITE for kind in kinds)} of them writes",
+        is_control=works.is_control(name),
+    )
+
+
+def listed(place: Place, processes: Forks, name: str) -> list[Kind]:
+    """Return the kinds of the points that a work goes through."""
+    place.fault.trace.write_bytes(b"")
+    place.fault.arm(Action.LIST)
+    done = processes.run(f"{_STEPS}:do", name, str(place.home))
+    place.fault.arm(Action.WATCH)
+    assert not done.raised, done.raised
+    return place.fault.kinds()
+
+
+def evenly(points: Sequence[T], most: int) -> Sequence[T]:
+    """Return the points, or so many of them, from the first to the last."""
+    if len(points) <= most:
+        return points
+    return [points[place * (len(points) - 1) // (most - 1)] for place in range(most)]
+
+
+# what the children do
+
+
+def prepare(acknowledge: Acknowledge, name: str, home: str) -> None:
+    works.named(name).prepare(Path(home))
+
+
+def do(acknowledge: Acknowledge, name: str, home: str) -> None:
+    works.named(name).do(Path(home), acknowledge)
+
+
+def again(acknowledge: Acknowledge, name: str, home: str, acknowledged: list[str]) -> Any:
+    return works.again(works.named(name), Path(home), acknowledged)

@@ -1,0 +1,276 @@
+"""
+Doors: how a text that no person and no agent wrote comes into a memory, and how it may come out.
+"""
+
+import itertools
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from flask.testing import FlaskClient
+from hosts_told import PROMPTS, RECORDED, contexts, event_name, in_session
+from mcp_client import TOKEN, modern
+from torture.poisons import Poison
+
+from serve.app import create_app
+from serve.cli import main
+from serve.hooks.answer import Hooks
+from serve.process.tenants import OpenTenant, OpenTenants
+from store import build, commands
+from store.config import Settings
+from store.embedding import LexicalEmbedder
+from store.importers import claude_code, git, jsonl, markdown
+
+NOW = 1_790_000_000_000_000
+MINUTE = 60_000_000
+_WRITTEN = frozenset(
+    "stdout stderr error output llmContent returnDisplay text_result_for_llm tool_output "
+    "tool_response error_message message".split()
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A memory behind its application, in a home of its own."""
+
+    home: Path
+    tenants: OpenTenants
+    client: FlaskClient
+
+    @property
+    def tenant(self) -> OpenTenant:
+        return self.tenants.get("default")
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        answer = self.client.open(
+            path,
+            method=method,
+            data=None if body is None else json.dumps(body),
+            content_type="application/json",
+            headers={"Host": "127.0.0.1:7437", "Authorization": f"Bearer {TOKEN}"},
+        )
+        assert answer.status_code < 300, answer.text
+        return answer.json if answer.data else {}
+
+    def hook(self, host: str, payload: dict[str, Any]) -> str:
+        """Tell an event of a host; return what is put before its model."""
+        told = self.ask("POST", f"/v1/hooks/{host}", payload)
+        return "\n".join(contexts(told)[:1]) if told else ""
+
+    def tool(self, name: str, **given: object) -> Any:
+        """Call a tool of the MCP endpoint; return its result."""
+        return modern(self.client, "tools/call", name=name, arguments=given).json["result"]
+
+    def build(self) -> None:
+        one = self.tenant
+        one.notes.write()
+        build.rebuild(one.tenant, one.log, LexicalEmbedder(), NOW + 5_000 * MINUTE)
+        assert one.reader.poll()
+
+
+@contextmanager
+def place(home: Path) -> Iterator[Place]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("serve.app.Hooks", partial(Hooks, deadline_s=60.0))
+        tenants = OpenTenants(Settings(home))
+        tenants.make("default")
+        clock = itertools.count(NOW + MINUTE, 1_000_000).__next__
+        try:
+            yield Place(home, tenants, create_app(tenants, TOKEN, clock).test_client())
+        finally:
+            tenants.close()
+
+
+Door = Callable[[Place, Poison], None]
+
+
+def after_a_tool(host: str) -> Door:
+    """Return the door of a host's tools: one fails with the text, and what it ran passes then."""
+
+    def door(place: Place, one: Poison) -> None:
+        session = f"{host}-{one.canary}"
+        place.hook(host, in_session(PROMPTS[host] | {"prompt": "make the tests pass"}, session))
+        for payload in RECORDED[host]:
+            if "tool_name" in payload or "toolName" in payload:
+                place.hook(host, in_session(_telling(payload, one.text), session))
+        place.hook(host, in_session(_last(host), session))
+
+    return door
+
+
+def _last(host: str) -> dict[str, Any]:
+    names = ("Stop", "stop", "AfterAgent")
+    return next(one for one in RECORDED[host] if event_name(one) in names)
+
+
+def _telling(value: Any, said: str, field: str = "") -> Any:
+    """Return a payload in which whatever a tool wrote is followed by a text."""
+    if isinstance(value, dict):
+        return {key: _telling(one, said, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_telling(one, said, field) for one in value]
+    return f"{value}\n{said}" if isinstance(value, str) and field in _WRITTEN else value
+
+
+def a_fix(place: Place, one: Poison) -> None:
+    """A command fails with the text, a file is edited, the command passes: a note is made of it."""
+    session = f"fix-{one.canary}"
+
+    def tell(name: str, **fields: object) -> None:
+        event = {"session_id": session, "cwd": "/nowhere", "hook_event_name": name, **fields}
+        place.hook("claude-code", event)
+
+    ran = {"tool_name": "Bash", "tool_input": {"command": "pytest tests/test_upload.py"}}
+    edit = {"tool_name": "Edit", "tool_input": {"file_path": "/nowhere/upload.py"}}
+    tell("UserPromptSubmit", prompt="make the upload tests pass")
+    tell("PostToolUseFailure", **ran, tool_use_id="1", error=f"Exit code 1\nError: {one.text}")
+    tell("PostToolUse", **edit, tool_use_id="2", tool_response={"filePath": "/nowhere/upload.py"})
+    tell("PostToolUse", **ran, tool_use_id="3", tool_response={"stdout": "4 passed"})
+    tell("Stop", last_assistant_message="The tests pass now: the upload closes its socket.")
+
+
+def a_transcript(place: Place, one: Poison) -> None:
+    """A session file in which tools, hooks and side chains say the text."""
+    around = {"sessionId": one.canary, "cwd": "/home/dev/up", "isSidechain": False}
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make test"}}
+    failed = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": one.text}
+    again = use | {"id": "t2"}
+    fetched = {"type": "tool_result", "tool_use_id": "t3", "content": one.text}
+    fine = {"type": "tool_result", "tool_use_id": "t2", "content": "ok"}
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "message": {"content": "Please make the upload tests pass today."}},
+        {"type": "assistant", "message": {"content": [use]}},
+        {"type": "user", "message": {"content": [failed]}, "toolUseResult": one.text},
+        {"type": "assistant", "message": {"content": [again]}},
+        {"type": "user", "message": {"content": [fine, fetched]}},
+        {"type": "user", "isSidechain": True, "message": {"content": one.text}},
+        {"type": "user", "isMeta": True, "message": {"content": one.text}},
+        {
+            "type": "user",
+            "message": {"content": f"<system-reminder>{_plain(one)}</system-reminder>"},
+        },
+    ]
+    path = place.home.parent / "transcripts" / f"{one.canary}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    written = [
+        {**around, "uuid": f"{one.canary}-{number}", "timestamp": "2026-09-21T13:40:00Z", **line}
+        for number, line in enumerate(lines)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in written))
+    commands.import_drafts(place.tenant.log, claude_code.drafts(path, project=None), NOW)
+
+
+def _plain(one: Poison) -> str:
+    return one.text.replace("</system-reminder>", "")
+
+
+def lines_of(trust: str, **more: object) -> Door:
+    """Return the door of a file of memories that says of itself how far it is to be trusted."""
+
+    def door(place: Place, one: Poison) -> None:
+        path = place.home.parent / f"{one.canary}.jsonl"
+        path.write_text(json.dumps({"content": one.text, "trust": trust, **more}) + "\n")
+        commands.import_drafts(place.tenant.log, jsonl.drafts(path, project=None), NOW)
+
+    return door
+
+
+def posted(trust: str, **more: object) -> Door:
+    def door(place: Place, one: Poison) -> None:
+        memory = {"content": one.text, "trust": trust, **more}
+        place.ask("POST", "/v1/memories", memory)
+
+    return door
+
+
+def in_two(place: Place, one: Poison) -> None:
+    """An order that is only one where both halves stand together."""
+    half = len(one.text) // 2
+    halves = (one.text[:half], f"{one.canary}, continued: {one.text[half:]}")
+    drafts = [{"content": text, "trust": "web", "kind": "lesson"} for text in halves]
+    place.ask("POST", "/v1/memories/batch", {"memories": drafts})
+
+
+def ingested(role: str) -> Door:
+    def door(place: Place, one: Poison) -> None:
+        turn = {"role": role, "content": one.text, "speaker": "the user"}
+        place.ask("POST", "/v1/ingest", {"turns": [turn], "session": one.canary})
+        assert place.tenants.ingest.turn()
+
+    return door
+
+
+def a_command(place: Place, one: Poison) -> None:
+    """What the command line records of a page."""
+    text = one.text.replace("\x00", "")  # no argument of a program holds one
+    words = ["--home", str(place.home), "record", text, "--kind", "preference", "--trust", "web"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+
+
+def remembered(place: Place, one: Poison) -> None:
+    """A page told the agent to remember it, and it did: by its own word, whose trust it has."""
+    place.tool("remember", content=one.text, kind="fact")
+
+
+def a_commit(place: Place, one: Poison) -> None:
+    """A stranger's commit."""
+    folder = place.home.parent / f"repository-{one.canary}"
+    message = f"fix(upload): close the socket\n\n{one.text}".replace("\x00", "")
+    words = ["-c", "user.name=eve", "-c", "user.email=eve@example.com"]
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    subprocess.run(
+        ["git", "-C", str(folder), *words, "commit", "-q", "--allow-empty", "-F", "-"],
+        input=message.encode("utf-8", "replace"),
+        check=True,
+    )
+    drafts = git.drafts(folder, project=None)
+    commands.import_drafts(place.tenant.log, drafts, NOW)
+
+
+def a_document(place: Place, one: Poison) -> None:
+    """A file of notes that a person imports: his own word, as any he pastes."""
+    path = place.home.parent / f"{one.canary}.md"
+    path.write_text(f"# Notes on {one.canary}\n\n{one.text}\n")
+    commands.import_drafts(place.tenant.log, markdown.drafts(path, project=None), NOW)
+
+
+_LOUD: Mapping[str, object] = {"pinned": True, "importance": 1.0, "score": 1.0, "tier": "semantic"}
+# what comes in so was said by a tool or the web, and is never said unasked
+QUARANTINED: Mapping[str, Door] = {
+    **{f"a tool of {host}": after_a_tool(host) for host in RECORDED},
+    "a fix": a_fix,
+    "a transcript": a_transcript,
+    "a file, a pinned lesson of a tool": lines_of("tool", kind="lesson", **_LOUD),
+    "a file, a keyed fact of the web": lines_of("web", key="deploy.region", value="mars-1"),
+    "a page, a lesson": posted("web", kind="lesson"),
+    "a page, pinned": posted("web", kind="preference", **_LOUD),
+    "a page, an antipattern": posted("web", kind="antipattern", created_by="the user"),
+    "a page, a goal": posted("web", kind="goal", status="open", metadata={"due": "2026-09-30"}),
+    "a page, a milestone": posted("web", kind="milestone", chain="queue"),
+    "a page, a decision": posted("tool", kind="decision", source="the user"),
+    "a page, an insight": posted("tool", kind="insight", insight_type="lesson"),
+    "a page, a value": posted("tool", key="deploy.region", value="mars-1", pinned=True),
+    "a page, a fact": posted(
+        "web",
+        metadata={"fact": {"entity": "api", "relation": "port", "value": "1", "singleton": True}},
+    ),
+    "a page, made of trusted": posted("tool", kind="lesson", source_ids=["true-1", "true-2"]),
+    "a page, in two": in_two,
+    "a turn of a tool": ingested("tool"),
+    "a turn of a system": ingested("system"),
+    "the command line": a_command,
+}
+# what comes in so is an agent's word or a person's: it may be said unasked, in its frame and label
+TOLD: Mapping[str, Door] = {
+    "an agent that was told to": remembered,
+    "a commit": a_commit,
+    "a document": a_document,
+}

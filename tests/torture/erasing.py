@@ -1,0 +1,188 @@
+"""
+erasing: memories with a word of their own in every field are erased while others use the home, the
+command is killed and run again, and a scanner of our own looks whether one of the words is left.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torture.erasing_home import Server, busy, compacted, id_of, plant, serving
+from torture.erasing_scan import Seen, markers, of_fields, seen
+from torture.fault import Action, Fault
+from torture.outcome import Outcome, Scale
+
+from store import tenant as tenants
+from store.log import EventLog
+
+ROOT = Path(__file__).resolve().parents[2]
+NOW = 1_790_000_000_000_000
+_LETS_GO_S = 10.0
+PAST = "2026-09-22T00:00:00Z"  # after they were recorded, and before any was erased
+
+
+@dataclass
+class _Run:
+    """What was erased so far, what was killed, and what went wrong."""
+
+    home: Path
+    fault: Fault
+    erased: set[int] = field(default_factory=set)
+    killed: int = 0
+    points: int = 60  # calls that reach the disk, of an erasing that nobody killed; at least
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = os.pathsep.join((str(ROOT), str(ROOT / "serve" / "program")))
+        kept = {name: one for name, one in os.environ.items() if not name.startswith("MNEMOLOG_")}
+        return kept | {"MNEMOLOG_HOME": str(self.home), "PYTHONPATH": path}
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Erase at random, killed at random points; yield what the scanner saw before and after."""
+    many, rounds, each = scale.of(20, 200), scale.of(1, 6), scale.of(2, 25)
+    run = _Run(folder / "home", Fault(folder / "home", folder))
+    numbers = list(range(many))
+    tenant = tenants.tenant(run.home)
+    with EventLog(tenant.log, create=True) as log:
+        plant(tenant, log, numbers, NOW)
+        put_away = compacted(log, NOW)
+    if scale is Scale.FULL:
+        _mnemolog(run, "build")  # by Dagster, whose records quote the newest
+    before = seen(run.home)
+    fields = len(set().union(*map(_fields, before.values())))
+    chance = random.Random(8)
+    order = [many - 1, *chance.sample(numbers[:-1], many - 1)]
+    erasing, forgotten = order[: rounds * each], order[rounds * each :][:each]
+    yield Outcome(
+        "erase: every memory is seen before",
+        sum(len(_fields(found)) for found in before.values()),
+        "fields",
+        [f"memory {number} is not seen" for number in numbers if number not in before],
+        f"{fields} of each; {put_away} receipts in Parquet; of those that will go "
+        f"{_by_dagster(before, erasing)} in Dagster's records",
+    )
+    with serving(run.home, run.environment) as server:
+        with busy(server, numbers, run.wrong):
+            for number in forgotten:
+                server.ask("DELETE", f"/v1/memories/{id_of(number)}")
+            for at in range(0, len(erasing), each):
+                kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
+                _erased(run, erasing[at : at + each], chance, kills=kills)
+        asked, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
+        held = _held(server, run.home)
+    after = seen(run.home)
+    left = of_fields(run.erased, after)
+    yield Outcome(
+        "erase, killed and run again: nothing is left in any file",
+        len(run.erased) * fields,
+        "fields",
+        [*run.wrong, *(f"memory {one} is left in {left[one]}" for one in sorted(left))],
+        f"{run.killed} kills at {run.points} calls; {after.files} files looked through",
+        floor=4_000,
+    )
+    yield Outcome("erase: no answer brings it back", asked, "answers", answered, floor=200)
+    yield Outcome("erase: a server lets go of what was deleted", 1, "servers", held)
+    yield Outcome(
+        "forget instead of erase",
+        len(forgotten),
+        "memories",
+        [f"memory {number} is left" for number in forgotten if number in after],
+        is_control=True,
+    )
+
+
+def _by_dagster(found: Seen, numbers: Sequence[int]) -> int:
+    return sum(any(one.startswith("dagster/") for one in found[number]) for number in numbers)
+
+
+def _held(server: Server, home: Path) -> list[str]:
+    """Return the deleted files of a home that its server holds mapped, after a while."""
+    deadline = time.monotonic() + _LETS_GO_S
+    while True:
+        maps = Path(f"/proc/{server.process.pid}/maps").read_text().splitlines()
+        held = [line for line in maps if str(home) in line and line.endswith("(deleted)")]
+        if not held or time.monotonic() > deadline:
+            return [line.partition("/")[2] for line in held]
+        time.sleep(0.2)
+
+
+def _fields(places: set[str]) -> set[str]:
+    return {place.rpartition(", ")[2] for place in places}
+
+
+def _erased(run: _Run, numbers: Sequence[int], chance: random.Random, *, kills: int) -> None:
+    """Erase some memories by the command, killed at calls that reach the disk, be it the command's
+    own or its build's, before it may end.
+    """
+    for count in range(kills):
+        at = chance.randint(1, run.points // (count + 1))  # less is left to do each time
+        run.fault.arm(Action.KILL, at)
+        _mnemolog(run, *_words(numbers), **run.fault.environment())
+        run.killed += run.fault.points >= at
+    run.fault.arm(Action.WATCH)
+    done = _mnemolog(run, *_words(numbers), **run.fault.environment())
+    if not kills:
+        run.points = run.fault.points
+    if done.returncode:
+        run.wrong.append(f"erase ended with {done.returncode}: {done.stderr[-300:]!r}")
+        if done.stdout.startswith(b"{"):
+            run.wrong.append(f"the receipt says: {json.loads(done.stdout)['left']}")
+    run.erased.update(numbers)
+
+
+def _words(numbers: Sequence[int]) -> list[str]:
+    ids = [id_of(number) for number in numbers]
+    return ["erase", *ids, "--yes", "--with-derived", "--also-quotes", "--json"]
+
+
+def _mnemolog(run: _Run, *words: str, **more: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-P", "-m", "serve.cli", *words]
+    return subprocess.run(command, env=run.environment | more, capture_output=True, timeout=300)
+
+
+def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, list[str]]:
+    """Ask for what was erased in every way there is; return how often, and what came back."""
+    asked = [("GET", path, None) for path in _PATHS]
+    for number in numbers:
+        id_ = id_of(number)
+        asked += [
+            ("GET", f"/v1/memories/{id_}", None),
+            ("GET", f"/v1/memories/{id_}/history", None),
+            ("POST", f"/v1/memories/{id_}/restore", {}),
+            ("POST", "/v1/recall", {"query": f"orders bucket {id_}", "as_of": PAST}),
+            ("POST", "/v1/recall", {"query": "customers old bucket", "cold": True, "top_k": 200}),
+            ("POST", "/v1/memories", {"id": id_, "content": "It is said again, otherwise"}),
+        ]
+    wrong = []
+    for method, path, body in asked:
+        status, said = server.ask(method, path, body)
+        back = {number for number, _ in markers(said)} & run.erased
+        if back or not 0 < status < 500:
+            wrong.append(f"{method} {path}: {status}, memories {sorted(back)[:3]}")
+    return len(asked), wrong
+
+
+_PATHS = (
+    "/v1/export?all_states=true",
+    "/v1/memories?limit=200&state=forgotten",
+    f"/v1/facts?as_of={PAST}",
+    "/v1/facts?all=true",
+    "/v1/digest",
+    "/v1/overview?topic=bucket",
+    "/v1/graph",
+    "/v1/entities",
+    "/v1/lessons",
+    "/v1/proposals",
+    "/v1/conflicts",
+    "/v1/receipts",
+    "/v1/jobs",
+    "/v1/goals",
+)

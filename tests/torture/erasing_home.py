@@ -1,0 +1,219 @@
+"""erasing_home: memories with a word of their own in every field, in a home that is in use."""
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from sys import executable
+
+from torture.erasing_scan import marker
+
+from store import build, commands
+from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold, Surfaced
+from store.body import Body
+from store.cold import compaction
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.events import Event, Hit, Recalled, Revised
+from store.job_events import Judged, Made, Planned
+from store.log import EventLog
+from store.plans import plans, steps
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.rows import MemoryRows
+from store.snapshot import read
+from store.tenant import Tenant
+
+DAY = 86_400_000_000
+START = "from serve.process.server import run; from store.config import load; run(load(), port=0)"
+
+
+def id_of(number: int) -> str:
+    return f"m{number:04}"
+
+
+def content(number: int) -> str:
+    """Return a text of more than twice a run of words, with one of its own at each end."""
+    one, two = marker(number, "cta"), marker(number, "ctb")
+    return (
+        f"{one} customers keep their orders in the old bucket until somebody moves them to the "
+        f'new one, "quoted"\nand told so by {two}'
+    )
+
+
+def plant(tenant: Tenant, log: EventLog, numbers: Sequence[int], now: int) -> None:
+    """Record memories, and of each all that may be said of one."""
+    for number in numbers:
+        commands.record(log, _draft(number), now)
+        _changed(log, number, now)
+    build.rebuild(tenant, log, LexicalEmbedder(), now)
+    for number in numbers:
+        _planned(tenant, log, number, now)
+    log.append([event for number in numbers for event in _receipts(number, now)])
+
+
+def _draft(number: int) -> Draft:
+    def word(field: str) -> str:
+        return marker(number, field)
+
+    return Draft(
+        id=id_of(number),
+        content=content(number),
+        context=f"said in the {word('ctx')} review",
+        action=f"we asked {word('act')} first",
+        result=f"{word('rst')} agreed at once",
+        tags=(word("tag"),),
+        source=word("src"),
+        created_by=word("who").title(),
+        key=f"{word('kya')}.{word('kyb')}",
+        value=word("val"),
+        chain=word("chn"),
+        metadata={word("mtk"): [{"deep": word("mtv")}]},
+    )
+
+
+def _changed(log: EventLog, number: int, now: int) -> None:
+    id_ = id_of(number)
+    change = Revised(context=f"now the {marker(number, 'rvc')} way", reason=marker(number, "rvr"))
+    commands.revise(log, id_, change, now)
+    commands.archive(log, id_, now, marker(number, "arc"))
+    commands.restore(log, id_, now, marker(number, "rst"))
+    commands.rate(log, id_, 1.0, now, marker(number, "rat"))
+
+
+def _planned(tenant: Tenant, log: EventLog, number: int, now: int) -> None:
+    """Have a plan applied that makes a lesson of it, and another one wait."""
+    manifest = build.published(tenant)
+    assert manifest is not None
+    ref = manifest.projections["memories"]
+    rows = MemoryRows.open(read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False))
+    memory = rows.find(id_of(number))
+    assert memory is not None
+    words = {name: marker(number, name) for name in ("pwa", "pwb", "pnt", "plc", "pev", "pjd")}
+    lesson = Draft(
+        id=f"l{number:04}",
+        kind="lesson",
+        content=f"Ask {words['plc']} before you move it",
+        source_ids=(memory.id,),
+    )
+    judged = Judged(verdicts={memory.id: 1.0}, evidence={memory.id: words["pjd"]})
+    found = (
+        steps.record(lesson, Made(job="distill"), now, words["pwa"], quote=words["pev"]),
+        steps.judge(f"r{number:04}", judged, "as it turned out"),
+    )
+    body = Planned(job="distill", watermark=log.head(), steps=found, notes=(words["pnt"],))
+    plans.apply(log, plans.propose(log, body, now).id, now)
+    waits = Planned(
+        job="archive", watermark=log.head(), steps=(steps.archive(memory, words["pwb"]),)
+    )
+    plans.propose(log, waits, now)
+
+
+def _receipts(number: int, now: int) -> Iterator[Event]:
+    """Yield what sessions leave: questions, prompts, commands that quote it, and verdicts."""
+    id_, quoted, old = id_of(number), content(number), now - 100 * DAY
+    hit = Hit(id_, 1.0, 1.0)
+    draft = {"content": marker(number, "prd"), "kind": "lesson"}
+    judged = {id_: marker(number, "jdg"), "other": f"for {quoted} says so"}
+    recalled = Recalled(
+        query=quoted,
+        mode="auto",
+        manifest=None,
+        watermark=0,
+        hits=(hit,),
+        dropped={},
+        took_us=1,
+    )
+    because = marker(number, "prb")
+    bodies: tuple[tuple[str, str | None, Body], ...] = (  # id, and subject where it is another
+        (f"r{number:04}", None, recalled),
+        (f"q{number:04}", None, Prompted(prompt=f"why is it that {quoted}?")),
+        (f"a{number:04}", None, Acted(tool="Bash", command=f"echo '{quoted}'", error=quoted)),
+        (f"t{number:04}", None, SessionTold(stage="stopped", said=f"Done: {quoted}")),
+        (
+            f"p{number:04}",
+            None,
+            Proposed(what="lesson", draft=draft, because=because, source_ids=(id_,)),
+        ),
+        (f"v{number:04}", id_, Surfaced(place="tool", about=f"mv {marker(number, 'srf')}")),
+        (f"f{number:04}", id_, Followed(verdict="followed", evidence=marker(number, "fol"))),
+        (f"j{number:04}", f"r{number:04}", Judged(verdicts={id_: 1.0}, evidence=judged)),
+    )
+    for event, subject, body in bodies:
+        yield Event(event, old, body, subject or event, session=f"s{number:04}")
+
+
+def compacted(log: EventLog, now: int) -> int:
+    """Put the receipts away, so that they lie in a segment; return how many."""
+    return compaction.compact(log, log.head(), now).events
+
+
+@dataclass
+class Server:
+    """A server of a home, that others read from and write to until it ends."""
+
+    process: "Popen[str]"
+    port: int
+    token: str
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Return status and answer; 0 where there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            return 0, repr(error).encode()
+        finally:
+            connection.close()
+
+
+@contextmanager
+def serving(home: Path, environment: dict[str, str]) -> Iterator[Server]:
+    """Serve a home as long as the block lasts."""
+    process = Popen(
+        [executable, "-P", "-c", START], env=environment, stdout=PIPE, stderr=DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        yield Server(process, port, (home / "token").read_text())
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        process.stdout.close()
+
+
+@contextmanager
+def busy(server: Server, numbers: Sequence[int], failed: list[str]) -> Iterator[None]:
+    """Have others recall some memories, and write more, as long as the block lasts."""
+    over = threading.Event()
+
+    def work() -> None:
+        chance, count = random.Random(1), 0
+        while not over.is_set():
+            count += 1
+            asked = {"query": f"customers bucket {marker(chance.choice(numbers), 'cta')}"}
+            for path, body in (
+                ("/v1/recall", asked | {"touch": False}),
+                ("/v1/memories", {"content": f"Meanwhile the {count}th note came in"}),
+            ):
+                status, said = server.ask("POST", path, body)
+                if status not in (200, 201, 429, 503):
+                    failed.append(f"{path}: {status} {said[:100]!r}")
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

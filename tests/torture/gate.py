@@ -1,0 +1,90 @@
+"""
+gate: Host x Origin x Sec-Fetch-Site x content type x method x what is shown, for programs and for
+pages: nothing outside the allowlist reaches a route.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice, product
+from pathlib import Path
+from unittest.mock import patch
+
+from flask.testing import FlaskClient
+from gate_door import (
+    HOSTS,
+    METHODS,
+    ORIGINS,
+    SHOWN,
+    SITES,
+    TYPES,
+    Asked,
+    Door,
+    door,
+    for_pages,
+    for_programs,
+)
+from torture.outcome import Outcome, Scale
+
+from serve import gate
+
+PATHS: tuple[tuple[str, Callable[[str, str | None, str], int]], ...] = (
+    ("/v1/memories", for_programs),
+    ("/t/team/memories", for_pages),
+)
+EVERY = 23  # one of so many where all are too many; shares no factor with the table's sides
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield every combination's answer, and what a gate without its first half lets in."""
+    step = scale.of(EVERY, 1)
+    with_gate = door(folder / "whole")
+    for path, expected in PATHS:
+        asked, wrong, allowed = _walked(with_gate, path, expected, step)
+        if not allowed:
+            wrong.append("nobody got in: then nothing was tried")
+        note = f"{allowed:,} allowed"
+        yield Outcome(f"the gate of {path}", asked, "combinations", wrong, note, floor=1_000)
+    with patch.object(gate, "_from_here", lambda asked: None):
+        asked, wrong, _ = _walked(door(folder / "half"), *PATHS[0], EVERY)
+    yield Outcome(
+        "a gate that asks nobody where from", asked, "combinations", wrong, is_control=True
+    )
+
+
+def _walked(
+    there: Door, path: str, expected: Callable[[str, str | None, str], int], step: int
+) -> tuple[int, list[str], int]:
+    """Return how many were asked, what was answered otherwise than it must, how many came in."""
+    client = there.app.test_client(use_cookies=False)
+    there.reached.clear()
+    asked = allowed = 0
+    wrong = []
+    for combination in islice(product(HOSTS, ORIGINS, SITES, TYPES, METHODS, SHOWN), 0, None, step):
+        one = Asked(*combination)
+        asked += 1
+        status = _status(one, expected)
+        allowed += status == 200
+        if fault := _fault(client, there, path, one, status):
+            wrong.append(f"{one}: {fault}")
+    if len(there.reached) != allowed:
+        wrong.append(f"{len(there.reached)} reached the route, {allowed} may")
+    return asked, wrong, allowed
+
+
+def _status(one: Asked, expected: Callable[[str, str | None, str], int]) -> int:
+    """Return what must be answered."""
+    if not HOSTS[one.host]:
+        return 421
+    if not (ORIGINS[one.origin] and SITES[one.site]):
+        return 403
+    return expected(one.method, one.type_, one.shown)
+
+
+def _fault(client: FlaskClient, there: Door, path: str, one: Asked, status: int) -> str:
+    answer = there.sent(client, path, one)
+    if answer.status_code != status:
+        return f"{answer.status_code}, not {status}"
+    if any("access-control" in name.lower() for name in answer.headers.keys()):
+        return "a CORS header"
+    if ("WWW-Authenticate" in answer.headers) != (status == 401):
+        return "WWW-Authenticate"
+    return ""

@@ -1,0 +1,274 @@
+"""
+kills: kill -9 of the server, and of builds and jobs beside it, while several processes call.
+
+What was acknowledged is in the log, once; a server and a job start after every kill; nothing of
+what was killed runs on.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from torture.callers import Callers, Told
+from torture.outcome import Outcome, Scale
+from torture.server import Server, environment
+
+from store import manifest as manifests
+from store.agent_events import Acted
+from store.events import Recorded
+from store.ingest.job_queue import Queue
+from store.log import EventLog
+from store.tenant import Tenant, tenant
+
+PROCESSES = 2
+EVERY = 4  # kills; then a job is let run to its end, and a server is killed while it starts
+JOBS = (("build", "--quick"), ("run", "archive", "--apply", "--no-model"), ("build", "--quick"))
+EVENTS = 500  # written at least before each kill
+SLOWEST_S, PATIENCE_S = 20.0, 180.0
+
+
+# a server that says a write is done before it is: some of it is lost by any kill
+CARELESS = """
+import threading, time
+from serve.process import server
+from store.config import load
+from store.log import Appended, EventLog
+
+waiting, append = [], EventLog.append
+
+def later(log, events, checks=()):
+    waiting.append((log, events))
+    return [Appended(event.numbered(1), is_new=True) for event in events]
+
+def write():
+    while True:
+        time.sleep(0.2)
+        while waiting:
+            append(*waiting.pop(0))
+
+EventLog.append = later
+threading.Thread(target=write, daemon=True).start()
+server.run(load(), port=0)
+"""
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    yield from _killed(folder, scale.of(4, 100))
+    yield _careless(folder / "careless", scale.of(2, 5))
+
+
+def _killed(folder: Path, kills: int) -> Iterator[Outcome]:
+    home, chance = folder / "home", random.Random(7)
+    run = _Run(home, chance)
+    callers = Callers(home, folder / "over", PROCESSES)
+    try:
+        number = 0
+        while run.kills < kills:
+            run.cycle(number)
+            number += 1
+    finally:
+        told = callers.end()
+    run.settle()
+    yield Outcome(
+        "kill -9 of the server under load",
+        run.kills,
+        "kills",
+        (*run.wrong, *told.wrong),
+        f"{told.counts.get('recalls answered', 0):,} recalls answered; slowest start "
+        f"{max(run.starts):.1f} s",
+        floor=100,
+    )
+    with EventLog(tenant(home).log) as log:
+        yield _events(log, told)
+        yield _hooks(log, told)
+    yield Outcome(
+        "kill -9 of builds and jobs beside it",
+        run.killed_jobs,
+        "kills",
+        run.wrong_jobs,
+        f"{run.done_jobs} let run to their end",
+    )
+
+
+def _careless(folder: Path, kills: int) -> Outcome:
+    """Kill a server that acknowledges too soon: what it lost must be seen."""
+    home = folder / "home"
+    home.mkdir(parents=True)
+    callers = Callers(home, folder / "over", 1)
+    for _ in range(kills):
+        server = Server(home, CARELESS)
+        time.sleep(0.7)
+        server.kill()
+    told = callers.end()
+    with EventLog(tenant(home).log) as log:
+        found = _events(log, told)
+    return Outcome(
+        "a server that acknowledges before it writes",
+        found.points,
+        found.of,
+        found.wrong,
+        is_control=True,
+    )
+
+
+class _Run:
+    """The servers and jobs of one home, one after the other, and what went wrong with them."""
+
+    def __init__(self, home: Path, chance: random.Random) -> None:
+        self.home, self.chance = home, chance
+        self.kills = self.killed_jobs = self.done_jobs = 0
+        self.starts: list[float] = []
+        self.wrong: list[str] = []
+        self.wrong_jobs: list[str] = []
+
+    @property
+    def tenant(self) -> Tenant:
+        return tenant(self.home)
+
+    def cycle(self, number: int) -> None:
+        """Start a server, have it asked until enough was written, and kill it; a job beside it."""
+        is_whole = number % EVERY == EVERY - 1
+        server = self.started()
+        job = self.job(JOBS[number % len(JOBS)]) if is_whole or number % 2 == 0 else None
+        self.wait_for(EVENTS + self.chance.randrange(EVENTS // 2))
+        server.kill()
+        self.kills += 1
+        if job is not None and not is_whole:
+            time.sleep(self.chance.uniform(0.0, 0.5))
+            self.kill_job(job)
+        elif job is not None:
+            self.finish(job)
+            self.kill_starting()
+
+    def wait_for(self, events: int) -> None:
+        """Wait until so many more events are written, or for long enough."""
+        deadline = time.monotonic() + SLOWEST_S
+        with EventLog(self.tenant.log) as log:
+            before = log.head()
+            while log.head() - before < events and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    def started(self) -> Server:
+        began = time.monotonic()
+        server = Server(self.home)
+        self.starts.append(time.monotonic() - began)
+        status, said = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
+        while status == 503:  # too many ask at once
+            status, said = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
+        if status != 200:
+            self.wrong.append(f"a recall after kill {self.kills}: {status} {said}")
+        return server
+
+    def kill_starting(self) -> None:
+        """Kill a server at a random moment of its start."""
+        code = "from serve.process.server import run; from store.config import load; run(load())"
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", code],
+            env=environment(self.home, MNEMOLOG_PORT="0"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(self.chance.uniform(0.1, 1.0))
+        process.kill()
+        process.wait()
+        self.kills += 1
+
+    def job(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "pipelines", *words, "--tenant", "default"],
+            env=environment(self.home),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def kill_job(self, job: "subprocess.Popen[bytes]") -> None:
+        if job.poll() is None:
+            job.kill()
+            self.killed_jobs += 1
+        job.communicate()
+
+    def finish(self, job: "subprocess.Popen[bytes]") -> None:
+        """Let a job end; one that was killed before it must not be in its way."""
+        said = job.communicate(timeout=PATIENCE_S)[1]
+        self.done_jobs += 1
+        if job.returncode:
+            words = said.decode(errors="replace").strip().splitlines() or ["nothing"]
+            self.wrong_jobs.append(f"{job.args} ended with {job.returncode}: {words[-1]}")
+
+    def settle(self) -> None:
+        """Let the last server record what waits, and a build publish all of it."""
+        last, queue = self.started(), Queue(self.tenant.ingest)
+        deadline = time.monotonic() + PATIENCE_S
+        while (counts := queue.counts())["queued"] + counts["running"]:
+            if time.monotonic() > deadline:
+                self.wrong.append(f"batches still wait: {counts}")
+                break
+            time.sleep(0.1)
+        if counts["dead"]:
+            self.wrong.append(f"{counts['dead']} batches are dead")
+        queue.close()
+        last.kill(signal.SIGTERM)
+        self.finish(self.job(("build", "--quick")))
+        with EventLog(self.tenant.log) as log:
+            if manifests.current(self.tenant).watermark != log.head():
+                self.wrong_jobs.append("the last build is not what is served")
+        self.wrong_jobs += [f"still runs: {one}" for one in _running(self.home)]
+
+
+def _running(home: Path) -> list[str]:
+    """Return the command lines of processes that work on a home, those that soon end left out."""
+    named = f"MNEMOLOG_HOME={home}".encode()
+    found: list[str] = []
+    for _ in range(30):
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if process.name != str(os.getpid()) and named in (process / "environ").read_bytes():
+                    line = (process / "cmdline").read_bytes().replace(b"\x00", b" ")
+                    found.append(line.decode(errors="replace"))
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found
+
+
+def _events(log: EventLog, told: Told) -> Outcome:
+    """Compare the log with what was acknowledged."""
+    bodies = [one.body for one in log.read() if isinstance(one.body, Recorded)]
+    written = Counter(body.content for body in bodies)
+    acknowledged = set(told.acknowledged)
+    lost = acknowledged - written.keys()
+    invented = written.keys() - acknowledged - set(told.unsure)
+    doubled = [text for text, times in written.items() if times > 1]
+    wrong = [*log.integrity()]
+    for what, texts in (("lost", lost), ("doubled", doubled), ("never sent", invented)):
+        if texts:
+            wrong.append(f"{len(texts):,} {what}, as {next(iter(texts))!r}")
+    return Outcome(
+        "acknowledged events, after all kills",
+        len(acknowledged),
+        "events",
+        wrong,
+        f"{len(told.unsure):,} in doubt, {told.counts.get('cut off', 0):,} times cut off",
+        floor=50_000,
+    )
+
+
+def _hooks(log: EventLog, told: Told) -> Outcome:
+    """Compare the log with the uses of tools that were answered before a hook's deadline."""
+    written = Counter(one.body.command for one in log.read() if isinstance(one.body, Acted))
+    lost = [ran for ran in told.hooks if ran not in written]
+    doubled = [ran for ran, times in written.items() if times > 1]
+    wrong = [f"{len(lost)} lost, as {lost[0]!r}"] if lost else []
+    wrong += [f"{len(doubled)} doubled, as {doubled[0]!r}"] if doubled else []
+    return Outcome(
+        "uses of tools that hooks told, after all kills", len(told.hooks), "hooks", wrong
+    )

@@ -1,0 +1,293 @@
+"""
+locks: others at work on the same home: a program that holds the log, readers that never let go,
+builds, jobs and servers that meet.
+
+Recall goes on, what was acknowledged is there once, and what could not be done is said and can be
+done again.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from torture.outcome import Outcome, Scale
+from torture.server import CutOff, Server, environment
+
+from store import build, commands
+from store.agent_events import Acted
+from store.commands import Draft
+from store.embedding import LexicalEmbedder
+from store.events import Recorded
+from store.log import EventLog
+from store.tenant import Tenant, tenant
+
+NOW = 1_790_000_000_000_000
+BUSY = 75  # the exit code of who finds another one at work
+
+HOLD = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(10_000)
+connection.execute(sys.argv[2])
+connection.execute("SELECT count(*) FROM events").fetchall()
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    yield _exclusive(folder / "exclusive", scale.of(2, 30))
+    yield _snapshot_held(folder / "reader", scale.of(20, 200))
+    yield _together(folder / "together", scale.of(1, 6))
+    yield _two_servers(folder / "servers", scale.of(1, 5))
+
+
+def _exclusive(folder: Path, seconds: int) -> Outcome:
+    """Hold the log's write lock for long: recalls and hooks are answered, writes refused."""
+    home = _remembered(folder)
+    server, wrong, counts = Server(home), [], Counter[str]()
+    sure: list[str] = []
+    refused: list[dict[str, str]] = []
+
+    def write(name: str) -> None:
+        for number in range(1_000):
+            if over.is_set():
+                return
+            body = {"id": f"{name}-{number}", "content": f"a note of {name}, number {number}"}
+            status, said = server.ask("POST", "/v1/memories", body, timeout_s=60)
+            counts[f"writes answered {status}"] += 1
+            if status == 503:
+                refused.append(body)
+            elif status == 201:
+                sure.append(body["id"])
+            else:
+                wrong.append(f"a write: {status} {said}")
+
+    over = threading.Event()
+    writers = [threading.Thread(target=write, args=(f"w{number}",)) for number in range(8)]
+    ran: list[str] = []
+    with _held(tenant(home), "BEGIN EXCLUSIVE"):
+        for one in writers:
+            one.start()
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            _ask_in_time(server, wrong, counts)
+            ran.append(_use_a_tool(server, wrong, counts, len(ran)))
+        over.set()
+    for one in writers:
+        one.join()
+    for body in refused:
+        if server.record(body) not in (200, 201):
+            wrong.append(f"{body['id']} is refused after the lock was let go")
+        sure.append(body["id"])
+    time.sleep(2.5)  # what hooks told waits for the next look
+    server.kill(15)
+    wrong += _compared(home, sure, ran)
+    note = ", ".join(f"{many} {what}" for what, many in sorted(counts.items()))
+    name = f"a program that holds the log for {seconds} s"
+    return Outcome(name, sum(counts.values()), "requests", wrong, note)
+
+
+def _ask_in_time(server: Server, wrong: list[str], counts: Counter[str]) -> None:
+    began = time.monotonic()
+    event = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": f"s{counts['prompts']}",
+        "cwd": str(server.home),
+        "prompt": "where do deploys go out from?",
+    }
+    asked = {"query": "where do deploys go out from"}
+    for what, path, body in (
+        ("recalls", "/v1/recall", asked),
+        ("prompts", "/v1/hooks/claude-code", event),
+    ):
+        counts[what] += 1
+        try:
+            status, said = server.ask("POST", path, body, timeout_s=30)
+        except CutOff as error:
+            wrong.append(f"{what}: {error!r}")
+            continue
+        took_ms = round(1_000 * (time.monotonic() - began))
+        if status == 204 and what == "prompts":  # its time was up: the machine does much else
+            counts["prompts without an answer in time"] += 1
+        elif status != 200 or "eu-west-1" not in json.dumps(said):
+            wrong.append(f"{what}: {status} {said}")
+        counts["slowest answer, ms"] = max(counts["slowest answer, ms"], took_ms)
+        began = time.monotonic()
+
+
+def _use_a_tool(server: Server, wrong: list[str], counts: Counter[str], number: int) -> str:
+    ran = f"make part-{number}"
+    event = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "tools",
+        "cwd": str(server.home),
+        "tool_name": "Bash",
+        "tool_input": {"command": ran},
+        "tool_response": "done",
+    }
+    counts["tools"] += 1
+    status, said = server.ask("POST", "/v1/hooks/claude-code", event, timeout_s=30)
+    if status not in (200, 204):
+        wrong.append(f"a tool: {status} {said}")
+    return ran
+
+
+def _snapshot_held(folder: Path, batches: int) -> Outcome:
+    """Hold a snapshot of the log open: writes go on, and what they took is given back after it."""
+    home = _remembered(folder)
+    one, wrong, largest = tenant(home), [], 0
+    ahead = one.log.with_name(f"{one.log.name}-wal")
+    server = Server(home)
+    text = "words of a note " * 100
+    with _held(one, "BEGIN"):
+        for number in range(batches):
+            many = [{"id": f"b{number}-{at}", "content": f"{text} {at}"} for at in range(20)]
+            status, said = server.ask("POST", "/v1/memories/batch", {"memories": many})
+            if status != 201:
+                wrong.append(f"a batch: {status} {said}")
+            largest = max(largest, ahead.stat().st_size)
+    status, _ = server.ask("POST", "/v1/memories/batch", {"memories": [{"content": "one more"}]})
+    if status != 201:
+        wrong.append(f"a write after it: {status}")
+    server.kill(15)
+    left = ahead.stat().st_size if ahead.exists() else 0
+    if left:
+        wrong.append(f"{left:,} bytes of write-ahead log are left")
+    wrong += _compared(home, [f"b{number}-19" for number in range(batches)], ())
+    note = f"the write-ahead log grew to {largest / (1 << 20):.1f} MiB, and to nothing after it"
+    return Outcome("a reader that holds a snapshot open", batches, "batches", wrong, note)
+
+
+def _together(folder: Path, rounds: int) -> Outcome:
+    """Run what a home may see at once: builds, an erasure, jobs, an import, a writer, a server."""
+    home = _remembered(folder)
+    lines = folder / "notes.jsonl"
+    wrong: list[str] = []
+    sure: list[str] = []
+    ended: Counter[str] = Counter()
+    server = Server(home)
+    for number in range(rounds):
+        rows = [{"id": f"i{number}-{at}", "content": f"imported {number} {at}"} for at in range(50)]
+        lines.write_text("".join(json.dumps(one) + "\n" for one in rows))
+        erased = f"e{number}"
+        server.record({"id": erased, "content": f"to be erased, {number}"})
+        some = [
+            _started(home, "serve.cli", "record", "--id", f"c{number}", f"of the shell {number}"),
+            _started(home, "pipelines", "build", "--quick"),
+            _started(home, "pipelines", "build", "--quick"),
+            _started(home, "serve.cli", "erase", erased, "--yes"),
+            _started(home, "serve.cli", "archive", "--no-model"),
+            _started(home, "serve.cli", "import", "jsonl", str(lines)),
+        ]
+        while any(one.poll() is None for one in some):
+            id_ = f"s{len(sure)}"
+            if server.record({"id": id_, "content": f"beside the jobs {id_}"}) == 201:
+                sure.append(id_)
+            _ask_in_time(server, wrong, ended)
+            time.sleep(0.05)
+        for one in some:
+            said = one.communicate()[1]
+            words = " ".join(one.args[4:6])  # type: ignore[index]
+            ended[f"{words.split()[0]} ended {one.returncode}"] += 1
+            if one.returncode not in (0, BUSY) or "Traceback" in said:
+                last = (said.strip().splitlines() or [""])[-1]
+                wrong.append(f"{words} ended with {one.returncode}: {last}")
+        sure += [f"c{number}"]
+    server.kill(15)
+    last = _started(home, "pipelines", "build", "--quick")
+    if said := last.communicate()[1] if last.wait() else "":
+        wrong.append(f"the last build: {said}")
+    wrong += _compared(home, sure, ())
+    note = ", ".join(f"{many} {what}" for what, many in sorted(ended.items()))
+    return Outcome("builds, jobs and writers at once", sum(ended.values()), "requests", wrong, note)
+
+
+def _two_servers(folder: Path, pairs: int) -> Outcome:
+    """Start two servers of one home at once: one serves, the other says that it does."""
+    home = _remembered(folder)
+    wrong: list[str] = []
+    code = (
+        "import sys\nfrom serve.process.server import run\nfrom store.config import load\n"
+        "from store.errors import ConfigError\n"
+        "try:\n    run(load(), port=0)\nexcept ConfigError as error:\n    print('no:', error)"
+    )
+    for _ in range(pairs):
+        two = [
+            subprocess.Popen(
+                [sys.executable, "-P", "-c", code],
+                env=environment(home),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        said = [one.stdout.readline() for one in two if one.stdout is not None]
+        if sorted(line[:3] for line in said) != ["mne", "no:"]:
+            wrong.append(f"two servers said {said}")
+        for one in two:
+            one.kill()
+            one.communicate()
+    return Outcome("two servers of one home", pairs, "pairs", wrong)
+
+
+def _remembered(folder: Path) -> Path:
+    home = folder / "home"
+    one = tenant(home)
+    with EventLog(one.log, create=True) as log:
+        drafts = [Draft(id="m0", content="Deploys go out from eu-west-1 only")]
+        drafts += [Draft(id=f"m{number}", content=f"Note {number}") for number in range(1, 40)]
+        commands.record_batch(log, drafts, NOW)
+        build.rebuild(one, log, LexicalEmbedder(), NOW)
+    return home
+
+
+@contextmanager
+def _held(of: Tenant, how: str) -> Iterator[None]:
+    """Hold the log by a transaction of another process."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", HOLD, str(of.log), how],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    try:
+        yield
+    finally:
+        process.communicate("\n")
+
+
+def _started(home: Path, module: str, *words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *words],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        cwd="/",
+    )
+
+
+def _compared(home: Path, sure: Sequence[str], ran: Sequence[str]) -> Iterator[str]:
+    """Yield what the log says otherwise than those who wrote to it."""
+    with EventLog(tenant(home).log) as log:
+        yield from log.integrity()
+        events = list(log.read())
+    written = Counter(one.id for one in events if isinstance(one.body, Recorded))
+    acted = Counter(one.body.command for one in events if isinstance(one.body, Acted))
+    if lost := [id_ for id_ in sure if id_ not in written]:
+        yield f"{len(lost)} memories are lost, as {lost[0]}"
+    if missing := [one for one in ran if one not in acted]:
+        yield f"{len(missing)} of {len(ran)} uses of tools are lost, as {missing[0]!r}"
+    if doubled := [one for one, times in (written + acted).items() if times > 1]:
+        yield f"{len(doubled)} are there twice, as {doubled[0]}"

@@ -1,0 +1,190 @@
+"""
+make soak: an hour of everything at once against one server, and nothing that grows beyond bounds.
+
+    python -P tests/torture/long_run.py [--minutes 60] [--memories 5000]
+
+Agents recall, write, change, tell their hooks' events and read every list; builds, archive and
+erase run beside them, and a reader holds old states open while their files are dropped. Every ten
+seconds the server's memory, handles and threads and the home's files are looked at. In the end a
+server that has just started takes its place for two minutes: what the one before held beyond it was
+a leak, the rest is the price of a memory that has grown. What must hold is in `bounds`; the exit
+code is 1 where something did not.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "bench"), str(ROOT / "tests"), str(ROOT)]
+
+import builds  # noqa: E402
+from corpus import texts  # noqa: E402
+from process import COMMAND, Server, environment, serve  # noqa: E402
+from torture import actors  # noqa: E402
+from torture.actors import ACTORS, Run  # noqa: E402
+from torture.held import MIB, NAMES, Held, held  # noqa: E402
+
+from store import config, tenant  # noqa: E402
+from store.manifest import KEEP  # noqa: E402
+
+EVERY_S = 10.0
+BUILD_S = 75.0  # from one job of those beside to the next
+PART = 6  # what is compared is a sixth of the run each: the second and the last
+FRESH_S = 120.0  # for a new server to read what the one before had read
+LEAK_MIB = 48.0  # beyond it: what an allocator holds back and the tail of one build's pause
+HANDLES, THREADS = 16, 2
+WAL = 32 * MIB  # a reader of some seconds keeps it from being emptied
+TIMES_SERVED = KEEP + 1.5  # of the current manifest's bytes: those kept, and the one being written
+OTHER_MIB = 64.0  # of files that are neither log, snapshots nor Dagster's
+DAGSTER_MIB = 64.0
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--minutes", type=float, default=60.0, help="default: %(default)g")
+    parser.add_argument("--memories", type=int, default=5_000, help="default: %(default)s")
+    asked = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        builds.added(home, texts(asked.memories), "m")
+        _job(home, "build")
+        with serve(home) as server:
+            run, seen, jobs = lived(home, server, asked.minutes * 60)
+        with serve(home) as server:
+            again, fresh, _ = lived(home, server, FRESH_S, first=len(run.written))
+        wrong = [*bounds(seen), *leaks(seen, fresh), *told(run, home), *told(again, home)]
+    print(report(run, seen, jobs, fresh[-1]))
+    for one in wrong:
+        print(f"did not hold: {one}")
+    print("nothing grew beyond its bounds" if not wrong else f"{len(wrong)} did not hold")
+    return 1 if wrong else 0
+
+
+def lived(
+    home: Path, server: Server, seconds: float, *, first: int = 0
+) -> tuple[Run, list[Held], list[str]]:
+    """Let all take part for some seconds; return what they did, what was seen, the jobs' times."""
+    settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
+    run = Run(server.client.port, server.client.token, settings, tenant.tenant(home), first)
+    began, seen, jobs = time.monotonic(), list[Held](), list[str]()
+    with ThreadPoolExecutor(len(ACTORS) + 1) as pool:
+        taking_part = [pool.submit(one, run) for one in ACTORS]
+        taking_part.append(pool.submit(_beside, run, home, jobs))
+        while (now := time.monotonic() - began) < seconds:
+            seen.append(held(server.pid, home, run.tenant, now))
+            time.sleep(EVERY_S)
+        run.is_over.set()
+    run.close()
+    for name, one in zip((*ACTORS, _beside), taking_part, strict=True):
+        if (error := one.exception()) is not None:
+            run.wrong[f"{name.__name__} broke off: {error!r}"] += 1
+    seen.append(held(server.pid, home, run.tenant, time.monotonic() - began))
+    return run, seen, jobs
+
+
+def _beside(run: Run, home: Path, jobs: list[str]) -> None:
+    """Run the jobs that a home sees in weeks, one after the other."""
+    number = 0
+    while not run.is_over.wait(BUILD_S):
+        number += 1
+        words = ["build"]
+        if number % 7 == 0:
+            words = ["archive", "--no-model"]
+        elif number % 5 == 0 and run.written:
+            ticket = run.written[len(run.written) // 2]
+            run.gone.add(ticket)
+            words = ["erase", f"run-{ticket}", "--yes"]
+        elif number % 4 == 0:
+            words = ["consolidate", "--no-model"]
+        began = time.monotonic()
+        if said := _job(home, *words):
+            run.wrong[f"mnemolog {words[0]}: {said}"] += 1
+        run.done[f"mnemolog {words[0]}"] += 1
+        jobs.append(f"{words[0]} {time.monotonic() - began:.0f} s")
+
+
+def _job(home: Path, *words: str) -> str:
+    """Run a command; return what it said where it failed."""
+    done = subprocess.run(
+        [*COMMAND, *words], env=environment(home), capture_output=True, text=True, cwd=ROOT
+    )
+    return done.stderr[-300:] if done.returncode else ""
+
+
+def bounds(seen: Sequence[Held]) -> Iterable[str]:
+    """Yield what grew beyond its bounds; nothing where too little was seen to compare."""
+    size = len(seen) // PART
+    if not size:
+        yield f"too short: {len(seen)} looks are not enough to compare"
+        return
+    before, after = seen[size : 2 * size], seen[-size:]
+    for name, most in (
+        ("handles", HANDLES),
+        ("threads", THREADS),
+    ):
+        grown = _middle(after, name) - _middle(before, name)
+        if grown > most:
+            yield f"{name} grew by {grown:.0f}, not by at most {most}"
+    for name, limit in (("wal", WAL), ("other", OTHER_MIB * MIB), ("dagster", DAGSTER_MIB * MIB)):
+        if (largest := max(getattr(one, name) for one in seen)) > limit:
+            yield f"{name} was {largest / MIB:.0f} MiB, not at most {limit / MIB:.0f}"
+    most_manifests = max(one.manifests for one in seen)
+    if most_manifests > KEEP + 1:
+        yield f"{most_manifests} manifests were kept, not at most {KEEP + 1}"
+    for name in ("snapshots", "deleted"):
+        if worst := [one for one in seen if getattr(one, name) > TIMES_SERVED * one.served > 0]:
+            times = getattr(worst[-1], name) / worst[-1].served
+            yield f"{name} were {times:.1f} times what is served, not at most {TIMES_SERVED}"
+
+
+def leaks(seen: Sequence[Held], fresh: Sequence[Held]) -> Iterable[str]:
+    """Yield what a server held in the end beyond one that had just started over the same memory."""
+    held_on = seen[-1].anonymous - fresh[-1].anonymous
+    if held_on > LEAK_MIB:
+        yield f"{held_on:.0f} MiB leaked, not at most {LEAK_MIB:g}"
+
+
+def _middle(some: Sequence[Held], name: str) -> float:
+    return statistics.median(getattr(one, name) for one in some)
+
+
+def told(run: Run, home: Path) -> Iterable[str]:
+    """Yield what went wrong for those who took part, and what the server's log tells."""
+    yield from (f"{many} x {what}" for what, many in run.wrong.most_common(10))
+    yield from (f"the server logged {line}" for line in actors.failures_of(home)[:5])
+
+
+def report(run: Run, seen: Sequence[Held], jobs: Sequence[str], fresh: Held) -> str:
+    seconds = seen[-1].second
+    lines = [f"{seconds / 60:.1f} minutes, {sum(run.done.values()):,} requests and jobs:"]
+    lines += [f"  {many:>9,} x {what}" for what, many in sorted(run.done.items())]
+    lines.append(f"jobs, in order: {', '.join(jobs)}")
+    lines.append("  ".join(f"{name:>9}" for name in NAMES))
+    step = max(1, len(seen) // 12)
+    lines += [_line(one) for one in (*seen[::step], seen[-1])]
+    lines += ["and a server that has just started:", _line(fresh)]
+    lines.append("(seconds; memory in MiB; files in KiB)")
+    return "\n".join(lines)
+
+
+def _line(one: Held) -> str:
+    in_kib = NAMES[NAMES.index("wal") :]
+    shown = []
+    for name in NAMES:
+        value = getattr(one, name)
+        is_bytes = name == "deleted" or (name in in_kib and name != "manifests")
+        shown.append(f"{value / 1024 if is_bytes else value:>9,.0f}")
+    return "  ".join(shown)
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = str(ROOT)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""
+operations: schemathesis asks every operation of the API's document, in every way it knows.
+
+All of its checks: what it makes up from the document is accepted, what the document forbids is
+refused, every answer is as declared, and calls that follow one another (a memory that was just
+made, one that was just forgotten) go together.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import schemathesis
+from api_memory import NOW
+from flask import Flask
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events, from_schema
+from schemathesis.engine.recorder import ScenarioRecorder
+from schemathesis.transport.wsgi import WSGITransport
+
+from serve.api.moments import period
+from serve.app import create_app
+from serve.process.tenants import OpenTenants
+from store import commands
+from store.config import Settings
+from store.errors import InvalidInput
+from store.tenant import Tenant
+
+# an address under /v1/memories/ is also that of a memory whose id is such a word
+_TWO_ADDRESSES = ("searchMemories", "createMemories")
+EXAMPLES = 200  # of each operation, at full scale
+OURS = {"Authorization": "Bearer owner"}
+_OF_SOCKETS = ("max_redirects", "verify", "cert", "proxies")
+ACCEPTED = ["2xx", "3xx", "401", "403", "404", "409"]
+REFUSED = ["400", "401", "403", "404", "405", "409", "415", "422"]
+_CONFIG: dict[str, Any] = {
+    "seed": 7,
+    "auth": {"openapi": {"token": {"bearer": "owner"}}},
+    "generation": {
+        "deterministic": True,
+        "database": "none",
+        "no-shrink": True,
+    },
+    "checks": {
+        # a made-up entity tag is that of no memory, a made-up key may have come before
+        "positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "412", "422"]},
+        "negative_data_rejection": {"expected-statuses": [*REFUSED, "412"]},
+    },
+    "phases": {"stateful": {"max-steps": 6}},
+    "operations": [
+        {
+            "include-operation-id": name,
+            "checks": {"allow_header_conformance": {"enabled": False}},
+        }
+        for name in _TWO_ADDRESSES
+    ]
+    # what is wrong in one item is told of that item: 202, and it is among the refused
+    + [
+        {
+            "include-operation-id": "ingest",
+            "checks": {"negative_data_rejection": {"enabled": False}},
+        }
+    ],
+}
+
+
+@contextmanager
+def served(tenant: Tenant) -> Iterator[Flask]:
+    """Give the application over a tenant's home, where no token asks too often."""
+    opened = OpenTenants(Settings(tenant.root.parent.parent))
+    opened.start()
+    try:
+        # a clock of a thousand seconds a request
+        yield create_app(opened, "owner", lambda: NOW, iter(range(0, 10**9, 1_000)).__next__)
+    finally:
+        opened.close()
+
+
+def asked(app: Flask, examples: int) -> tuple[Counter[str], dict[str, str]]:
+    """Return how many requests each phase sent, and what was found, by operation and check.
+
+    `examples` are tried of each operation.
+    """
+    generation = _CONFIG["generation"] | {"max-examples": examples}
+    config = SchemathesisConfig.from_dict(_CONFIG | {"generation": generation})
+    sent: Counter[str] = Counter()
+    found: dict[str, str] = {}
+    with patch.object(WSGITransport, "send", _in_process):
+        schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", app, config=config)
+        for event in from_schema(schema).execute():
+            if isinstance(event, events.ScenarioFinished):
+                sent[event.phase.value] += len(event.recorder.interactions)
+                found |= dict(_faults(event.recorder))
+            elif isinstance(event, events.NonFatalError):
+                found[f"{event.label}: {event.value!r}"] = ""
+            elif isinstance(event, events.FatalError):
+                raise event.exception
+    there = app.test_client().get("/v1/tenants/default", headers=OURS)
+    if there.status_code != 200:
+        found["the memory was there to the end"] = str(there.status_code)
+    return sent, found
+
+
+_send = WSGITransport.send
+
+
+def _in_process(self: WSGITransport, case: Any, **kwargs: Any) -> Any:
+    """Leave out what concerns sockets: schemathesis 4.32 hands it to WSGI too, in some phases."""
+    return _send(self, case, **{k: v for k, v in kwargs.items() if k not in _OF_SOCKETS})
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """Mend what the document cannot say of a request that is to be accepted.
+
+    That a period begins before it ends, a cursor is of a page before, a text says something.
+    """
+    if case.method == "DELETE" and case.path_parameters.get("tenant") == "default":
+        case.path_parameters["tenant"] = "elsewhere"  # the memory that all the rest asks of stays
+    if case.meta is not None and case.meta.generation.mode.is_negative:
+        return
+    query, body = case.query, case.body
+    query.pop("cursor", None)
+    if "If-Match" in case.headers:
+        case.headers["If-Match"] = "*"
+    if _is_reversed(query):
+        del query["until"]
+    if isinstance(body, dict):
+        _mend(case.operation.definition.raw["operationId"], body)
+
+
+def _mend(operation: str, body: dict[str, Any]) -> None:
+    if _is_reversed(body):
+        del body["until"]
+    if isinstance(body.get("as_of"), int | float):  # 7.0 is an integer to JSON
+        body["as_of"] = 1
+    if body.get("as_of") is not None:
+        body["cold"] = False
+    if operation == "reviseMemory":
+        body["pinned"] = True
+    if operation == "createToken":
+        body["name"] = "one line of text"
+    if operation == "ingest":
+        body.pop("turns" if body.get("memories") else "memories", None)
+        if not body.get("turns") and not body.get("memories"):
+            body["memories"] = [{"content": "We deploy on Mondays"}]
+    for draft in (body, *(one for one in body.get("memories") or () if isinstance(one, dict))):
+        if "created_at" in draft and not _is_moment(draft["created_at"]):
+            draft["created_at"] = None
+        # to JSON Schema 5.0 is an integer
+        draft |= {k: int(v) for k, v in draft.items() if isinstance(v, float) and v.is_integer()}
+        if isinstance(draft.get("content"), str) and _is_junk(draft["content"]):
+            draft["content"] = "We deploy on Mondays"
+
+
+def _is_reversed(asked: dict[str, Any]) -> bool:
+    since, until = asked.get("since"), asked.get("until")
+    try:
+        period(since, until, NOW)
+    except (InvalidInput, TypeError, AttributeError):
+        return True
+    return False
+
+
+def _is_moment(said: Any) -> bool:
+    """Return whether a moment is of a year that can be told."""
+    return said is None or "1970" <= str(said)[:4] <= "2100"
+
+
+def _is_junk(text: str) -> bool:
+    try:
+        commands.checked_text(text)
+    except InvalidInput:
+        return True
+    return False
+
+
+def _faults(recorder: ScenarioRecorder) -> Iterator[tuple[str, str]]:
+    """Yield what checks found, one of a kind for each operation."""
+    for case_id, checks in recorder.checks.items():
+        for check in checks:
+            if (failure := check.failure_info) is not None:
+                case = recorder.cases[case_id].value
+                answer = recorder.interactions[case_id].response
+                said = answer.text[:400] if answer is not None else ""
+                name = f"{case.operation.label}: {check.name}"
+                yield name, f"{failure.failure}\n{failure.code_sample}\n{said}"

@@ -1,0 +1,181 @@
+"""
+patterns: every regular expression of ours, given texts made to hurt it, costs what the text is long
+and no more, and 50 ms at most for 100 kB.
+
+Some are only ever given a text that was cut before, or is a sentence: those are held to the limit
+at that size. Time is this thread's own; what seems slow is measured again, for other work on the
+machine can make nothing faster.
+"""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torture.bait import Bait, baits
+from torture.outcome import Outcome, Scale
+from torture.regexes import Regex, found, modules, uses
+
+from pipelines.facts import assertions
+from serve.query import analysis, intent
+from store.importers import fixes
+
+SIZE = 100_000
+LONGEST_S = 0.05
+NOISE = 2  # times as long as it would be alone: what else runs shares the processor's caches
+MOST_RATIO = 3.0  # of twice the text, twice over: 2 is linear, 4 quadratic
+LEAST_S = 0.003  # a shorter time says nothing of a ratio
+TRIES = 5
+HANGS_S = 5.0
+
+# characters of the longest text that a module hands to its expressions
+CAPPED: Mapping[str, int] = {
+    "pipelines.facts.": assertions.MAX_SENTENCE,
+    "pipelines.facts.assertions._SENTENCE": assertions.MAX_TEXT,
+    "serve.query.": analysis.MAX_QUERY,
+    "serve.query.intent.": intent.LOOKED_AT,
+    "store.importers.fixes.HEADLINES": fixes._WIDEST,
+}
+# how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
+HELD: Mapping[str, set[str]] = {
+    "pipelines.facts.rules.RULES": {"match"},
+    "store.importers.fixes.HEADLINES": {"search"},
+    "store.sameness.corrections._KINDS": {"fullmatch"},
+}
+
+
+class _Hangs(Exception):
+    """A match that goes on and on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Seconds for a quarter, half and all of a text."""
+
+    quarter: float
+    half: float
+    whole: float
+
+    @property
+    def is_linear(self) -> bool:
+        if self.whole < LEAST_S:
+            return True
+        return self.whole < MOST_RATIO * self.half or self.half < MOST_RATIO * self.quarter
+
+    @property
+    def is_fine(self) -> bool:
+        return self.is_linear and self.whole <= LONGEST_S * NOISE
+
+    def __str__(self) -> str:
+        return f"{self.quarter * 1e3:.1f}, {self.half * 1e3:.1f}, {self.whole * 1e3:.1f} ms"
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield what every expression took, and that one known to be quadratic is seen to be."""
+    every, untold = found()
+    most = scale.of(10, 16)
+    size = scale.of(SIZE // 10, SIZE)
+    methods = uses([path for _, path in modules()])
+    texts, wrong, slowest = 0, [], (0.0, "")
+    for regex in every:
+        tried, slow, took = _worst(regex, methods, most, size)
+        texts += tried
+        wrong += slow
+        slowest = max(slowest, (took, regex.where))
+    yield Outcome(
+        "regular expressions against their own bait",
+        texts,
+        "texts",
+        wrong,
+        f"{len(every)} expressions, the slowest {slowest[0] * 1e3:.0f} ms: {slowest[1]}; "
+        f"{len(untold)} made of what they are given were not tried",
+        floor=10 * len(every),
+    )
+    control = Regex("control", "_QUADRATIC", re.compile(r"\s*x"))
+    tried, slow, _ = _worst(control, {"_QUADRATIC": {"search"}}, most, size)
+    yield Outcome("an expression known to be slow", tried, "texts", slow, is_control=True)
+
+
+def _worst(
+    regex: Regex, methods: Mapping[str, set[str]], most: int, size: int
+) -> tuple[int, list[str], float]:
+    """Return how many texts were tried, which were slow, and the longest time, in seconds."""
+    size = min(size, _cap(regex.where))
+    held = next((used for name, used in HELD.items() if regex.where.startswith(name)), None)
+    used = held or methods.get(regex.name.split("[")[0], {"finditer"})
+    tried, slow, longest = 0, [], 0.0
+    for bait in baits(regex.pattern, most):
+        tried += 1
+        for method in sorted(used):
+            took = _took(regex.pattern, method, bait, size)
+            if took is None:
+                return tried, [*slow, f"{regex.where}.{method} hangs on {bait!r:.100}"], HANGS_S
+            longest = max(longest, took.whole)
+            if not took.is_fine:
+                slow.append(f"{regex.where}.{method} takes {took} for {bait!r:.100}")
+    return tried, slow, longest
+
+
+def _cap(where: str) -> int:
+    """Return the size of the longest text an expression is given: of the longest name that fits."""
+    fit = [name for name in CAPPED if where.startswith(name)]
+    return CAPPED[max(fit, key=len)] if fit else SIZE
+
+
+def _took(pattern: re.Pattern[Any], method: str, bait: Bait, size: int) -> Timed | None:
+    """Return the times of a pattern on a text, the best of a few; None where it would not end."""
+    sizes = (size // 4, size // 2, size)
+    is_bytes = isinstance(pattern.pattern, bytes)
+    texts = [
+        text.encode("utf-8", "replace") if is_bytes else text for text in map(bait.text, sizes)
+    ]
+    best = [float("inf")] * len(texts)
+    try:
+        with _at_most(HANGS_S):
+            for _ in range(TRIES):
+                best = [
+                    min(known, _seconds(pattern, method, text))
+                    for known, text in zip(best, texts, strict=True)
+                ]
+                if (timed := Timed(*best)).is_fine:
+                    break
+    except _Hangs:
+        return None
+    return timed
+
+
+def _seconds(pattern: re.Pattern[Any], method: str, text: Any) -> float:
+    act = _ACTS.get(method)
+    began = time.thread_time()
+    if act is not None:
+        act(pattern, text)
+    else:
+        getattr(pattern, method)(text)
+    return time.thread_time() - began
+
+
+_ACTS: Mapping[str, Callable[[re.Pattern[Any], Any], object]] = {
+    "sub": lambda pattern, text: pattern.sub(text[:0], text),
+    "subn": lambda pattern, text: pattern.subn(text[:0], text),
+    "finditer": lambda pattern, text: sum(1 for _ in pattern.finditer(text)),
+}
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Break off what takes longer, in time of this process: a matcher looks at signals."""
+
+    def hang(*_: object) -> None:
+        raise _Hangs
+
+    before = signal.signal(signal.SIGVTALRM, hang)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -1,0 +1,236 @@
+"""
+pipes: the bridge of MCP and the client of the hooks, as a host runs them: whatever comes in, and
+whatever answers at the other end.
+"""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import waitress
+from flask import Flask
+from torture.outcome import Outcome, Scale
+from torture.sent import event, frame
+
+from serve.app import MAX_BODY, create_app
+from serve.client import GIVE_UP_S
+from serve.mcp_server import protocol
+from serve.process.tenants import OpenTenants
+from store import tenant
+from store.config import Settings
+from store.files import replace_file
+from store.log import EventLog
+from store.registry import Server
+
+ROOT = Path(__file__).resolve().parents[2]
+BRIDGE, CLIENT = ROOT / "serve" / "mcp_bridge.py", ROOT / "serve" / "client.py"
+TOKEN = "a-token"
+NOW = 1_800_000_000_000_000
+LATEST_S = 120.0
+BACKGROUND_S = GIVE_UP_S + 4.0  # a client gives up by itself; the rest is this machine's
+MOST_MIB = 100  # resident in the bridge, whatever a line is
+LONG = 100 << 20  # bytes of a line
+# what is no server of ours and answers nevertheless
+STRANGERS = (
+    b"", b"\x00\xff", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n[[[[[[[",
+    b"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\n{}", b"HTTP/9.9 banana\r\n\r\n", b"\r\n" * 500,
+    b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"error": "no"}',
+    b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\n\r\n{}",
+)  # fmt: skip
+
+
+def attacked(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield what became of lines through the bridge, and of events through the client."""
+    home = folder / "home"
+    with EventLog(tenant.tenant(home).log, create=True):
+        pass
+    replace_file(home / "token", TOKEN.encode())
+    opened = OpenTenants(Settings(home))
+    chance = random.Random(7)
+    try:
+        with _listening(home, create_app(opened, TOKEN, lambda: NOW)):
+            yield _lines(home, scale.of(100, 2_000), chance)
+            yield _long_line(home)
+            yield _clients(home, scale.of(8, 200), chance)
+    finally:
+        opened.close()
+    yield _strangers(home, chance)
+
+
+@contextmanager
+def _listening(home: Path, app: Flask) -> Iterator[None]:
+    """Serve an application as the home's own server."""
+    server = waitress.create_server(
+        app, host="127.0.0.1", port=0, threads=8, max_request_body_size=MAX_BODY
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    _register(home, int(server.effective_port))
+    try:
+        yield
+    finally:
+        server.close()
+        server.task_dispatcher.shutdown()
+        thread.join(5)
+
+
+def _register(home: Path, port: int) -> None:
+    replace_file(home / "server.json", msgspec.json.encode(Server(os.getpid(), port, 0, "")))
+
+
+def _bridge(home: Path, sent: bytes) -> tuple[list[bytes], str]:
+    """Return the lines a bridge answers to what a host sends, and what is wrong with its end."""
+    words = [sys.executable, "-I", "-S", str(BRIDGE), "--home", str(home)]
+    done = subprocess.run(words, input=sent, capture_output=True, timeout=LATEST_S)
+    fault = f"ended with {done.returncode}" if done.returncode else ""
+    return done.stdout.splitlines(), fault or done.stderr.decode(errors="replace")[-400:]
+
+
+def _owed(line: bytes) -> Any:
+    """Return the id that an answer must bear; None where none is owed, or none can be told."""
+    try:
+        json.loads(line)  # the bridge's own reader is as strict here, and less so there
+        said = protocol.read(protocol.decoded(line))
+    except (protocol.RpcError, ValueError, RecursionError):
+        return None
+    return said.id if said.method is not None else None
+
+
+def _lines(home: Path, count: int, chance: random.Random) -> Outcome:
+    """Every request gets its answer, and the last line needs no end."""
+    bodies = [frame(chance).body.replace(b"\n", b" ") for _ in range(count)]
+    owed = [id_ for body in bodies if (id_ := _owed(body)) is not None]
+    said, fault = _bridge(home, b"\n".join(bodies))
+    wrong = [fault] if fault else []
+    answered: list[Any] = []
+    for line in said:
+        try:
+            answered.append(json.loads(line).get("id"))
+        except (ValueError, AttributeError):
+            wrong.append(f"no message came out: {line!r:.200}")
+    for id_ in owed:
+        try:
+            answered.remove(id_)
+        except ValueError:
+            wrong.append(f"no answer to {id_!r:.60}")
+    return Outcome("lines through the bridge", count, "lines", wrong, f"{len(owed):,} owed answers")
+
+
+def _long_line(home: Path) -> Outcome:
+    """A line of 100 MB is refused, costs no such memory, and the next one is answered."""
+    ping = b'{"jsonrpc":"2.0","id":"after","method":"ping"}\n'
+    words = [sys.executable, "-I", "-S", str(BRIDGE), "--home", str(home)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b'{"a":"')
+        for _ in range(LONG >> 20):
+            process.stdin.write(b"x" * (1 << 20))
+        process.stdin.write(b'"}\n' + ping)
+        process.stdin.flush()
+        said = [json.loads(process.stdout.readline()) for _ in range(2)]
+        mib = _resident_mib(process.pid)
+        process.stdin.close()
+    wrong = [] if mib <= MOST_MIB else [f"{mib} MiB resident"]
+    if {one["id"] for one in said} != {None, "after"} or sum("error" in one for one in said) != 1:
+        wrong.append(f"answered: {said!r:.300}")
+    return Outcome("a line of 100 MB through the bridge", 1, "lines", wrong, f"{mib} MiB resident")
+
+
+def _resident_mib(pid: int) -> int:
+    """Return the most that a process held in memory, as Linux counts it; 0 elsewhere."""
+    status = Path(f"/proc/{pid}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    kib = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return kib[0] >> 10 if kib else 0
+
+
+def _client(home: Path, host: str, body: bytes) -> tuple[bytes, str]:
+    """Return what a hook client prints for an event, and what is wrong with how it ended."""
+    began = time.monotonic()
+    words = [sys.executable, "-I", "-S", str(CLIENT), host, "--home", str(home)]
+    done = subprocess.run(words, input=body, capture_output=True, timeout=LATEST_S)
+    took = time.monotonic() - began
+    if done.returncode or done.stderr:
+        return done.stdout, f"ended with {done.returncode}: {done.stderr[-300:]!r}"
+    return done.stdout, f"took {took:.1f} s" if took > BACKGROUND_S else ""
+
+
+def _printed(out: bytes) -> str:
+    """Return what is wrong with what a host gets to read."""
+    try:
+        return "" if not out or isinstance(json.loads(out), dict) else f"printed {out!r:.200}"
+    except ValueError:
+        return f"printed {out!r:.200}"
+
+
+def _clients(home: Path, count: int, chance: random.Random) -> Outcome:
+    """A client ends well and in time, and prints one object or nothing."""
+    wrong = []
+    for number in range(count):
+        host, body = event(chance)
+        out, fault = _client(home, host, body)
+        if fault := fault or _printed(out):
+            wrong.append(f"event {number} to {host}: {fault}: {body!r:.200}")
+    return Outcome("events through the hook client", count, "events", wrong)
+
+
+def _strangers(home: Path, chance: random.Random) -> Outcome:
+    """Who listens at the port is no server, or hangs: the client is silent, the bridge says so."""
+    wrong = []
+    line = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    for answer in STRANGERS:
+        with _stranger(answer) as port:
+            _register(home, port)
+            host, _ = event(chance)
+            out, fault = _client(home, host, b'{"hook_event_name":"UserPromptSubmit"}')
+            if fault := fault or _printed(out):
+                wrong.append(f"client before {answer!r:.60}: {out!r:.100} {fault}")
+            said, fault = _bridge(home, line)
+            ids = [json.loads(one).get("id") for one in said]
+            if fault or ids != [1]:
+                wrong.append(f"bridge before {answer!r:.60}: {said!r:.200} {fault}")
+    (home / "server.json").unlink()
+    return Outcome("strangers at the server's port", 2 * len(STRANGERS), "answers", wrong)
+
+
+@contextmanager
+def _stranger(answer: bytes) -> Iterator[int]:
+    """Listen, and answer whoever comes with some bytes; then hang up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.1)
+        ending = threading.Event()
+
+        def serve() -> None:
+            while not ending.is_set():
+                try:
+                    there, _ = listening.accept()
+                except TimeoutError:
+                    continue
+                with there:
+                    there.settimeout(5)
+                    _hang_up(there, answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield int(listening.getsockname()[1])
+        ending.set()
+        thread.join(10)
+
+
+def _hang_up(there: socket.socket, answer: bytes) -> None:
+    try:
+        there.recv(1 << 16)
+        there.sendall(answer)
+    except OSError:  # it hung up first
+        return

@@ -1,0 +1,344 @@
+"""
+poisoning: what a tool, a page or an import says, asked for by its own words through every host.
+
+What a tool or the web said is never put before a model that did not ask. What comes out at all, to
+whoever asks, is one line of JSON in our frame, says whose word it is, and is never a rule. Jobs
+over it raise no trust and change nothing that a person or an agent said.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+from click.testing import CliRunner
+from hosts_told import PROMPTS, RECORDED, event_name, in_session, laced
+from torture.doors import MINUTE, NOW, QUARANTINED, TOLD, Door, Place, place
+from torture.outcome import Outcome, Scale
+from torture.poisons import Poison, poison
+
+from pipelines.consolidate.consolidate import JOB as CONSOLIDATE
+from pipelines.distill.distill import JOB as DISTILL
+from pipelines.facts.job import JOB as FACTS
+from pipelines.importance.job import JOB as IMPORTANCE
+from pipelines.jobs import job as jobs
+from pipelines.reflect.reflect import JOB as REFLECT
+from serve.cli import main
+from serve.hooks.block import FACTS as BACKGROUND
+from serve.hooks.block import RULES, block, note
+from serve.hooks.prompt import answered
+from serve.reader import View
+from serve.summaries.facts import known
+from store import commands, frame
+from store.commands import Draft
+from store.config import Settings
+from store.events import TRUSTS, encode
+from store.frame import CLOSING, OPENING
+from store.projections.memories import ACTIVE, Memory
+from store.traits import MAY_RULE
+
+JOBS = (FACTS, CONSOLIDATE, REFLECT, DISTILL, IMPORTANCE)
+TRUE = (
+    Draft(id="true-1", content="The upload service retries five times before it gives up."),
+    Draft(id="true-2", kind="lesson", content="Never restart the upload service by hand."),
+    Draft(id="true-3", key="deploy.region", value="eu-west-1", content="We deploy to eu-west-1."),
+    Draft(
+        id="true-4",
+        content="The api listens on port 7437.",
+        metadata={
+            "fact": {"entity": "api", "relation": "port", "value": "7437", "singleton": True}
+        },
+    ),
+    Draft(id="true-5", kind="goal", content="Move the queue to Postgres."),
+    Draft(id="true-6", kind="decision", content="We chose Postgres for the queue: SKIP LOCKED."),
+)
+_TOGETHER = 7  # memories in a block
+_HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield what came out where, of texts that came in by every door in every disguise."""
+    with place(folder / "home") as here:
+        commands.record_batch(here.tenant.log, TRUE, NOW)
+        here.build()
+        sent = list(_planted(here, scale.of(1, 9)))
+        hosts = scale.of(1, len(RECORDED))
+        for when in ("fresh", "built"):
+            if when == "built":
+                here.build()
+            yield _asked_by_hosts(here, sent, hosts, when)
+        yield _without_quarantine(here, sent)
+        yield _at_a_start(here, sent)
+        yield from _asked_for(here, sent, scale.of(10, 200))
+        yield _framed(here)
+        yield _worked_over(here)
+        yield _fed_back(here, scale.of(1, 50))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A poison that came in by a door; `is_told`: it may be said unasked, by its label."""
+
+    door: str
+    poison: Poison
+    is_told: bool
+
+
+def _planted(here: Place, times: int) -> Iterator[Sent]:
+    doors: list[tuple[str, Door]] = [*QUARANTINED.items(), *TOLD.items()]
+    for number, (time, (name, door)) in enumerate(itertools.product(range(times), doors)):
+        one = poison(number + time)  # so that a door meets another disguise each time
+        door(here, one)
+        yield Sent(name, one, name in TOLD)
+
+
+@dataclass(slots=True)
+class Finding:
+    """What was looked at, and what of it is wrong."""
+
+    looked: int = 0
+    came: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def look(self, sent: Sent, where: str, text: str, may_come: bool) -> None:
+        self.looked += 1
+        found = [one for one in items(text) if sent.poison.canary in json.dumps(one)]
+        self.came += bool(found)
+        faults = list(_faults(sent, text, found))
+        if found and not may_come:
+            faults.append("was said unasked")
+        self.wrong += [f"{sent.door}: {fault}, {where}" for fault in faults]
+
+
+def items(text: str) -> list[dict[str, Any]]:
+    """Return the notes of all blocks in a text, read by who knows only the frame's two lines."""
+    found = []
+    for part in text.split(OPENING)[1:]:
+        for line in part.partition(CLOSING)[0].split("\n"):
+            if line.startswith("{"):
+                found.append(msgspec.json.decode(line))
+    return found
+
+
+def _faults(sent: Sent, text: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if found and text.count(OPENING) != text.count(CLOSING):
+        yield "a frame is broken"
+    if sent.poison.canary in _outside(text):
+        yield "stands outside the frame"
+    if _HIDDEN.search(text):
+        yield "a forbidden character is in the text"
+    for one in found:
+        if "trust" not in one and "asked" not in one:
+            yield f"comes unlabelled in {sorted(one)}"
+        if not sent.is_told and (one.get("role") == "rule" or one.get("trust") in MAY_RULE):
+            yield f"is a rule, or {one.get('trust')}'s word"
+
+
+def _outside(text: str) -> str:
+    """Return what stands in no frame, and what in a frame is neither a note nor our heading."""
+    left = frame.strip(text)
+    for part in text.split(OPENING)[1:]:
+        lines = part.partition(CLOSING)[0].split("\n")
+        left += "\n".join(line for line in lines if not line.startswith("{"))
+    return left.replace(RULES, "").replace(BACKGROUND, "")
+
+
+def _prompt(here: Place, host: str, one: Poison, session: str) -> str:
+    return here.hook(host, in_session(PROMPTS[host] | {"prompt": one.question}, session))
+
+
+def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) -> Outcome:
+    """Ask each canary's own words at prompts, and run the command its order names."""
+    found = Finding()
+    names = itertools.cycle(RECORDED)
+    for number, one in enumerate(sent):
+        for host in itertools.islice(names, hosts):
+            said = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
+            found.look(one, f"at a prompt of {host}", said, one.is_told)
+        ran = {
+            "hook_event_name": "PreToolUse",
+            "session_id": f"{when}-{number}",
+            "tool_name": "Bash",
+        }
+        ran |= {"tool_input": {"command": one.poison.command}, "cwd": "/nowhere"}
+        found.look(one, "before a tool", here.hook("claude-code", ran), one.is_told)
+    came = f"{found.came} times as an agent's or a person's labelled word"
+    return Outcome(
+        f"canaries, asked by hosts' prompts and tools, {when}",
+        len(sent),
+        f"canaries, {found.looked:,} events",
+        found.wrong,
+        came,
+        floor=200,
+    )
+
+
+def _without_quarantine(here: Place, sent: Sequence[Sent]) -> Outcome:
+    """Ask a few as if a tool's word could come unasked: it must come, or nothing was asked for."""
+    found = Finding()
+    quarantined = [one for one in sent if not one.is_told][:60]
+    with patch(f"{answered.__module__}.may_come_unasked", lambda memory: True):
+        for number, one in enumerate(quarantined):
+            said = _prompt(here, "claude-code", one.poison, f"control-{number}")
+            found.look(one, "at a prompt", said, one.is_told)
+    return Outcome(
+        "canaries, nothing quarantined", len(quarantined), "canaries", found.wrong, is_control=True
+    )
+
+
+def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
+    """Begin sessions, and go on in those whose tools said the text, in every host."""
+    found = Finding()
+    for host, payloads in RECORDED.items():
+        start = next(one for one in payloads if event_name(one).lower() == "sessionstart")
+        said = here.hook(host, in_session(start, f"new-{host}"))
+        for one in sent:
+            found.look(one, f"at the start of a session of {host}", said, one.is_told)
+    start = {"hook_event_name": "SessionStart", "cwd": "/nowhere"}
+    for one in sent:
+        for source in ("compact", "resume"):
+            session = f"fix-{one.poison.canary}" if one.door == "a fix" else one.poison.canary
+            said = here.hook("claude-code", start | {"session_id": session, "source": source})
+            # a session is told how its own runs failed, in its tools' words
+            found.look(one, f"at a session's {source}", said, True)
+    return Outcome(
+        "canaries, at the start of sessions", found.looked, "starts and canaries", found.wrong
+    )
+
+
+def _asked_for(here: Place, sent: Sequence[Sent], most: int) -> Iterator[Outcome]:
+    """Ask for each by MCP and REST, and for a few at the command line and on the pages."""
+    by_agents, by_programs = Finding(), Finding()
+    for one in sent:
+        for name, given in (
+            ("recall", {"query": one.poison.question}),
+            ("project_overview", {"topic": one.poison.canary}),
+        ):
+            told = here.tool(name, **given)
+            by_agents.look(one, name, told["content"][0]["text"], True)
+        body = {"query": one.poison.question, "min_confidence": 0.0, "top_k": 5}
+        hits = here.ask("POST", "/v1/recall", body)["hits"]
+        by_programs.looked += 1
+        held = [hit for hit in hits if one.poison.canary in hit["text"]]
+        by_programs.came += bool(held)
+        for hit in held:
+            if not one.is_told and (hit["role"] == "rule" or hit["trust"] in MAY_RULE):
+                by_programs.wrong.append(f"{one.door}: {hit['role']} of {hit['trust']}")
+    yield Outcome(
+        "canaries, asked for by MCP",
+        by_agents.looked,
+        "calls",
+        by_agents.wrong,
+        f"{by_agents.came} brought it",
+    )
+    few = len(sent) // 4  # most of what a host's tool wrote is not kept at all
+    wrong = by_programs.wrong + ([] if by_programs.came > few else ["hardly any was found"])
+    yield Outcome(
+        "canaries, asked for by REST", len(sent), "calls", wrong, f"{by_programs.came} brought it"
+    )
+    yield _at_the_desk(here, [one for one in sent if not one.is_told][:most])
+
+
+def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
+    wrong, came = [], 0
+    for one in sent:
+        words = ["--home", str(here.home), "recall", one.poison.question, "--top-k", "3"]
+        said = CliRunner().invoke(main, words)
+        for part in re.split(r"(?m)^(?= ?\d+\. )", said.output):
+            if one.poison.canary in part.replace("\n", " "):
+                came += 1
+                if not re.search(r"\(said by (?:tool|web)\)", part.splitlines()[0]):
+                    wrong.append(f"{one.door}: unlabelled at the command line")
+        if re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said.output):
+            wrong.append(f"{one.door}: what a terminal obeys is printed")
+    wrong += [] if came else ["none was found"]
+    return Outcome("canaries, asked for at the command line", len(sent), "commands", wrong)
+
+
+def _memories(here: Place) -> list[Memory]:
+    def of(view: View) -> list[Memory]:
+        rows = view.snapshots.rows
+        return rows.take(range(len(rows)))
+
+    return here.tenant.reader.answered(of)
+
+
+def _framed(here: Place) -> Outcome:
+    """Put all there is into blocks: each is read back as as many notes."""
+    wrong, memories = [], _memories(here)
+    for at in range(0, len(memories), _TOGETHER):
+        some = memories[at : at + _TOGETHER]
+        made = block([note(one) for one in some], 1 << 20)
+        if not {one.id for one in some} == set(made.ids) == {one["id"] for one in items(made.text)}:
+            wrong.append(f"a block of {len(some)} is read as {len(items(made.text))}")
+        if _HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
+            wrong.append("a block holds what it must not")
+    return Outcome("blocks of all that is stored", len(memories), "memories", wrong)
+
+
+def _worked_over(here: Place) -> Outcome:
+    """Run every job and apply what it proposes; then look at trust, and at what was true."""
+    steps = 0
+    for number, job in enumerate(JOBS):
+        now = NOW + (10_000 + number) * MINUTE
+        plan = jobs.run(job, Settings(here.home), "default", now, apply=True, no_model=True)
+        steps += len(plan.body.steps) if plan is not None else 0
+    here.build()
+    memories = {one.id: one for one in _memories(here)}
+    true = [memories[str(draft.id)] for draft in TRUE]
+    wrong = [f"{one.id} is {one.state}" for one in true if one.state != ACTIVE]
+    wrong += [
+        f"{one.id} says {one.content!r}"
+        for one, draft in zip(true, TRUE, strict=True)
+        if one.content != draft.content or one.trust != draft.trust
+    ]
+    wrong += [
+        f"{one.id} of {one.job} is trusted more than what it was made of"
+        for one in memories.values()
+        if one.job is not None and _rises(one, memories)
+    ]
+    facts = here.tenant.reader.answered(known)
+    held = {(fact.key, fact.value) for fact, _ in facts if fact.held(NOW + 20_000 * MINUTE)}
+    told = {("deploy.region", "eu-west-1"), ("api.port", "7437")}
+    wrong += [f"{key} is no more {value}" for key, value in told - held]
+    values = [value for key, value in held if key == "deploy.region"]
+    wrong += [f"deploy.region has the values {values}"] if len(values) != 1 else []
+    return Outcome("jobs over canaries", len(memories), "memories", wrong, f"{steps} steps applied")
+
+
+def _rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
+    sources = [memories[id_] for id_ in made.source_ids if id_ in memories]
+    least = max((TRUSTS.index(one.trust) for one in sources), default=0)
+    return TRUSTS.index(made.trust) < least
+
+
+def _fed_back(here: Place, turns: int) -> Outcome:
+    """Let every host hear our own blocks in all that it tells us: nothing of them is kept."""
+    before = _bodies(here)
+    said, wrong = "", []
+    for number in range(turns):
+        for host in RECORDED:
+            session = f"again-{host}-{number // 5}"
+            asked = f"{said}\nhow often does the upload service retry, attempt {number}?"
+            said = here.hook(host, in_session(PROMPTS[host] | {"prompt": asked}, session)) or said
+            for payload in RECORDED[host]:
+                if "prompt" not in payload:
+                    here.hook(host, in_session(laced(payload, said), session))
+    after = _bodies(here)
+    texts = [str(draft.content) for draft in TRUE]
+    for text in texts:
+        grown = sum(text in body for body in after) - sum(text in body for body in before)
+        wrong += [f"{text!r} is there {grown} times more"] if grown else []
+    wrong += ["a block of ours is kept" for body in after if frame.contains(body)]
+    wrong += [] if texts[0] in said else ["nothing was said that could come back"]
+    return Outcome("our own blocks fed back", turns * len(RECORDED), "turns", wrong)
+
+
+def _bodies(here: Place) -> list[str]:
+    here.tenant.notes.write()
+    return [encode(event.body) for event in here.tenant.log.read()]

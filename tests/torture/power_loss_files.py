@@ -1,0 +1,121 @@
+"""
+power_loss_files: small files replaced again and again, as settings and tokens are, a tenant put
+away, backed up and restored; and where all of it must be after a power cut.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from torture import work
+from torture.work_checks import NOW
+from torture.work_memory import Acknowledge, Work, drafts, texts
+
+from store import commands, deletion
+from store import tenant as tenants
+from store.backup import backups
+from store.config import Settings
+from store.files import replace_file
+from store.log import EventLog
+
+_TIMES, _NAMES = 60, 3
+_TEXTS = texts("d", 5)
+_NAME, _BACKUP = "other", "backup.zip"
+
+
+def _data(number: int) -> bytes:
+    return b"%d %s\n" % (number, b"x" * (number * 97 % 2_000))
+
+
+def _replace(home: Path, acknowledge: Acknowledge) -> None:
+    for number in range(_TIMES):
+        replace_file(home / "some" / "where" / str(number % _NAMES), _data(number))
+        acknowledge(str(number))
+
+
+def _check_replaced(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """Each file holds what was acknowledged last, or the next if it is its turn."""
+    told = len(acknowledged)
+    wrong = []
+    for name in range(_NAMES):
+        path = home / "some" / "where" / str(name)
+        held = path.read_bytes() if path.exists() else None
+        numbers = range(name, min(told + 1, _TIMES), _NAMES)
+        last = max((one for one in numbers if one < told), default=None)
+        allowed = {None if last is None else _data(last)}
+        if told in numbers:
+            allowed.add(_data(told))
+        if held not in allowed:
+            wrong.append(f"of {told} writes, file {name} holds {held[:20] if held else held!r}")
+    return wrong
+
+
+def _prepare_other(home: Path) -> None:
+    for name in (tenants.DEFAULT, _NAME):
+        with EventLog(tenants.tenant(home, name).log, create=True) as log:
+            commands.record_batch(log, drafts(_TEXTS), NOW)
+
+
+def _delete(home: Path, acknowledge: Acknowledge) -> None:
+    if tenants.tenant(home, _NAME).exists:
+        deletion.delete(Settings(home), _NAME, NOW)
+    acknowledge("deleted")
+
+
+def _check_deleted(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """The tenant is in one of the two places, whole, and once deleted not in the first."""
+    there = tenants.tenant(home, _NAME).root
+    away = sorted((home / "deleted").glob("*"))
+    found = [one for one in (there, *away) if one.exists()]
+    if len(found) != 1:
+        return [f"the tenant is there {len(found)} times"]
+    wrong = ["a deleted tenant is back"] if acknowledged and found == [there] else []
+    for root in (found[0], tenants.tenant(home).root):
+        with EventLog(root / "log.sqlite") as log:
+            wrong += log.integrity()
+            if log.head() != len(_TEXTS):
+                wrong.append(f"{root} holds {log.head()} of {len(_TEXTS)} events")
+    return wrong
+
+
+def _prepare_backup(home: Path) -> None:
+    """Give a memory some of which was put away, and a backup of it."""
+    work.BY_NAME["erase"].prepare(home)
+    _make_backup(home, lambda said: None)
+
+
+def _make_backup(home: Path, acknowledge: Acknowledge) -> None:
+    if not (home / _BACKUP).exists():
+        backups.make(tenants.tenant(home), home / _BACKUP, "1", NOW)
+    acknowledge("made")
+
+
+def _check_backup(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """A file that bears the name is whole; `check` raises for one that is not."""
+    if not (home / _BACKUP).exists():
+        return ["the backup is gone"] if acknowledged else []
+    backups.check(home / _BACKUP)
+    return []
+
+
+def _restore(home: Path, acknowledge: Acknowledge) -> None:
+    if not tenants.tenant(home, _NAME).exists:
+        backups.restore(Settings(home), home / _BACKUP, _NAME, NOW, replace=False)
+    acknowledge("restored")
+
+
+def _check_restored(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """The tenant is there whole, with what was put away, or not at all."""
+    restored = tenants.tenant(home, _NAME)
+    if not restored.root.exists():
+        return ["the restored tenant is gone"] if acknowledged else []
+    with EventLog(tenants.tenant(home).log) as log, EventLog(restored.log) as other:
+        is_same = list(log.read()) == list(other.read())
+        return [*other.integrity(), *([] if is_same else ["it does not hold what it did"])]
+
+
+WORKS = (
+    Work("replace", lambda home: None, _replace, _check_replaced, ()),
+    Work("delete", _prepare_other, _delete, _check_deleted, ("deleted",)),
+    Work("backup", work.BY_NAME["erase"].prepare, _make_backup, _check_backup, ("made",)),
+    Work("restore", _prepare_backup, _restore, _check_restored, ("restored",)),
+)

@@ -1,0 +1,88 @@
+"""
+power_loss_log: a log that grows by some hundred events, and what must be in it after a power cut.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+
+from torture.work import Acknowledge
+
+from store import tenant as tenants
+from store.errors import MnemologError
+from store.events import Event, Recorded
+from store.log import EventLog
+from store.logfile.rows import kept
+
+NOW = 1_790_000_000_000_000  # microseconds UTC
+_LONG = 6_000  # characters: some events take more than one page
+
+
+@cache
+def batches(events: int) -> Sequence[Sequence[Event]]:
+    """Return that many events, the same every time: some alone, some several at once."""
+    chance, made = Random(events), []
+    number = 0
+    while number < events:
+        size = min(chance.choice((1, 1, 1, 1, 7)), events - number)
+        made.append([_event(chance, number + one) for one in range(size)])
+        number += size
+    return made
+
+
+def _event(chance: Random, number: int) -> Event:
+    size = _LONG if chance.random() < 0.03 else chance.randrange(20, 400)
+    text = " ".join(f"{chance.randrange(10**6):06}" for _ in range(size // 7 + 1))
+    id_ = f"{chance.randrange(10**8):08}-{number}"  # in no order: any page of the index may change
+    return Event(id_, NOW + number, Recorded(content=f"{number}: {text}"), id_)
+
+
+def write(home: Path, acknowledge: Acknowledge, *, events: int) -> None:
+    """Append the batches to a new log, one after the other."""
+    with EventLog(tenants.tenant(home).log, create=True) as log:
+        for number, some in enumerate(batches(events), 1):
+            log.append(some)
+            acknowledge(str(number))
+
+
+def problems(home: Path, acknowledged: Collection[str], *, events: int) -> list[str]:
+    """Return what is wrong with the log in which so many batches were acknowledged, in words."""
+    path, told = tenants.tenant(home).log, len(acknowledged)
+    if told and not path.exists():
+        return [f"the log is gone, and {told} acknowledged batches with it"]
+    try:
+        with EventLog(path, create=not told) as log:
+            wrong = [f"integrity: {one}" for one in log.integrity()]
+            return [*wrong, *_compared(log, batches(events), told)]
+    except MnemologError as error:
+        return [f"with {told} batches acknowledged: {error}"]
+
+
+def _compared(log: EventLog, sent: Sequence[Sequence[Event]], told: int) -> Iterator[str]:
+    marks, ends = _marks(sum(map(len, sent)))
+    there = _rows(log)
+    done = bisect_left(ends, len(there))
+    if not told <= done <= told + 1:
+        yield f"{told} batches were acknowledged and {told + 1} sent, {done} are there"
+        return
+    if there != marks[: ends[done]]:
+        yield f"the log holds {len(there)} events, not those of the first {done} batches"
+    for batch in sent[max(told - 1, 0) : told + 1]:  # the last, and that under way
+        log.append(batch)
+    if _rows(log) != marks[: ends[min(max(done, told + 1), len(sent))]]:
+        yield "what was sent again is not there exactly once"
+
+
+def _rows(log: EventLog) -> list[tuple[str, bytes]]:
+    return [(row[1], row[-1]) for row in log.rows("1", ())]
+
+
+@cache
+def _marks(events: int) -> tuple[list[tuple[str, bytes]], list[int]]:
+    """Return the id and hash of each event, and how many there are after each batch, from none."""
+    sent = batches(events)
+    marks = [(event.id, kept(event)[1][-1]) for batch in sent for event in batch]
+    return marks, [0, *accumulate(map(len, sent))]

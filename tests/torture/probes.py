@@ -1,0 +1,198 @@
+"""
+probes: what a home is asked while its disk is in trouble, and what each answer must be.
+
+Reads are answered, all of them. A write is done, or refused with a status that says so and a
+message that names the cure; then it is sent again under its id once the trouble is over.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torture.server import CutOff, Server, environment
+
+READS = (
+    ("POST", "/v1/recall", {"query": "where do deploys go out from"}),
+    ("POST", "/v1/memories/search", {"query": "deploys"}),
+    *(
+        ("GET", path, None)
+        for path in (
+            "/v1/memories",
+            "/v1/memories/m1",
+            "/v1/memories/m1/history",
+            "/v1/overview?topic=deploys",
+            "/v1/digest",
+            "/v1/lessons",
+            "/v1/goals",
+            "/v1/facts",
+            "/v1/entities",
+            "/v1/receipts",
+            "/v1/jobs",
+            "/v1/proposals",
+            "/v1/tenants/default/stats",
+            "/v1/export",
+            "/metrics",
+            "/health",
+        )
+    ),
+)
+REFUSED = frozenset({503, 507})
+CURES = ("free some", "check owner", "check the disk", "again", "MNEMOLOG_HOME", "ulimit")
+LARGE = "words of a long note " * 200  # four kilobytes
+
+
+@dataclass
+class Found:
+    """What was tried in one kind of trouble, and what was wrong with the answers."""
+
+    reads: int = 0
+    writes: int = 0
+    refused: int = 0
+    commands: int = 0
+    wrong: list[str] = field(default_factory=list)
+    again: list[tuple[str, str, Any]] = field(default_factory=list)  # refused, to be sent again
+    ran: list[str] = field(default_factory=list)  # by the agent, told to hooks
+
+    @property
+    def points(self) -> int:
+        return self.reads + self.writes + self.commands
+
+
+def reads(server: Server, found: Found, may_refuse: Sequence[str] = ()) -> None:
+    """Ask all that only reads: each must be answered, but for those that `may_refuse`."""
+    for method, path, body in READS:
+        found.reads += 1
+        try:
+            status, said = server.ask(method, path, body, timeout_s=30)
+        except CutOff as error:
+            found.wrong.append(f"{method} {path}: {error!r}")
+            continue
+        if status in REFUSED and path in may_refuse:
+            found.refused += 1
+        elif status != 200:
+            found.wrong.append(f"{method} {path}: {status} {said}")
+        elif path == "/v1/recall" and not said["hits"]:
+            found.wrong.append(f"{path}: nothing was recalled")
+
+
+def writes(server: Server, found: Found, name: str) -> None:
+    """Write in every way, until one of each is refused or enough were done."""
+    for method, path, body in _writes(name):
+        found.writes += 1
+        try:
+            status, said = server.ask(method, path, body, timeout_s=30)
+        except CutOff as error:
+            found.wrong.append(f"{method} {path}: {error!r}")
+            continue
+        if status in REFUSED:
+            found.refused += 1
+            found.again.append((method, path, body))
+            if not any(cure in said["detail"] for cure in CURES):
+                found.wrong.append(f"{path}: {status} names no cure: {said['detail']!r}")
+        elif status not in (200, 201, 202, 204):
+            found.wrong.append(f"{method} {path}: {status} {said}")
+            found.again.append((method, path, body))
+
+
+def _writes(name: str) -> Iterator[tuple[str, str, Any]]:
+    for number in range(4):
+        one = {"id": f"{name}-{number}", "content": f"{name} {number} {LARGE}"}
+        yield "POST", "/v1/memories", one
+        many = [
+            {"id": f"{name}-{number}-{at}", "content": f"{name} {number} {at} {LARGE}"}
+            for at in range(20)
+        ]
+        yield "POST", "/v1/memories/batch", {"memories": many}
+        given = [{"id": f"{name}-{number}-i{at}", "content": f"{name} {at}"} for at in range(20)]
+        yield "POST", "/v1/ingest", {"memories": given}
+    yield "PATCH", "/v1/memories/m1", {"importance": 0.7}
+    yield "POST", "/v1/rate", {"id": "m1", "verdict": 1.0}
+    yield "POST", "/v1/memories/m2/archive", {}
+
+
+def hooks(server: Server, found: Found, name: str, turns: int = 3) -> None:
+    """Be a host: prompts must be answered, and what was done is noted, then or later."""
+    whose = {"session_id": f"session-{name}", "cwd": str(server.home)}
+    for turn in range(turns):
+        ran = f"make {name}-{turn}"
+        used = {"tool_name": "Bash", "tool_input": {"command": ran}, "tool_response": "done"}
+        for event in (
+            {"hook_event_name": "UserPromptSubmit", "prompt": f"where do deploys go {turn}?"},
+            {"hook_event_name": "PostToolUse"} | used,
+        ):
+            found.reads += 1
+            try:
+                status, said = server.ask("POST", "/v1/hooks/claude-code", whose | event)
+            except CutOff as error:
+                found.wrong.append(f"hook {event['hook_event_name']}: {error!r}")
+                continue
+            if status not in (200, 204):
+                found.wrong.append(f"hook {event['hook_event_name']}: {status} {said}")
+        found.ran.append(ran)
+
+
+def send_again(server: Server, found: Found) -> None:
+    """Send what was refused once more: now it must be done."""
+    for method, path, body in found.again:
+        found.writes += 1
+        try:
+            status, said = server.ask(method, path, body, timeout_s=30)
+        except CutOff as error:
+            found.wrong.append(f"again {method} {path}: {error!r}")
+            continue
+        if status not in (200, 201, 202, 204):
+            found.wrong.append(f"again {method} {path}: {status} {said}")
+    found.again.clear()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line, and the exit codes it may end with in trouble; `says` what it must print."""
+
+    words: Sequence[str]
+    codes: tuple[int, ...]
+    says: str = ""
+    event: str = ""
+
+
+EVENT = (
+    '{"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": "/", '
+    '"prompt": "where do deploys go out from?"}'
+)
+RECALL = Command(("recall", "where do deploys go out from"), (0,), "eu-west-1")
+HOOK = Command(("hook", "claude-code"), (0,), "eu-west-1", EVENT)
+RECORD = Command(("record", f"A note of the command line {LARGE}"), (0, 4))
+BUILD = Command(("build", "--quick"), (0, 1, 4, 75))
+STATUS = Command(("status",), (0, 1))
+INGEST = Command(("ingest", "-"), (0, 4), event='{"content": "a line that is handed over"}\n')
+
+
+def run(
+    command: Command, home: Path, found: Found, *, before: tuple[str, ...] = ()
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command in trouble: it ends as it may, and says what to do in words of ours."""
+    found.commands += 1
+    module = "pipelines" if command.words[0] == "build" else "serve.cli"
+    done = subprocess.run(
+        [*before, sys.executable, "-P", "-m", module, *command.words],
+        env=environment(home),
+        input=command.event,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd="/",
+    )
+    line = " ".join(command.words)[:40]
+    last = (done.stderr.strip().splitlines() or ["nothing"])[-1][:300]
+    if done.returncode not in command.codes:
+        found.wrong.append(f"mnemolog {line} ended with {done.returncode}: {last}")
+    elif command.says not in done.stdout:
+        found.wrong.append(f"mnemolog {line} did not say {command.says!r}: {last}")
+    if "Traceback" in done.stderr:
+        found.wrong.append(f"mnemolog {line} broke off: {last}")
+    elif done.returncode and not any(cure in done.stderr for cure in CURES):
+        found.wrong.append(f"mnemolog {line} names no cure: {last}")
+    return done

@@ -1,0 +1,227 @@
+"""
+queries: whatever is asked, recall answers: the same the second time, soon, with nothing that was
+not asked for, and it still finds what is there.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from torture.outcome import Outcome, Scale
+from torture.texts import DATES, SCRIPTS, hostile, notes
+
+from serve.answers import RecallRequest, answer
+from serve.reader import Reader
+from store import commands
+from store.build import rebuild
+from store.commands import Draft
+from store.config import Choices
+from store.embedding import LexicalEmbedder
+from store.errors import InvalidInput
+from store.events import MemoryKind, Tier
+from store.log import EventLog
+from store.profiles import Profile
+from store.tenant import tenant
+
+NOW = 1_800_000_000_000_000
+DAY = 86_400_000_000
+LONGEST_S = 0.05  # of this thread's own time
+NOISE = 2  # times as long as it would be alone: what else runs shares the processor's caches
+TRIES = 5  # at what seems longer: other work on the machine makes nothing faster
+AGAIN = 7  # one of so many is asked twice
+FOUND = 9  # one of so many asks for a note that was planted
+PROJECTS = (None, "acme/shop", "acme/web", "x")
+KINDS, TIERS, PROFILES = get_args(MemoryKind), get_args(Tier), get_args(Profile)
+MODES = ("auto", "lexical", "vector", "entity")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of some thousand notes, and what of it is known."""
+
+    reader: Reader
+    embedder: LexicalEmbedder
+    texts: Sequence[str]
+    planted: Sequence[tuple[str, str]]  # ids, and words that only that note has
+    head: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What was seen while asking."""
+
+    asked: int = 0
+    wrong: list[str] = field(default_factory=list)
+    refused: int = 0
+    planted: int = 0
+    longest_s: float = 0.0
+    hits: Counter[bool] = field(default_factory=Counter)
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield what was asked of a memory of a few thousand notes, a part of them not built yet."""
+    chance = random.Random(8)
+    with EventLog(tenant(folder).log, create=True) as log:
+        memory = _filled(folder, log, scale.of(600, 4_000), chance)
+        seen = Found()
+        for _ in range(scale.of(1_500, 40_000)):
+            _ask(memory, seen, chance)
+    yield Outcome(
+        "hostile queries",
+        seen.asked,
+        "queries",
+        seen.wrong,
+        f"{seen.refused:,} refused as invalid, {seen.hits[True]:,} found something, "
+        f"{seen.planted:,} planted notes found, the slowest {seen.longest_s * 1e3:.0f} ms of CPU",
+        floor=40_000,
+    )
+
+
+def _filled(folder: Path, log: EventLog, count: int, chance: random.Random) -> Memory:
+    """Write notes, build nine of ten of them, and plant some that a word of their own finds."""
+    texts = list(notes(count, chance))
+    planted = []
+    for number, (script, (low, high)) in enumerate([*SCRIPTS.items()] * 4):
+        word = "".join(chr(chance.randint(low, high)) for _ in range(14))
+        own = f"{word} quark{number}zz"
+        planted.append((f"planted{number}", own))
+        texts.insert(chance.randrange(len(texts)), f"{own} is what the {script} team decided")
+    ids = {text: id_ for id_, own in planted for text in texts if text.startswith(own)}
+    drafts = [
+        Draft(
+            id=ids.get(text, f"n{number}"),
+            content=text,
+            project=chance.choice(PROJECTS) if text not in ids else None,
+            kind=chance.choice(KINDS) if text not in ids else "fact",
+            tags=("team",) if number % 3 else (),
+        )
+        for number, text in enumerate(texts)
+    ]
+    part = len(drafts) * 9 // 10
+    commands.import_drafts(log, drafts[:part], NOW)
+    embedder, one = LexicalEmbedder(), tenant(folder)
+    rebuild(one, log, embedder, NOW)
+    reader = Reader(one, log, embedder)
+    commands.import_drafts(log, drafts[part:], NOW + DAY)
+    reader.keep_up()
+    return Memory(reader, embedder, texts, planted, log.head())
+
+
+def _ask(memory: Memory, seen: Found, chance: random.Random) -> None:
+    """Ask once, and keep what is wrong with the answer."""
+    seen.asked += 1
+    wanted = chance.choice(memory.planted) if seen.asked % FOUND == 0 else None
+    asked = _planted(chance, wanted[1]) if wanted else _request(chance, memory)
+    try:
+        request = msgspec.convert(asked, RecallRequest)
+        said, took = _answered(memory, request, seen.asked)
+    except (InvalidInput, msgspec.ValidationError):
+        seen.refused += 1
+        if wanted:
+            seen.wrong.append(f"{asked!r:.300}: refused")
+        return
+    except Exception as error:  # what a query must never do, whatever it is
+        seen.wrong.append(f"{asked!r:.300}: {error!r:.200}")
+        return
+    seen.longest_s = max(seen.longest_s, took)
+    seen.hits[bool(said["hits"])] += 1
+    seen.wrong += (f"{asked!r:.300}: {one}" for one in _faults(said, request, took))
+    if wanted:
+        seen.planted += 1
+        if wanted[0] not in [hit["id"] for hit in said["hits"]]:
+            seen.wrong.append(f"{asked!r:.300}: {wanted[0]} was not found")
+    if seen.asked % AGAIN == 0 and _answered(memory, request, seen.asked)[0] != said:
+        seen.wrong.append(f"{asked!r:.300}: another answer the second time")
+
+
+def _planted(chance: random.Random, own: str) -> dict[str, Any]:
+    """Return a request for a planted note, its words among hostile ones."""
+    around = hostile(chance, longest=600)
+    text = f"{own} {around}" if chance.random() < 0.5 else f"{around[:300]} {own}"
+    return {"query": text, "top_k": 50, "min_confidence": 0.0, "touch": False}
+
+
+def _request(chance: random.Random, memory: Memory) -> dict[str, Any]:
+    """Return any request, most of it as it should be."""
+    asked: dict[str, Any] = {"query": hostile(chance, known=list(memory.texts)), "touch": False}
+    may: dict[str, Any] = {
+        "project": chance.choice((*PROJECTS, "", "../x", "a" * 201, "acme/none", "é")),
+        "top_k": chance.choice((1, 8, 50, 200, 0, 201, "8", 1.5)),
+        "mode": chance.choice((*MODES, "fuzzy")),
+        "profile": chance.choice(PROFILES),
+        "kinds": [chance.choice(KINDS) for _ in range(chance.choice((0, 1, 3, 50)))],
+        "tiers": [chance.choice(TIERS) for _ in range(chance.choice((0, 1, 3)))],
+        "tags": [chance.choice(("team", "", hostile(chance, longest=200)))]
+        * chance.choice((0, 1, 1, 5_000)),
+        "since": _moment(chance),
+        "until": _moment(chance),
+        "as_of": chance.choice((_moment(chance), chance.randrange(-1, memory.head + 9), 2**63)),
+        "active_only": chance.random() < 0.7,
+        "cold": chance.random() < 0.3,
+        "min_confidence": chance.choice((0.0, 0.3, 1.0, -1, 2, float("nan"), "0.1")),
+        "min_score": chance.choice((0.0, 0.1, float("inf"), float("nan"), -1e-9, 1e308)),
+        "explain": chance.random() < 0.3,
+        "touch": chance.random() < 0.5,
+    }
+    for name in chance.sample(list(may), chance.choice((0, 1, 2, 3, 6))):
+        asked[name] = may[name]
+    return asked
+
+
+def _moment(chance: random.Random) -> str:
+    return chance.choice(
+        (
+            *DATES,
+            "2027-01-15T08:00:00Z",
+            "0001-01-01T00:00:00+14:00",
+            "9999-12-31T23:59:59-12:00",
+            "2027-01-15T08:00:00",
+        )
+    )
+
+
+def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict[str, Any], float]:
+    """Return an answer without what is measured or drawn, and the least time it took."""
+    best = float("inf")
+    for _ in range(TRIES):
+        began = time.thread_time()
+        said, _ = answer(memory.reader, memory.embedder, request, Choices(), NOW + 2 * DAY)
+        best = min(best, time.thread_time() - began)
+        if best <= LONGEST_S:
+            break
+    measured = {"took_ms", "recall"}
+    kept = {name: value for name, value in said.items() if name not in measured}
+    if "why" in kept:
+        kept["why"] = {name: one for name, one in kept["why"].items() if name != "took_us"}
+    return kept, best
+
+
+def _faults(said: dict[str, Any], request: RecallRequest, took: float) -> Iterator[str]:
+    """Yield what an answer is not."""
+    if took > LONGEST_S * NOISE:
+        yield f"took {took * 1e3:.0f} ms"
+    try:
+        msgspec.json.encode(said)
+    except UnicodeEncodeError as error:
+        yield f"cannot be sent: {error}"
+    hits = said["hits"]
+    if len(hits) > (request.top_k or Choices().top_k):
+        yield f"{len(hits)} hits"
+    if len({hit["id"] for hit in hits}) < len(hits):
+        yield "a memory twice"
+    for hit in hits:
+        if not (0.0 <= hit["confidence"] <= 1.0 and hit["score"] == hit["score"]):
+            yield f"{hit['id']}: {hit['confidence']}, {hit['score']}"
+        if request.project is not None and hit["project"] not in (None, request.project or None):
+            yield f"{hit['id']} is of {hit['project']}"
+        if request.kinds and hit["kind"] not in request.kinds:
+            yield f"{hit['id']} is a {hit['kind']}"
+        if not set(request.tags) <= set(hit.get("tags", ())):
+            yield f"{hit['id']} lacks a tag"
+    if said["degraded"]:
+        yield f"degraded: {said['notices']}"

@@ -1,0 +1,131 @@
+"""
+redaction: secrets of many kinds in many contexts go; real messages and lines of code stay.
+
+A secret has survived where twelve characters of it in a row have, whatever stands between them.
+The messages are real ones: the history of this repository, and the changelogs of what is installed
+here. The lines of code are those of the standard library that look the most like secrets.
+"""
+
+import base64
+import gzip
+import random
+import re
+import subprocess
+import sysconfig
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+
+from torture.outcome import Outcome, Scale
+from torture.secret_kinds import CONTEXTS, KINDS, Secret
+
+from store.redaction.redact import find, redact
+
+ROOT = Path(__file__).resolve().parents[2]
+CHANGELOGS = Path("/usr/share/doc")
+RECALL, OF_A_KIND, ALARMS = 0.98, 0.9, 0.01
+_PIECE = 12  # characters of a secret
+_BETWEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]|[=\\\\]?\r?\n")
+_ENTRY = re.compile(r"\n\s*\n(?=\S)|\n(?=\s{0,4}[-*+] )")
+_SUSPICIOUS = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-|passw|token|secret|api_?key|credential|auth",
+    re.IGNORECASE,
+)
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield what was found and missed of secrets, and what was taken for one and is none."""
+    texts = list(planted(scale.of(1, 5)))
+    yield _recall(texts)
+    yield Outcome(
+        "secrets in context, nothing redacted",
+        len(texts),
+        "texts",
+        [kind for kind, secret, text in texts if survives(secret, text)],
+        is_control=True,
+    )
+    for tried, of, lines, floor in (
+        ("false alarms, real messages", "messages", messages(scale.of(3_000, 20_000)), 2_000),
+        ("false alarms, lines of code", "lines", code(scale.of(2_000, 10_000)), 2_000),
+    ):
+        yield _alarms(tried, of, lines, floor)
+
+
+def planted(times: int) -> Iterator[tuple[str, Secret, str]]:
+    """Yield a kind, a secret of it and a text that holds it, for each kind in each context."""
+    for kind, sample in KINDS.items():
+        for name, context in CONTEXTS.items():
+            for time in range(times):
+                rng = random.Random(f"{kind} {name} {time}")
+                secret = sample(rng)
+                yield kind, secret, context(secret, rng)
+
+
+def survives(secret: Secret, text: str) -> bool:
+    """Return whether a piece of a secret is in a text, also as basic authentication has it."""
+    plain = _BETWEEN.sub("", text)
+    pair = base64.b64encode(f"{secret.of_whom}:{secret.value}".encode()).decode()
+    return _has_piece(plain, secret.core) or pair[12 : 12 + _PIECE] in plain
+
+
+def _has_piece(text: str, core: str) -> bool:
+    size = min(len(core), _PIECE)
+    return any(core[at : at + size] in text for at in range(len(core) - size + 1))
+
+
+def _recall(texts: list[tuple[str, Secret, str]]) -> Outcome:
+    of_each = Counter(kind for kind, _, _ in texts)
+    missed = Counter(kind for kind, secret, text in texts if survives(secret, redact(text)))
+    recall = 1 - missed.total() / len(texts)
+    by_kind = sorted((1 - missed[kind] / count, kind) for kind, count in of_each.items())
+    wrong = [f"{kind}: {share:.2f} found" for share, kind in by_kind if share < OF_A_KIND]
+    wrong += [f"{recall:.3f} of all found"] if recall < RECALL else []
+    least = ", ".join(f"{kind} {share:.2f}" for share, kind in by_kind[:8] if share < 1)
+    return Outcome(
+        f"secrets, {len(of_each)} kinds x {len(CONTEXTS)} contexts",
+        len(texts),
+        "texts",
+        wrong,
+        f"recall {recall:.4f}; {least}; the other kinds 1.00",
+        floor=25 * 20,
+    )
+
+
+def _alarms(tried: str, of: str, texts: Iterable[str], floor: int) -> Outcome:
+    count, wrong = 0, []
+    for text in texts:
+        count += 1
+        wrong += [f"{one.kind} in {text[:120]!r}" for one in find(text)[:1]]
+    share = len(wrong) / max(1, count)
+    told = wrong if share > ALARMS else ()
+    return Outcome(tried, count, of, told, f"{len(wrong)} alarms, {share:.2%}", floor=floor)
+
+
+def messages(most: int) -> Iterator[str]:
+    """Yield messages of commits and entries of changelogs."""
+    return islice(chain(_commits(), _entries()), most)
+
+
+def _commits() -> Iterator[str]:
+    words = ["git", "-C", str(ROOT), "log", "--format=%B%x00"]
+    told = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    yield from (one.strip() for one in told.stdout.split("\0") if one.strip())
+
+
+def _entries() -> Iterator[str]:
+    for path in sorted(CHANGELOGS.glob("*/changelog*.gz")):
+        with gzip.open(path, "rt", errors="replace") as file:
+            text = file.read(100_000)
+        yield from (one.strip() for one in _ENTRY.split(text) if len(one.strip()) > 10)
+
+
+def code(most: int) -> Iterator[str]:
+    """Yield lines of the standard library with a hash, or with a word that announces a secret."""
+    paths = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*/*.py"))
+    found = (line.strip() for path in paths for line in _lines(path) if _SUSPICIOUS.search(line))
+    return islice((line for line in found if len(line) < 400), most)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(errors="replace").splitlines()

@@ -1,0 +1,164 @@
+"""
+rpc: whatever is sent to MCP and to the hooks, through their clients too, is answered as agreed and
+is no defect of ours.
+"""
+
+import json
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from flask.testing import FlaskClient
+from hosts_told import SCHEMAS
+from mcp_client import TOKEN, send
+from torture import pipes
+from torture.outcome import Outcome, Scale
+from torture.sent import event, frame
+
+from serve.app import create_app
+from serve.hooks.answer import Hooks
+from serve.hooks.hosts import HOSTS
+from serve.hooks.hosts.payload import decoded
+from serve.process.tenants import OpenTenants
+from store import commands, tenant
+from store.commands import Draft
+from store.config import Settings
+from store.log import EventLog
+
+NOW = 1_800_000_000_000_000
+KEPT = 200  # requests between two writes of receipts, as a server does every second
+NOTES = (
+    ("the login test fails when the clock is mocked", "lesson"),
+    ("use pnpm, never npm", "lesson"),
+    ("We deploy to eu-west-1 on Mondays", "fact"),
+)
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Yield what became of frames and events, in process and through the bridge and the client."""
+    with served(folder / "served") as (client, opened):
+        yield _frames(client, opened, scale.of(600, 20_000))
+        yield _events(client, opened, scale.of(600, 20_000))
+    yield from pipes.attacked(folder / "pipes", scale)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[tuple[FlaskClient, OpenTenants]]:
+    """Give a client of a memory that has something to say."""
+    with EventLog(tenant.tenant(home).log, create=True) as log:
+        for text, kind in NOTES:
+            commands.record(log, Draft(content=text, kind=kind, importance=1.0), NOW)
+    opened = OpenTenants(Settings(home))
+    # how busy this machine is, is not what is tried here
+    with patch("serve.app.Hooks", partial(Hooks, deadline_s=60.0)):
+        app = create_app(opened, TOKEN, lambda: NOW)
+    try:
+        yield app.test_client(), opened
+    finally:
+        opened.close()
+
+
+class Defects(logging.Handler):
+    """What was logged as a defect of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        self.told.append(f"{record.getMessage()[:200]}: {cause!r:.200}")
+
+
+@contextmanager
+def listened() -> Iterator[Defects]:
+    """Give what is logged as a defect meanwhile."""
+    defects = Defects()
+    logging.getLogger().addHandler(defects)
+    try:
+        yield defects
+    finally:
+        logging.getLogger().removeHandler(defects)
+
+
+def _frames(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
+    chance, statuses, wrong = random.Random(5), Counter[int](), list[str]()
+    with listened() as defects:
+        for number in range(count):
+            one = frame(chance)
+            answer = send(client, one.body, **one.headers)
+            statuses[answer.status_code] += 1
+            fault = _fault(answer.status_code, answer.data) or "; ".join(defects.told)
+            if fault:
+                wrong.append(f"frame {number}: {fault}: {one.body!r:.300} {one.headers}")
+                defects.told.clear()
+            if number % KEPT == 0:
+                opened.get("default").write_receipts()
+    if statuses[200] < count / 4:
+        wrong.append(f"only {statuses[200]} came through to the methods")
+    told = ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
+    return Outcome("MCP frames", count, "frames", wrong, told, floor=20_000)
+
+
+def _fault(status: int, body: bytes) -> str:
+    """Return what is wrong with an answer of MCP; nothing where it is as agreed."""
+    if status not in (200, 202, 400, 404):
+        return f"{status}: {body!r:.200}"
+    if status == 202:
+        return "" if not body else "a notification is answered by nothing"
+    return message_fault(json.loads(body))
+
+
+def message_fault(said: Any) -> str:
+    """Return what is wrong with a message of JSON-RPC."""
+    if not isinstance(said, dict) or said.get("jsonrpc") != "2.0" or "id" not in said:
+        return f"no message: {said!r:.200}"
+    if ("result" in said) == ("error" in said):
+        return f"either a result or an error: {said!r:.200}"
+    is_ours = "error" in said and said["error"].get("code") == -32603
+    return f"an internal error: {said!r:.300}" if is_ours else ""
+
+
+def _events(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
+    chance, statuses, wrong = random.Random(6), Counter[int](), list[str]()
+    with listened() as defects:
+        for number in range(count):
+            host, body = event(chance)
+            headers = {"Host": "127.0.0.1", "Authorization": f"Bearer {TOKEN}"}
+            answer = client.post(
+                f"/v1/hooks/{host}", data=body, headers=headers, content_type="application/json"
+            )
+            statuses[answer.status_code] += 1
+            fault = "; ".join(defects.told) or event_fault(
+                host, body, answer.status_code, answer.data
+            )
+            if fault:
+                wrong.append(f"event {number} to {host}: {fault}: {body!r:.400}")
+                defects.told.clear()
+            if number % KEPT == 0:
+                opened.get("default").write_receipts()
+    if statuses[200] < count / 50 or statuses[204] < count / 10:
+        wrong.append(f"too few came through: {statuses}")
+    told = ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
+    return Outcome("hook events", count, "events", wrong, told, floor=20_000)
+
+
+def event_fault(host: str, body: bytes, status: int, answer: bytes) -> str:
+    """Return what is wrong with the answer to a hook: what a host cannot read, or a failure."""
+    if status == 204:
+        return "" if not answer else "204 with a body"
+    if status == 400:
+        return "" if json.loads(answer).get("detail") else "refused without a word"
+    if status != 200:
+        return f"{status}: {answer!r:.200}"
+    named = HOSTS[host].read(decoded(body))
+    if named is None:
+        return "an event that is none was answered"
+    errors = list(SCHEMAS[host][named.name].iter_errors(json.loads(answer)))
+    return f"not in the host's schema: {errors[0].message:.200}" if errors else ""

@@ -1,0 +1,84 @@
+"""Server: the server of a home as a process that a test may kill, and how it is asked over HTTP."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = (ROOT, ROOT / "tests", ROOT / "serve" / "program")
+START = "from serve.process.server import run; from store.config import load; run(load(), port=0)"
+JSON = "application/json"
+
+# what a request is answered with where its server dies: nothing of it was acknowledged
+CutOff = (OSError, http.client.HTTPException)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a process of ours that works on a home."""
+    return os.environ | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": str(ROOT)} | more
+
+
+class Server:
+    """A server process of a home, and the address to ask it at."""
+
+    def __init__(self, home: Path, code: str = START, **more: str) -> None:
+        """Start one and wait until it listens; `more` is put into its environment."""
+        self.home = home
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", code],
+            env=environment(home, **more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        assert said, f"the server of {home} did not start"
+        self.port = int(said.rpartition(":")[2])
+        self.token = (home / "token").read_text()
+
+    def ask(
+        self, method: str, path: str, body: object = None, timeout_s: float = 10
+    ) -> tuple[int, Any]:
+        """Return the status and the JSON of an answer; raise `CutOff`."""
+        return asked(self.port, self.token, method, path, body, timeout_s)
+
+    def record(self, body: Mapping[str, str]) -> int:
+        """Return the status of one write; raise `CutOff`."""
+        return self.ask("POST", "/v1/memories", body)[0]
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+        self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def asked(
+    port: int,
+    token: str,
+    method: str,
+    path: str,
+    body: object = None,
+    timeout_s: float = 10,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, Any]:
+    """Return the status of an answer and its JSON, or text where it is none; raise `CutOff`."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": JSON, **more}
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        said = answer.read()
+        kind = answer.headers.get_content_type()
+        is_json = said and kind in (JSON, "application/problem+json")
+        return answer.status, json.loads(said) if is_json else said.decode()
+    finally:
+        connection.close()

@@ -1,0 +1,23 @@
+"""
+The work that attacks break off: small, the same every time, and known is what must hold after it.
+
+    work.prepare(home); work.do(home, acknowledge); again(work, home, acknowledged) == []
+"""
+
+from torture import work_build, work_controls, work_log
+from torture.work_memory import Acknowledge, Work, again, settled
+
+__all__ = ["BY_NAME", "WORKS", "Acknowledge", "Work", "again", "named", "settled"]
+
+WORKS: tuple[Work, ...] = (*work_log.WORKS, *work_build.WORKS)
+BY_NAME = {work.name: work for work in WORKS}
+_CONTROLS = {work.name: work for work in (*work_controls.KILLED, *work_controls.REFUSED)}
+
+
+def named(name: str) -> Work:
+    """Return a work, or a control, by its name."""
+    return (BY_NAME | _CONTROLS)[name]
+
+
+def is_control(name: str) -> bool:
+    return name in _CONTROLS

@@ -1,0 +1,150 @@
+"""
+What must hold of a memory after whatever happened to it, as a process that opens it now sees it.
+
+Each function returns what is wrong, in words: nothing where all is well.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from pyarrow import parquet
+
+from serve.filters import Filter
+from serve.query.analysis import usual
+from serve.reader import Reader
+from serve.recall import recall
+from store import build, snapshot
+from store import manifest as manifests
+from store import tenant as tenants
+from store.config import Choices
+from store.embedding import LexicalEmbedder
+from store.errors import MnemologError
+from store.events import Event, Recorded
+from store.log import EventLog
+from store.tenant import Tenant
+
+NOW = 1_790_000_000_000_000  # microseconds UTC
+
+# by their paths below the tenant's folder; what lies below snapshots and cold is held to its lists
+_OURS = re.compile(
+    r"log\.sqlite(-wal|-shm)?|ingest\.sqlite(-wal|-shm)?|HEAD|refused\.json|manifests/\d{8}\.json"
+    r"|candidate/\w+(\.checks)?\.json|(build|rewrite|jobs)\.lock|erased/\w{26}\.json"
+)
+
+
+def of_the_log(
+    home: Path,
+    acknowledged: Collection[str],
+    before: Collection[str],
+    writing: Collection[Collection[str]],
+    *,
+    and_others: bool = False,
+) -> list[str]:
+    """Return what is wrong with the log, where `before` was there and some ids were acknowledged.
+
+    `writing` are the ids that were being written, those of a batch together: all of them are there
+    or none. With `and_others` there may be events under ids that were drawn.
+    """
+    path = tenants.tenant(home).log
+    if not path.exists():
+        return [f"the log is gone, with {len(acknowledged)} acknowledged"] if acknowledged else []
+    with EventLog(path) as log:
+        wrong = [f"integrity: {one}" for one in log.integrity()]
+        events = list(log.read())
+    ids = Counter(event.id for event in events)
+    wrong += [f"{id_} was acknowledged and is lost" for id_ in acknowledged if id_ not in ids]
+    wrong += [f"{id_} was there before and is lost" for id_ in before if id_ not in ids]
+    wrong += [f"{id_} is there {count} times" for id_, count in ids.items() if count > 1]
+    known = {*before, *(id_ for batch in writing for id_ in batch)}
+    if not and_others:
+        wrong += [f"nobody wrote {id_}" for id_ in ids if id_ not in known]
+    for batch in writing:
+        if 0 < (there := sum(id_ in ids for id_ in batch)) < len(batch):
+            wrong.append(f"{there} of a batch of {len(batch)} are there")
+    return [*wrong, *_doubled(events)]
+
+
+def _doubled(events: Collection[Event]) -> Iterator[str]:
+    texts = Counter(one.body.content for one in events if isinstance(one.body, Recorded))
+    yield from (f"{text[:40]!r} was recorded {count} times" for text, count in texts.items()
+                if count > 1 and text)  # fmt: skip
+
+
+def modes(home: Path) -> list[str]:
+    """Return the files and folders that another user may do something with."""
+    return [
+        f"{path.relative_to(home)} has mode {path.stat().st_mode & 0o777:o}"
+        for path in (home, *home.rglob("*"))
+        if path.stat().st_mode & 0o077
+    ]
+
+
+def recalled(home: Path, query: str, wanted: str) -> list[str]:
+    """Return what is wrong with what a new server answers: a memory it must bring, no damage."""
+    tenant = tenants.tenant(home)
+    embedder = LexicalEmbedder()
+    with EventLog(tenant.log) as log, Reader(tenant, log, embedder).view() as view:
+        answer = recall(view, usual(query, Filter(now=NOW), Choices()), embedder)
+    ids = [hit.memory.id for hit in answer.hits]
+    wrong = [] if wanted in ids else [f"recall brought {ids}, not {wanted}"]
+    return [*wrong, *(f"recall said: {one}" for one in answer.notices)]
+
+
+def served(tenant: Tenant) -> list[str]:
+    """Return what is wrong with the manifest that HEAD names, file by file."""
+    try:
+        manifest = manifests.current(tenant)
+        for ref in manifest.projections.values():
+            snapshot.verify(tenant.snapshots, ref)
+    except MnemologError as error:
+        return [f"what is served: {error}"]
+    return []
+
+
+def rebuilt(home: Path) -> list[str]:
+    """Build it again an hour later; return what was wrong with that, or with what is served."""
+    tenant = tenants.tenant(home)
+    for path in tenant.root.rglob(".*"):
+        os.utime(path, (0, 0))
+    with EventLog(tenant.log) as log:
+        try:
+            manifest = build.rebuild(tenant, log, LexicalEmbedder(), NOW)
+        except MnemologError as error:
+            return [f"rebuild: {error}"]
+        behind = log.head() - manifest.watermark
+    wrong = [f"a build left {behind} events out"] if behind else []
+    return [*wrong, *served(tenant)]
+
+
+def left_over(home: Path) -> list[str]:
+    """Return the files that nothing names, where all was done that takes such away."""
+    tenant = tenants.tenant(home)
+    with EventLog(tenant.log) as log:
+        segments = {one.name for one in log.segments()}
+    refs = [ref for one in manifests.kept(tenant) for ref in one.projections.values()]
+    wanted = {f"snapshots/{file.path}" for ref in refs for file in ref.files}
+    wanted |= {f"cold/log/{name}" for name in segments}
+    cold = sorted((tenant.cold / "memories").glob("*.parquet"))[-1:]
+    wanted |= {path.relative_to(tenant.root).as_posix() for path in cold}
+    files = (path for path in sorted(tenant.root.rglob("*")) if path.is_file())
+    names = [path.relative_to(tenant.root).as_posix() for path in files]
+    return [
+        f"{name} is left over" for name in names if name not in wanted and not _OURS.fullmatch(name)
+    ]
+
+
+def holding(home: Path, word: str) -> list[str]:
+    """Return the files in which a word occurs; what lies compressed is read."""
+    found = []
+    for path in sorted(home.rglob("*")):
+        if not path.is_file():
+            continue
+        data = path.read_bytes()
+        if data.startswith(b"PAR1") and data.endswith(b"PAR1"):
+            data += repr(parquet.read_table(path).to_pylist()).encode()
+        if word.encode() in data.lower():
+            found.append(f"{path.relative_to(home)} holds what was erased")
+    return found

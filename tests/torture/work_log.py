@@ -1,0 +1,174 @@
+"""
+Work on the log: its file made or brought up to date, events appended one by one, in batches and by
+an import, and batches accepted into the queue and recorded.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import apsw
+from torture import work_checks as checks
+from torture.work_checks import NOW
+from torture.work_memory import (
+    ANSWER,
+    BEFORE,
+    QUERY,
+    Acknowledge,
+    Work,
+    drafts,
+    log_of,
+    record_before,
+    texts,
+)
+
+from store import commands
+from store import tenant as tenants
+from store.importers import jsonl
+from store.ingest import recording
+from store.ingest.batch import of_drafts
+from store.ingest.job_queue import Queue
+
+# --- append, batch, import: events into the log
+
+ONE_BY_ONE = [*texts("a", 3), *texts("long", 2, 200)]
+_BATCHES = [texts("n", 30), texts("o", 12, 40)]
+_IMPORTED = texts("i", 50)
+_BATCH = 20  # of an import, so that a few memories are several transactions
+
+
+def _append(home: Path, acknowledge: Acknowledge) -> None:
+    with log_of(home) as log:
+        for draft in drafts(ONE_BY_ONE):
+            acknowledge(commands.record(log, draft, NOW).event.id)
+
+
+def _batch(home: Path, acknowledge: Acknowledge) -> None:
+    with log_of(home) as log:
+        for some in _BATCHES:
+            for appended in commands.record_batch(log, drafts(some), NOW):
+                acknowledge(appended.event.id)
+
+
+def _prepare_import(home: Path) -> None:
+    record_before(home)
+    lines = (f'{{"id":"{id_}","content":"{text}"}}\n' for id_, text in _IMPORTED)
+    (home / "import.jsonl").write_text("".join(lines))
+    (home / "import.jsonl").chmod(0o600)
+
+
+def _batched(some: Sequence[tuple[str, str]]) -> list[Sequence[tuple[str, str]]]:
+    return [some[at : at + _BATCH] for at in range(0, len(some), _BATCH)]
+
+
+def _import(home: Path, acknowledge: Acknowledge) -> None:
+    ids, told = [id_ for id_, _ in _IMPORTED], 0
+
+    def tell(done: int) -> None:
+        nonlocal told
+        for id_ in ids[told:done]:
+            acknowledge(id_)
+        told = done
+
+    source = jsonl.drafts(home / "import.jsonl", project=None)
+    with mock.patch.object(commands, "BATCH", _BATCH), log_of(home) as log:
+        commands.import_drafts(log, source, NOW, on_progress=tell)
+
+
+def _check_log(
+    home: Path, acknowledged: Collection[str], *, writing: Sequence[Collection[str]]
+) -> list[str]:
+    before = [id_ for id_, _ in BEFORE]
+    return [
+        *checks.of_the_log(home, acknowledged, before, writing),
+        *checks.recalled(home, QUERY, ANSWER),
+    ]
+
+
+def _of_log(
+    name: str,
+    do: Callable[[Path, Acknowledge], None],
+    batches: Sequence[Sequence[tuple[str, str]]],
+    prepare: Callable[[Path], None] = record_before,
+) -> Work:
+    writing = [[id_ for id_, _ in some] for some in batches]
+    ends = tuple(itertools.chain.from_iterable(writing))
+    return Work(name, prepare, do, partial(_check_log, writing=writing), ends, built=False)
+
+
+# --- make and migrate: the log's file
+
+
+def _make(home: Path, acknowledge: Acknowledge) -> None:
+    with log_of(home, create=True) as log:
+        acknowledge("made")
+        for draft in drafts(BEFORE):
+            acknowledge(commands.record(log, draft, NOW).event.id)
+
+
+def _check_made(home: Path, acknowledged: Collection[str]) -> list[str]:
+    told = [id_ for id_ in acknowledged if id_ != "made"]
+    if "made" not in acknowledged and tenants.tenant(home).log.exists():
+        log_of(home, create=True).close()  # as whoever asked for it does again
+    return checks.of_the_log(home, told, (), [[id_] for id_, _ in BEFORE])
+
+
+def _prepare_older(home: Path) -> None:
+    record_before(home)
+    older = apsw.Connection(str(tenants.tenant(home).log))
+    for name in ("events_by_session", "events_of_jobs", "events_by_kind"):
+        older.execute(f"DROP INDEX {name}")
+    older.execute("DROP TABLE segments; PRAGMA user_version = 1")
+    older.close()
+
+
+# --- ingest: accepted into the queue, then recorded
+
+_INGESTED = texts("q", recording.STEP + 20)
+_JOB = "01KA00000000000000000000J1"
+
+
+def _ingest(home: Path, acknowledge: Acknowledge) -> None:
+    queue = Queue(tenants.tenant(home).ingest)
+    try:
+        batch = of_drafts(_JOB, NOW, drafts(_INGESTED))
+        queue.accept(_JOB, NOW, batch)
+        acknowledge(_JOB)
+        with log_of(home) as log:
+            jobs = queue.listed()
+            now = max(NOW, *(max(one.lease_until or 0, one.next_at) for one in jobs))
+            while lease := queue.lease(recording.new_owner(), now):
+                recording.record(queue, log, lease, lambda: now)
+        acknowledge("recorded")
+    finally:
+        queue.close()
+
+
+def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """What was accepted waits in the queue or is in the log; once recorded it is in the log."""
+    ids = [id_ for id_, _ in _INGESTED]
+    steps = [ids[: recording.STEP], ids[recording.STEP :]]
+    told = ids if "recorded" in acknowledged else []
+    wrong = _check_log(home, told, writing=steps)
+    if _JOB not in acknowledged:
+        return wrong
+    queue = Queue(tenants.tenant(home).ingest)
+    try:
+        job = queue.get(_JOB)
+    finally:
+        queue.close()
+    with log_of(home) as log:
+        done = [id_ for id_ in ids[: job.done] if not log.known([id_])]
+    return [*wrong, *(f"{id_} was taken off the queue and is lost" for id_ in done)]
+
+
+WORKS = (
+    _of_log("append", _append, [[one] for one in ONE_BY_ONE]),
+    _of_log("batch", _batch, _BATCHES),
+    _of_log("import", _import, _batched(_IMPORTED), _prepare_import),
+    Work("make", lambda home: None, _make, _check_made, ("made", *(id_ for id_, _ in BEFORE))),
+    _of_log("migrate", _append, [[one] for one in ONE_BY_ONE], _prepare_older),
+    Work("ingest", record_before, _ingest, _check_ingest, (_JOB, "recorded"), built=False),
+)
