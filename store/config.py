@@ -24,6 +24,7 @@ from store.profiles import Profile, Profiles
 Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", "fields"]
 
 PROJECT_FILE = ".mnemolog.toml"
+_MOST_READ = 1 << 20  # bytes; a project's file may be anybody's
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
 
 
@@ -220,13 +221,19 @@ def _data_folder() -> str:
 
 
 def _user_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            data = file.read(_MOST_READ + 1)
+        if len(data) > _MOST_READ:
+            raise ConfigError(f"{path} is over {_MOST_READ} bytes: no settings are that long")
+        return tomllib.loads(data.decode())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits, endless lists
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 

@@ -265,3 +265,40 @@ def test_five_thousand_commits_take_less_than_ten_seconds(repository):
     begin = time.monotonic()
     assert len(repository.drafts()) == 5_000
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("url", "setting"),
+    [("ext::PROGRAM %S", "protocol.ext.allow"), ("ssh://nowhere/x", "core.sshCommand")],
+)
+def test_what_a_partial_clone_lacks_is_not_fetched(tmp_path: Path, url: str, setting: str):
+    ran, program = tmp_path / "ran", tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+    program.chmod(0o700)
+    repository = Repository(tmp_path / "partial")
+    repository.commit("Read the clock once, so that midnight changes nothing", "a.py")
+    for key, value in (
+        ("extensions.partialClone", "origin"),
+        ("core.repositoryFormatVersion", "1"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", url.replace("PROGRAM", str(program))),
+        (setting, "always" if setting.startswith("protocol") else str(program)),
+    ):
+        repository.git("config", key, value)
+    for path in (repository.path / ".git" / "objects").glob("??/*"):
+        kind = subprocess.run(
+            ["git", "-C", str(repository.path), "cat-file", "-t", path.parent.name + path.name],
+            capture_output=True,
+        )
+        if kind.stdout.strip() == b"blob":
+            path.unlink()
+    with pytest.raises(SourceError, match="partial clone"):
+        repository.drafts()
+    assert not ran.exists()
+
+
+def test_a_message_of_any_length_is_read_up_to_a_bound(tmp_path: Path):
+    repository = Repository(tmp_path / "long")
+    repository.commit(b"Say it at length\n\n" + b"word " * (3 * git.MAX_FIELD // 5))
+    (found,) = git.commits(repository.path, since=None, limit=None)
+    assert len(found.text) == git.MAX_FIELD

@@ -1,9 +1,12 @@
 """JSON Lines of our own: every line is a memory or an error that says where it is."""
 
+import gzip
 import json
+import os
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from store.commands import Draft
@@ -95,3 +98,31 @@ def test_a_line_without_end_is_not_read_whole(path, monkeypatch):
 def test_a_missing_file_is_named(path):
     with pytest.raises(SourceError, match=r"notes\.jsonl cannot be read \(No such file"):
         list(jsonl.drafts(path, project=None))
+
+
+def zstd(data: bytes) -> bytes:
+    packed: bytes = pa.Codec("zstd").compress(data, asbytes=True)
+    return packed
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_a_packed_file_is_read_as_it_is(path, pack):
+    path.write_bytes(pack(b'{"content": "the tide"}\n{"content": "the moon"}\n'))
+    assert [one.content for one in jsonl.drafts(path, project=None)] == ["the tide", "the moon"]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_a_packed_file_that_bursts_or_was_cut_is_refused(path, pack):
+    path.write_bytes(pack(bytes(32 << 20)))
+    with pytest.raises(SourceError, match=r"line 1: over|unpacks to over 100 times"):
+        list(jsonl.drafts(path, project=None))
+    line = b'{"content": "the tide ' + os.urandom(40).hex().encode() + b'"}\n'
+    path.write_bytes(pack(line * 99)[:-6])
+    with pytest.raises(SourceError, match="cannot be unpacked"):
+        list(jsonl.drafts(path, project=None))
+
+
+def test_a_line_nested_without_end_is_named(path):
+    deep = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(SourceError, match="line 1: "):
+        read(path, f'{{"content": "a", "metadata": {{"a": {deep}}}}}')

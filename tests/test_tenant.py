@@ -1,5 +1,6 @@
 """A tenant's name never leaves its folder; a project is the same for every clone and worktree."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -175,3 +176,18 @@ def test_outside_git_there_is_no_project(tmp_path: Path):
 def test_a_broken_git_file_is_no_project(tmp_path: Path):
     (tmp_path / ".git").write_text("gitdir: /nowhere/at/all\n")
     assert project_of(tmp_path) is None
+
+
+@pytest.mark.parametrize("said", [b"gitdir: a\0b", b"gitdir: " + b"a" * 5_000, b"gitdir: ring/x"])
+def test_a_git_file_that_leads_nowhere_is_no_repository(tmp_path, said):
+    (tmp_path / "ring").symlink_to("ring")
+    (tmp_path / ".git").write_bytes(said)
+    assert project_of(tmp_path) is None
+
+
+def test_a_remote_of_white_space_takes_no_time_and_a_name_may_be_any_bytes(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "config").write_text('[remote "origin"]' + "\n" * 500_000)
+    found = project_of(folder)
+    assert found is not None and found.startswith("caf")

@@ -9,6 +9,7 @@ stays behind its symbolic link; what was there before is kept in `<home>/backups
 import difflib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from store.errors import ConfigError, LogReadOnly
 from store.files import replace_file
 
 KEPT = 20  # backups
+MOST_READ = 16 << 20  # bytes; a host that keeps its history in its settings fills a few of them
 _TRIES = 5
 
 
@@ -160,11 +162,17 @@ def _is_blank(text: str) -> bool:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device would be read for ever
+            raise ConfigError(f"{path} cannot be read: it is no file; move it away")
+        with path.open("rb") as file:
+            data = file.read(MOST_READ + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    if len(data) > MOST_READ:
+        raise ConfigError(f"{path} is over {MOST_READ >> 20} MiB: no settings are that long")
+    return data
 
 
 def _text(data: bytes | None) -> str:

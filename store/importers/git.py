@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
@@ -107,13 +107,15 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
     with TemporaryFile() as complaints, _started(command, source, complaints) as git:
         assert git.stdout is not None
         try:
-            yield from _commits(_fields(git.stdout))
+            rest = yield from _commits(_fields(git.stdout))
             git.wait()
         finally:
             git.kill()  # a reader that stops early leaves git waiting on a full pipe
         if git.returncode != 0:
             complaints.seek(0)
             _explain(source, complaints.read(2_000).decode(errors="replace").strip())
+        elif rest:
+            raise SourceError(f"git log wrote {rest[:80]!r} where a commit begins: report this")
 
 
 def _started(command: list[str], source: Path, complaints: IO[bytes]) -> "subprocess.Popen[bytes]":
@@ -141,7 +143,7 @@ def _explain(source: Path, complaint: str) -> None:
         return
     if "not a git repository" in complaint:
         raise SourceError(f"{source} is not a git repository: name a folder inside one")
-    if "promisor" in complaint or "transport 'none'" in complaint or "not allowed" in complaint:
+    if any(words in complaint for words in ("lazy fetching", "promisor", "not allowed")):
         raise SourceError(f"{source} is a partial clone: fetch what it lacks before an import")
     raise SourceError(f"git cannot read {source}: {complaint or 'it gave no reason'}")
 
@@ -164,7 +166,8 @@ def _field(data: bytearray) -> str:
     return data[:MAX_FIELD].decode(errors="replace")
 
 
-def _commits(fields: Iterator[str]) -> Iterator[Commit]:
+def _commits(fields: Iterator[str]) -> Generator[Commit, None, str]:
+    """Yield the commits; return what follows them, which is nothing where git came to its end."""
     field = next(fields, "")
     while header := _HEADER.match(field):
         parents, at, author, text = (next(fields, "") for _ in range(4))
@@ -176,8 +179,7 @@ def _commits(fields: Iterator[str]) -> Iterator[Commit]:
             if len(changes) < FILES_READ:
                 changes.append(Change(path, _count(stat[1]), _count(stat[2])))
         yield Commit(header[1], " " in parents, _second(at), author, text, tuple(changes))
-    if field:
-        raise SourceError(f"git log wrote {field[:80]!r} where a commit begins: report this")
+    return field
 
 
 def _count(number: str) -> int:

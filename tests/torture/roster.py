@@ -19,6 +19,7 @@ NAMES = (
     "clocks",
     "archives",
     "imports",
+    "settings",
     "redaction",
     "poisoning",
     "leaks",

@@ -8,6 +8,7 @@ JSON is RFC 8259; comments and trailing commas are those of VS Code's settings
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from store.errors import ConfigError
@@ -18,7 +19,7 @@ Path = tuple[Key, ...]
 BOM = "\ufeff"
 MAX_DEPTH = 100
 _GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _OTHER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)\b")
 
 
@@ -53,6 +54,7 @@ class Child:
         return self.node.end
 
 
+@lru_cache(maxsize=4)  # an edit looks at one text many times, and a host's may be of megabytes
 def parse(text: str) -> Node:
     """Return the document; raise ConfigError with the line and column of the first mistake."""
     start = after_gap(text, len(BOM) if text.startswith(BOM) else 0)
@@ -106,7 +108,10 @@ def _string(text: str, at: int) -> Node:
     match = _STRING.match(text, at)
     if match is None:
         _fail(text, at, "a string in double quotes")
-    return Node(at, match.end(), _plain(text, at, match.group(), "a string with known escapes"))
+    written = match.group()
+    if "\\" not in written:
+        return Node(at, match.end(), written[1:-1])
+    return Node(at, match.end(), _plain(text, at, written, "a string with known escapes"))
 
 
 def _plain(text: str, at: int, written: str, wanted: str) -> Any:

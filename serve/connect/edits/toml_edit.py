@@ -27,6 +27,8 @@ def parse(text: str) -> dict[str, Any]:
         plain: dict[str, Any] = tomlkit.parse(text.removeprefix(BOM)).unwrap()
     except TOMLKitError as error:
         raise ConfigError(str(error)) from error
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; lists without end
+        raise ConfigError(f"a value cannot be read: {error}") from error
     return plain
 
 
