@@ -23,6 +23,7 @@ NAMES = (
     "poisoning",
     "leaks",
     "erasing",
+    "rot",
     "queries",
     "rpc",
     "gate",
