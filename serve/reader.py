@@ -1,8 +1,8 @@
 """
 Reader: one tenant's manifest held open, the log's tail laid over it, swapped when HEAD moves.
 
-The files of a manifest are hashed behind the answers; what is found to be damaged is set aside, at
-once where it breaks an answer.
+The files of a manifest are hashed behind the answers, those of a small memory before the first;
+what is found to be damaged is set aside, at once where it breaks an answer.
 """
 
 import os
@@ -23,9 +23,10 @@ from serve.masks import Masks
 from serve.opened_files import OpenedFiles
 from serve.snapshots import Snapshots, open_manifest, open_snapshots
 from store.embedding import Embedder
-from store.errors import InvalidInput, SnapshotDamaged
+from store.errors import InvalidInput, LogCorrupt, SnapshotDamaged
 from store.events import Event
 from store.log import EventLog
+from store.logfile.head import Gap, OtherLog
 from store.manifest import Manifest
 from store.projections.memories import Memory
 from store.projections.memory.rows import Mask
@@ -40,6 +41,12 @@ class View:
 
     snapshots: Snapshots
     tail: Tail
+    damage: tuple[str, ...] = ()  # events of the tail that could not be read
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What of the memory could not be used, in words."""
+        return (*self.snapshots.notices, *self.damage)
 
     @property
     def size(self) -> int:
@@ -63,6 +70,7 @@ class View:
 # what reading a damaged file that nobody hashed yet may raise
 _BROKEN = (SnapshotDamaged, LookupError, ValueError, OverflowError, pa.ArrowException)
 _A_POLL = 32 << 20  # bytes hashed in a look: a thirtieth of a processor while it lasts
+_AT_OPEN = 4 << 20  # and before the first answer: a few milliseconds, and all of a small memory
 
 
 class Reader:
@@ -76,6 +84,13 @@ class Reader:
         self._head: object = None  # what is open must give way
         self._version: tuple[int, int] | None = None
         self._swap(ahead=False)
+        while self._files.step(_AT_OPEN):
+            self._swap(ahead=False)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What of the log is gone or cannot be read, in words."""
+        return tuple(self._damage)
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -144,7 +159,7 @@ class Reader:
                 if ahead:
                     self._files.map_all()
                 with self._growing:
-                    self._snapshots, self._live = opened
+                    self._snapshots, self._live, self._gone, self._damage = opened
                     self._extend()
             except _BROKEN:
                 if not self._files.step():
@@ -158,11 +173,20 @@ class Reader:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
-    def _open(self) -> tuple[Snapshots, LiveTail]:
+    def _open(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
+        """Return what can be served, what of the log is gone, and what is wrong, in words."""
         snapshots = open_snapshots(self._tenant, self._embedder, self._files)
-        live = _live_tail(snapshots, self._embedder)
-        live.extend(self._log.read(snapshots.watermark, cold=False))
-        return snapshots, live
+        live, gone, wrong = _live_tail(snapshots, self._embedder), None, []
+        try:
+            if gone := self._log.gone():
+                wrong.append(f"{gone}: run `mnemolog doctor`")
+        except LogCorrupt as error:
+            wrong.append(str(error))
+        if not isinstance(gone, OtherLog):  # which may be another tenant's
+            events, damage = self._log.sound(live.watermark)
+            live.extend(events)
+            wrong += damage
+        return snapshots, live, gone, dict.fromkeys(wrong)
 
     def _catch_up(self) -> None:
         """Lay the events that were appended since over the snapshots."""
@@ -173,9 +197,12 @@ class Reader:
                 self._version = version
 
     def _extend(self) -> None:
-        # read to the end first: what fails halfway is read again, not left out
-        self._live.extend(list(self._log.read(self._live.watermark, cold=False)))
-        self._view = View(self._snapshots, self._live.now())
+        if not isinstance(self._gone, OtherLog):
+            # read to the end first: what fails halfway is read again, not left out
+            events, damage = self._log.sound(self._live.watermark)
+            self._live.extend(events)
+            self._damage |= dict.fromkeys(damage)
+        self._view = View(self._snapshots, self._live.now(), tuple(self._damage))
 
 
 def standing(

@@ -77,7 +77,7 @@ def recall(view: View, question: Question, embedder: Embedder, laps: Laps | None
 
     The same question gets the same answer: how long it took is no part of it.
     """
-    laps, notices = laps or Laps(), list(view.snapshots.notices)
+    laps, notices = laps or Laps(), list(view.notices)
     analysis = analyse(view, question, embedder, notices)
     laps.over("analysis")
     route = question.router.route(analysis.task_mode) if question.router else None

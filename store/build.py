@@ -337,6 +337,8 @@ def _reused(
 def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
     if old is None or old.version != projection.version or old.watermark > build.watermark:
         return None
+    if build.log.stated(old.watermark, build.watermark):
+        return None  # it may hold what the log does not
     if projection.grows and (
         # rows of an undone plan are no longer there: what is left has other numbers
         build.log.undone(build.watermark, old.watermark)

@@ -155,6 +155,16 @@ class Erased(Body, frozen=True, kw_only=True):
     events: int = 0
 
 
+class Lost(Body, frozen=True, kw_only=True):
+    """Events that had these numbers, first and last of each gap, are gone and come never back.
+
+    It takes the number after the newest that was ever given. `ids` are those that could be read.
+    """
+
+    gaps: tuple[tuple[int, int], ...]
+    ids: tuple[str, ...] = ()
+
+
 class Pinned(Body, frozen=True, kw_only=True):
     pinned: bool = True
 
@@ -221,6 +231,7 @@ KINDS: Mapping[str, type[Body]] = {
     "forgotten": Forgotten,
     "restored": Restored,
     "erased": Erased,
+    "lost": Lost,
     "pinned": Pinned,
     "linked": Linked,
     "recalled": Recalled,
@@ -245,7 +256,7 @@ KINDS: Mapping[str, type[Body]] = {
 # Events that change no memory: they never make a memory fresh and are worth no rebuild alone.
 RECEIPTS = frozenset(
     """recalled prompted action session surfaced followed outcome proposed accepted
-    rejected planned applied undone judged adopted called""".split()
+    rejected planned applied undone judged adopted called lost""".split()
 )
 
 _kind_of = {body: kind for kind, body in KINDS.items()}

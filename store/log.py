@@ -9,8 +9,8 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 """
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,14 +20,16 @@ import apsw
 from store.body import Body
 from store.cold import segment
 from store.cold.segment import Segment
-from store.errors import LogCorrupt, LogError, NotFound
+from store.errors import LogCorrupt, NotFound
 from store.events import Event, decode
 from store.job_events import Undone
-from store.logfile import counted
+from store.logfile import counted, salvage, sound
 from store.logfile import file as log_file
+from store.logfile import head as log_head
 from store.logfile import write as log_write
 from store.logfile.checks import Check
 from store.logfile.file import Row
+from store.logfile.head import Gap, HeadFile, OtherLog
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
 from store.logfile.write import Appended
 from store.redaction import redact
@@ -53,8 +55,10 @@ class EventLog:
         self.path = path
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._appends = 0
+        self._head_file = HeadFile(path)
         self._bodies = segment.Bodies(segment.folder_of(path), self.segments)
         with log_file.translated(path):
+            salvage.finish(path)
             if create:
                 log_file.create_file(path)
             elif not path.exists():
@@ -63,6 +67,7 @@ class EventLog:
             try:
                 log_file.prepare(self._connection, path, create=create)
                 self._reader = log_file.connect(path)
+                salvage.keep_dropped(path, self._fetch)
             except BaseException:  # an interrupt too: what was opened is closed, then it goes on
                 self._connection.close()
                 raise
@@ -82,6 +87,7 @@ class EventLog:
         with self._lock, self._reading, log_file.translated(self.path):
             self._reader.close()
             self._connection.close()
+            self._head_file.close()
 
     def append(self, events: Sequence[Event], checks: Sequence[Check] = ()) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
@@ -93,12 +99,12 @@ class EventLog:
         with the same ids is always safe.
         """
         rows = [kept(event) for event in events]
-        with self._transaction() as connection:
+
+        def checked(connection: apsw.Connection) -> None:
             for check in checks:
                 check(connection)
-            appended = [log_write.insert(connection, event, row) for event, row in rows]
-        self._appends += 1
-        return appended
+
+        return self._written(log_file.immediate, checked, rows)
 
     def read(
         self, after: int = 0, until: int | None = None, *, cold: bool = True
@@ -249,22 +255,52 @@ class EventLog:
     def integrity(self) -> list[str]:
         """Return what is wrong with the file, in words; empty when every check passes.
 
-        SQLite's own check, every event's hash and the unbroken numbering are looked at.
+        SQLite's own check of table and indexes, every event's hash, the numbering (but for the
+        gaps that are stated: `stated`) and the head beside the log are looked at.
         """
-        problems: list[str] = []
-        expected = 1
-        try:
-            checked = self._fetch("PRAGMA quick_check")
-            problems += (f"SQLite: {row[0]}" for row in checked if row[0] != "ok")
-            problems += self._damaged_segments()
-            # what was put away and cannot be read was named; the rest is looked at all the same
-            for event in self.read(cold=not problems):
-                if event.seq != expected and not problems:
-                    problems.append(f"events {expected} to {event.seq - 1} are missing")
-                expected = event.seq + 1
-        except LogError as error:
-            problems.append(str(error))
-        return problems
+        return sound.problems(self._fetch, self.read, self.segments, self.path)
+
+    def gone(self) -> Gap | OtherLog | None:
+        """Return what the head beside the log tells to be gone; None where all is there.
+
+        The next append states it. It costs microseconds.
+        """
+        return log_head.compare(log_head.read(self.path), self._fetch)
+
+    def damage(self) -> tuple[str, bool]:
+        """Return the first thing that is wrong with the file itself, and whether only its indexes
+        are; "" where nothing is. Segments and head are not looked at.
+        """
+        return sound.damage(self._fetch)
+
+    def count(self) -> int:
+        """Return how many events there are."""
+        return int(self._fetch("SELECT count(*) FROM events")[0][0])
+
+    def reindex(self) -> None:
+        """Make the indexes anew from the table."""
+        with self._lock, log_file.translated(self.path):
+            self._connection.execute("REINDEX")
+
+    def state(self, gap: Gap, at: int) -> None:
+        """Say in the log that events are gone; the numbers after them come next."""
+        with self._lock, log_file.translated(self.path), log_file.immediate(self._connection):
+            self._head_file.state(self._connection, gap, at)
+        self._appends += 1
+
+    def make_head(self) -> None:
+        """Write the head beside the log anew, from the log."""
+        log_head.make(self.path, self._fetch)
+
+    def stated(self, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
+        """Return the numbers whose events are gone, first and last of each gap, as the log itself
+        says at a seq above `after` and up to `until`.
+        """
+        return log_head.stated(self._fetch, after, until)
+
+    def sound(self, after: int) -> tuple[list[Event], list[str]]:
+        """Return what `read` without the cold yields, but for what is damaged, and what that is."""
+        return sound.events(self._fetch, after)
 
     def at(self, seq: int) -> int | None:
         """Return when the event of a seq happened, microseconds UTC; None where there is none."""
@@ -321,11 +357,11 @@ class EventLog:
         Raise LogBusy where somebody else rewrote one of the rows meanwhile.
         """
         new = [kept(event) for event in events]
-        with self._lock, log_file.translated(self.path), log_file.rewriting(self._connection):
-            log_write.rewrite(self._connection, bodies, adding, dropping)
-            appended = [log_write.insert(self._connection, event, row) for event, row in new]
-        self._appends += 1
-        return [one.event for one in appended]
+
+        def rewritten(connection: apsw.Connection) -> None:
+            log_write.rewrite(connection, bodies, adding, dropping)
+
+        return [one.event for one in self._written(log_file.rewriting, rewritten, new)]
 
     def settle(self, *, shrink: bool = False) -> bool:
         """Leave nothing in the write-ahead log; with `shrink`, give back what the file need not.
@@ -335,10 +371,6 @@ class EventLog:
         with self._lock, log_file.translated(self.path):
             return log_file.settle(self._connection, shrink=shrink)
 
-    def _damaged_segments(self) -> list[str]:
-        folder = segment.folder_of(self.path)
-        return [found for one in self.segments() if (found := segment.problem(folder, one))]
-
     def _events(self, rows: Sequence[Row]) -> list[Event]:
         return [event_of(row) for row in self.whole(rows)]
 
@@ -346,10 +378,32 @@ class EventLog:
         with self._reading, log_file.translated(self.path):
             return self._reader.execute(sql, values).fetchall()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[apsw.Connection]:
-        with self._lock, log_file.translated(self.path), log_file.immediate(self._connection):
-            yield self._connection
+    def _written(
+        self,
+        transaction: Callable[[apsw.Connection], AbstractContextManager[None]],
+        first: Callable[[apsw.Connection], None],
+        rows: Sequence[tuple[Event, Row]],
+    ) -> list[Appended]:
+        """Do something and insert rows in one transaction; then move the head."""
+
+        def written(gap: Gap | None) -> list[Appended]:
+            with transaction(self._connection):
+                first(self._connection)
+                if gap is not None:
+                    self._head_file.state(self._connection, gap, rows[0][0].at)
+                appended = [log_write.insert(self._connection, *row) for row in rows]
+                new = [one.event for one in appended if one.is_new]
+                self._head_file.check(self._connection, new)
+            self._head_file.move(new)
+            return appended
+
+        with self._lock, log_file.translated(self.path):
+            try:
+                appended = written(None)
+            except log_head.Gone as found:
+                appended = written(found.gap)
+        self._appends += 1
+        return appended
 
 
 def _there(seq: int, bodies: dict[int, str]) -> str:

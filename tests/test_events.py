@@ -54,6 +54,7 @@ BODIES = [
     Superseded(by="b", reason="newer"),
     events.Archived(),
     events.Erased(events=3),
+    events.Lost(gaps=((3, 5), (9, 9)), ids=("m3",)),
     events.Forgotten(reason="wrong"),
     events.Restored(),
     Pinned(pinned=False),

@@ -212,3 +212,19 @@ def test_the_worst_comes_first(settings):
     severities = [one.severity for one in checkup(settings)]
     assert severities[:2] == ["error", "warn"]
     assert set(severities[2:]) == {"ok"}
+
+
+def test_a_log_with_a_damaged_page_is_a_finding_and_not_the_end_of_the_doctor(
+    settings, monkeypatch
+):
+    path = tenant(settings.home).log
+    with EventLog(path) as log:
+        for number in range(200):
+            commands.record(log, Draft(content=f"Note {number} of the relay"), now())
+        log.settle()
+    data = bytearray(path.read_bytes())
+    page = data.index(b"Note 150 of") // 4096 * 4096
+    data[page : page + 4096] = bytes(4096)
+    path.write_bytes(data)
+    found = [one for one in ills(settings) if one.severity == "error"]
+    assert found and all("doctor --repair" in one.cure for one in found)

@@ -135,6 +135,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/log.py",
                 "store/logfile/checks.py",
                 "store/logfile/file.py",
+                "store/logfile/head.py",
                 "store/logfile/write.py",
                 "store/ingest/job_queue.py",
                 "store/ingest/queue_file.py",

@@ -230,7 +230,7 @@ def test_files_are_private_from_the_first_byte(tmp_path: Path, child: Child):
             }
     finally:
         os.umask(mask)
-    assert set(modes) == {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm"}
+    assert set(modes) == {"log.head", "log.sqlite", "log.sqlite-wal", "log.sqlite-shm"}
     assert set(modes.values()) == {0o600}
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
 

@@ -155,13 +155,11 @@ class Slow(EventLog):
         self.reached, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
 
-    def read(
-        self, after: int = 0, until: int | None = None, *, cold: bool = True
-    ) -> Iterator[Event]:
+    def sound(self, after: int) -> tuple[list[Event], list[str]]:
         self.reads += 1
         self.reached.set()
         assert self.go_on.wait(timeout=60)
-        return super().read(after, until, cold=cold)
+        return super().sound(after)
 
 
 def test_threads_that_see_the_same_new_events_read_them_once(memory: Memory):

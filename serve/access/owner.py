@@ -25,9 +25,11 @@ def owner_token(settings: Settings) -> str:
         replace_file(path, secrets.token_urlsafe(32).encode())
     elif os.name == "posix" and path.stat().st_mode & 0o077:
         raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
-    token = path.read_text().strip()
-    if not token:  # an empty one would let everybody in
-        raise ConfigError(f"{path} is empty: delete it, and the next start makes a new one")
+    token = path.read_text(errors="replace").strip()
+    if not token or not token.isprintable() or "\ufffd" in token:  # none would let everybody in
+        raise ConfigError(
+            f"{path} is empty or damaged: delete it, and the next start makes a new one"
+        )
     return token
 
 

@@ -42,6 +42,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     from store.errors import NoManifest, SnapshotDamaged
     from store.registry import running
 
+    gone = log.gone()
     head = log.head()
     server = running(settings)
     refusal = manifests.last_refusal(tenant)
@@ -61,14 +62,14 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             for one in failures.every(root)
         ],
         "alarms": [],
-        "damage": [],
+        "damage": [str(gone)] if gone else [],
     }
     try:
         manifest = manifests.current(tenant)
     except NoManifest:
         return found
     except SnapshotDamaged as error:
-        return found | {"damage": [str(error)]}
+        return found | {"damage": [*found["damage"], str(error)]}
     return found | {
         "manifest": {
             "number": manifest.number,
@@ -83,7 +84,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         },
         "tail": max(0, head - manifest.watermark),
         "alarms": [alarm for one in manifest.checks if (alarm := health.canaries_alarm(one))],
-        "damage": health.damage(tenant, manifest),
+        "damage": [*found["damage"], *health.damage(tenant, manifest)],
     }
 
 

@@ -1,5 +1,6 @@
 """`mnemolog init`, `verify` and `doctor`: make a memory, prove it, and find what ails it."""
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from store.errors import ConfigError, MnemologError
 
 if TYPE_CHECKING:
     from store.audits.health import Finding
+    from store.audits.repair import Mended
     from store.audits.verify import Report
 
 
@@ -79,21 +81,58 @@ def _show_report(report: "Report") -> None:
         output.say(f"manifest {report.manifest} is what the log gives at event {report.watermark}")
 
 
-@click.command(epilog=output.example("mnemolog doctor"))
+@click.command(
+    epilog=output.example(
+        "mnemolog doctor", "mnemolog doctor --repair --dry-run", "mnemolog doctor --repair --yes"
+    )
+)
+@click.option("--repair", is_flag=True, help="Mend what can be mended with no loss.")
+@click.option("--dry-run", is_flag=True, help="With --repair: only say what would be done.")
+@click.option("--yes", is_flag=True, help="With --repair: touch the log, too, without asking.")
 @output.json_option
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
-    """Look at everything that can go wrong, and say what to do about it."""
+def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Look at everything that can go wrong, and say what to do about it.
+
+    With --repair: files open to others, what was left of writes and servers that were killed,
+    damaged snapshots and indexes are mended. A damaged log is written anew from every event whose
+    hash is true; the damaged file is kept in the tenant's folder `damaged`, and what is lost is
+    named, here and in the log. It asks before it touches the log.
+    """
+    if (dry_run or yes) and not repair:
+        raise click.UsageError("--dry-run and --yes say how to --repair")
+    mended = _repaired(context.obj, as_json, yes, dry_run) if repair else []
     found = _findings(context.obj)
     is_ill = any(one.severity == "error" for one in found)
     if as_json:
-        output.emit({"ok": not is_ill, "findings": found})
+        repairs = {"repairs": mended} if repair else {}
+        output.emit({"ok": not is_ill, **repairs, "findings": found})
     else:
         for one in found:
             output.say(f"{one.severity:5}  {output.clean(one.what)}")
             if one.cure:
                 output.say(f"       cure: {one.cure}")
     context.exit(FAILED if is_ill else 0)
+
+
+def _repaired(session_: Session, as_json: bool, yes: bool, dry_run: bool) -> "list[Mended]":
+    """Mend, and ask for leave where somebody can give it; return what became of what."""
+    from store.audits.repair import repair
+
+    settings = session_.settings()
+    found = []
+    may_ask = not (as_json or yes or dry_run) and sys.stdin.isatty()
+    for one in repair(settings, session.now(), may_touch_log=yes, dry_run=dry_run):
+        found.append(one)
+        if not as_json:
+            output.say(f"{one.state}: {output.clean(one.what)}")
+            output.say(f"       {output.clean(one.how)}")
+    if any(one.state == "asked" for one in found):
+        if may_ask and click.confirm("Touch the log as it says above?", default=False):
+            return [*found, *_repaired(session_, as_json, True, dry_run)]
+        if not as_json:
+            output.note("note: what is only asked for is done with --yes")
+    return found
 
 
 def _findings(session_: Session) -> "list[Finding]":

@@ -79,7 +79,7 @@ def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
 def _seen(log: EventLog) -> dict[str, int]:
     """Return when each host's hooks were last heard, in microseconds UTC."""
     seen = {}
-    for event in log.read(max(0, log.head() - LOOKED_AT)):
+    for event in log.sound(max(0, log.head() - LOOKED_AT))[0]:  # damage is another's finding
         if event.kind in _HOOK_KINDS and event.agent:
             seen[event.agent] = event.at
     return seen

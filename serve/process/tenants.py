@@ -136,7 +136,10 @@ class OpenTenants:
             if name not in self._open:
                 tenant = tenants.existing(self.settings.home, name)
                 events = EventLog(tenant.log)
-                self._open[name] = OpenTenant(tenant, events, Reader(tenant, events, self.embedder))
+                reader = Reader(tenant, events, self.embedder)
+                for damage in reader.damage:
+                    log.error("tenant %s: %s", name, damage)
+                self._open[name] = OpenTenant(tenant, events, reader)
             return self._open[name]
 
     def make(self, name: str) -> bool:

@@ -56,7 +56,7 @@ def builds(home: Path, tenant: Tenant, log: EventLog, view: View) -> Builds:
         refusal=manifests.last_refusal(tenant),
         tail=tail(log.head(), view),
         changes=view.tail.changes,
-        notices=view.snapshots.notices,
+        notices=view.notices,
         failures=(*failures.every(tenant.root), *failures.every(home)),
     )
 

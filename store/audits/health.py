@@ -31,6 +31,8 @@ Severity = Literal["ok", "warn", "error"]
 LITTLE_SPACE, NO_SPACE = 1 << 30, 100 << 20  # bytes
 LONG_TAIL = 4  # times `build_after`
 _BUILD = "run `mnemolog build`"
+_REPAIR = "restore a backup, or run `mnemolog doctor --repair`: it says what it saves and what not"
+_LOST = "only a backup has them; all else is as it was"
 _ANOTHER_PORT = "free the port or set another `port`, then `mnemolog stop`, `start` and `connect`"
 _SHOWN = 3  # paths named in one finding
 
@@ -75,7 +77,7 @@ def _permissions(home: Path) -> Iterator[Finding]:
     """Say which files others may read: the log and the token must not be, the rest should not."""
     if os.name != "posix" or not home.is_dir():
         return
-    open_ones = [path for path in _private(home) if _is_open(path)]
+    open_ones = open_to_others(home)
     secret = [path for path in open_ones if path.name.startswith(("log.sqlite", "token"))]
     others = [path for path in open_ones if path not in secret]
     if secret:
@@ -84,6 +86,13 @@ def _permissions(home: Path) -> Iterator[Finding]:
         yield _open_to_others("warn", others, home)
     if not open_ones:
         yield Finding("ok", f"{home} is open to its owner alone")
+
+
+def open_to_others(home: Path) -> list[Path]:
+    """Return the files and folders of a home that other users may read, on systems that tell."""
+    if os.name != "posix" or not home.is_dir():
+        return []
+    return [path for path in _private(home) if _is_open(path)]
 
 
 def _is_open(path: Path) -> bool:
@@ -153,7 +162,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         yield Finding("error", str(error), "run `mnemolog init`")
         return
     except MnemologError as error:
-        yield Finding("error", str(error), "mend or restore the log; nothing else can replace it")
+        yield Finding("error", str(error), _REPAIR)
         return
     with log:
         yield from _log(log)
@@ -195,9 +204,13 @@ def _ingested(tenant: Tenant) -> Iterator[Finding]:
 def _log(log: EventLog) -> Iterator[Finding]:
     problems = log.integrity()
     for problem in islice(problems, 10):
-        yield Finding("error", f"{log.path}: {problem}", "restore a backup of the log")
-    if not problems:
-        yield Finding("ok", f"{log.head()} events, all as they were written")
+        yield Finding("error", f"{log.path}: {problem}", _REPAIR)
+    if problems:
+        return
+    if gaps := log.stated():
+        what = ", ".join(f"{first} to {last}" for first, last in gaps)
+        yield Finding("warn", f"the log has lost events {what}, and says so", _LOST)
+    yield Finding("ok", f"{log.count()} events, all as they were written")
 
 
 def _cold(tenant: Tenant) -> Iterator[Finding]:
@@ -259,7 +272,7 @@ def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:
     if manifest.watermark > log.head():
         what = f"the log ends at {log.head()}, but was at {manifest.watermark} when last built"
         return Finding("error", what, "restore a newer backup of the log")
-    waiting = sum(event.kind not in RECEIPTS for event in log.read(manifest.watermark, cold=False))
+    waiting = sum(event.kind not in RECEIPTS for event in log.sound(manifest.watermark)[0])
     what = f"{waiting} changes since the last build"
     if waiting > LONG_TAIL * (settings.choices.build_after or 500):
         return Finding("warn", f"{what}: recall grows slow", _BUILD)

@@ -92,6 +92,8 @@ def did_not_shrink(audited: Audited) -> tuple[bool, str]:
     """
     if audited.published is None:
         return True, f"first build, {audited.count} rows"
+    if gaps := _lost(audited):
+        return True, f"events {', '.join(f'{one} to {last}' for one, last in gaps)} were lost"
     undone = audited.log.undone(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
@@ -107,6 +109,11 @@ def did_not_shrink(audited: Audited) -> tuple[bool, str]:
     excused += max(0, _stale(audited.tables) - _stale(audited.published))
     detail = f"{active} active memories, {served} served now"
     return served - active <= excused, f"{detail}, {excused} put away"
+
+
+def _lost(audited: Audited) -> list[tuple[int, int]]:
+    """Return what the log said to be lost after what is served was built."""
+    return audited.log.stated(after=audited.published_watermark, until=audited.watermark)
 
 
 def no_secrets(audited: Audited) -> tuple[bool, str]:

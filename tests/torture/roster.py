@@ -24,6 +24,7 @@ NAMES = (
     "poisoning",
     "leaks",
     "erasing",
+    "rot",
     "queries",
     "rpc",
     "gate",

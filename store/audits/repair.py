@@ -1,0 +1,265 @@
+"""
+repair(): mend what can be mended with no loss, one thing after another, and say what was done.
+
+What touches the log, or sets aside what cannot be made again, is done only where that is allowed;
+the damaged files are kept in the tenant's folder `damaged`. Ended at any moment it leaves each
+thing as it was, or mended.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from store import build, deletion
+from store import manifest as manifests
+from store.audits import health
+from store.cold import memories as cold_memories
+from store.config import Settings
+from store.embedding import embedder
+from store.erase.copies import noted_copy
+from store.errors import (
+    LogBusy,
+    LogCorrupt,
+    LogError,
+    LogForeign,
+    MnemologError,
+    NoManifest,
+    SnapshotDamaged,
+)
+from store.ingest.job_queue import Queue
+from store.log import EventLog
+from store.logfile import erasing, salvage
+from store.logfile import head as log_head
+from store.logfile.head import Gap, OtherLog
+from store.logfile.salvage import Salvaged
+from store.registry import is_held
+from store.tenant import Tenant, tenant
+
+_PASSING = re.compile(r"\.(new|.+)-[0-9a-f]{8}|log\.repairing.*")
+_OLD_S = 3_600.0  # nobody writes a file for an hour
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """One thing that was wrong, and what was done; with "asked", what would be with leave."""
+
+    state: Literal["mended", "would mend", "asked", "failed"]
+    what: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Mend:
+    what: str
+    how: str
+    act: Callable[[], object]
+    needs_leave: bool = False
+
+
+def repair(
+    settings: Settings, now: int, *, may_touch_log: bool = False, dry_run: bool = False
+) -> Iterator[Mended]:
+    """Yield what is wrong and was mended, in order; nothing where all is well.
+
+    `now` is microseconds UTC. Without `may_touch_log` what needs it is only told, and with
+    `dry_run` everything is.
+    """
+    for mend in _mends(settings, now):
+        if dry_run:
+            yield Mended("would mend", mend.what, mend.how)
+        elif mend.needs_leave and not may_touch_log:
+            yield Mended("asked", mend.what, mend.how)
+        else:
+            try:
+                mend.act()
+            except (MnemologError, OSError) as error:
+                yield Mended("failed", mend.what, str(error))
+            else:
+                yield Mended("mended", mend.what, mend.how)
+
+
+def _mends(settings: Settings, now: int) -> Iterator[_Mend]:
+    """Yield what is to be done; each is done, or not, before the next is looked for."""
+    found = tenant(settings.home, settings.choices.tenant)
+    yield from _modes(settings.home)
+    yield from _left_over(settings)
+    yield from _log(settings, found, now)
+    yield from _queue(found)
+    yield from _cold(found)
+    yield from _served(settings, found, now)
+
+
+def _modes(home: Path) -> Iterator[_Mend]:
+    for path in health.open_to_others(home):
+        how = "is its owner's alone"
+        yield _Mend(f"{path} is open to others", how, partial(_make_private, path))
+
+
+def _make_private(path: Path) -> None:
+    path.chmod(path.stat().st_mode & 0o700)
+
+
+def _left_over(settings: Settings) -> Iterator[_Mend]:
+    """Yield files of writes and servers that were ended halfway."""
+    for path in sorted(settings.home.glob("**/[.l]*")):
+        is_ours = _PASSING.fullmatch(path.name) and settings.dagster_home not in path.parents
+        if is_ours and path.is_file() and time.time() - path.stat().st_mtime > _OLD_S:
+            yield _Mend(f"{path} is left of a write that was ended", "deleted", path.unlink)
+    if settings.server_file.exists() and not is_held(settings):
+        what = f"{settings.server_file} is left of a server that was killed"
+        yield _Mend(what, "deleted", partial(settings.server_file.unlink, missing_ok=True))
+
+
+def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
+    path = of.log
+    try:
+        if not path.exists():
+            if of.manifests.exists() or salvage.folder_of(path).exists():
+                yield from _salvage(settings, of, now, f"{path} is missing")
+            return
+        with EventLog(path) as log:
+            gone, has_head = log.gone(), log_head.read(path) is not None
+            problem, are_indexes_alone = log.damage()
+    except (LogCorrupt, LogForeign) as error:
+        yield from _salvage(settings, of, now, str(error))
+        return
+    except LogError:
+        return  # the doctor says what stands in the way
+    if problem and are_indexes_alone:
+        how = "its indexes are made anew"
+        yield _Mend(f"{path}: {problem}", how, partial(_reindex, settings, of), True)
+    elif problem or (isinstance(gone, Gap) and _gives_more(of)):
+        yield from _salvage(settings, of, now, problem or str(gone))
+    elif isinstance(gone, Gap):
+        how = "the log says so, and goes on after them"
+        yield _Mend(f"{path}: {gone}", how, partial(_state, of, gone, now), True)
+    if isinstance(gone, OtherLog):
+        how = f"{log_head.path_of(path).name} is kept in `damaged` and made anew for this log"
+        yield _Mend(f"{path}: {gone}", how, partial(_renew_head, path), True)
+    elif not has_head:
+        yield _Mend(f"{log_head.path_of(path)} is missing", "made anew", partial(_renew_head, path))
+
+
+def _salvage(settings: Settings, of: Tenant, now: int, problem: str) -> Iterator[_Mend]:
+    found = _read(of)
+    if not found.rows:
+        return  # the doctor names the cure: a backup
+    lost = ", ".join(f"{first} to {last}" for first, last in found.gaps)
+    ids = f" ({', '.join(found.ids[:20])})" if found.ids else ""
+    how = f"a new log holds {len(found.rows)} events, the damaged one is kept in `damaged`; " + (
+        f"lost are the events {lost}{ids}" if lost else "none is lost"
+    )
+    yield _Mend(problem, how, partial(_write, settings, of, now), True)
+
+
+def _read(of: Tenant) -> Salvaged:
+    return salvage.salvage(of.log, max((one.watermark for one in manifests.kept(of)), default=0))
+
+
+def _gives_more(of: Tenant) -> bool:
+    """Return whether events that are gone lie in what was kept, or behind a damaged frame."""
+    found = _read(of)
+    with EventLog(of.log) as log:
+        return len(found.rows) > log.count()
+
+
+def _write(settings: Settings, of: Tenant, now: int) -> None:
+    _check_nobody_writes(settings)
+    with deletion.unused(of):
+        salvage.write(of.log, _read(of), now)
+        noted_copy(of, "damaged log", str(salvage.folder_of(of.log)), now)
+        with EventLog(of.log) as log:
+            _renew(log)
+    with EventLog(of.log) as log:  # a page may have been of before it was erased
+        there = [id_ for id_ in log.erased(log.head()) if log.known([id_])]
+        if there:
+            erasing.erase(log, sorted(there), now)
+
+
+def _reindex(settings: Settings, of: Tenant) -> None:
+    _check_nobody_writes(settings)
+    salvage.keep(of.log)
+    with EventLog(of.log) as log:
+        log.reindex()
+
+
+def _state(of: Tenant, gap: Gap, now: int) -> None:
+    with EventLog(of.log) as log:
+        log.state(gap, now)
+        _renew(log)
+
+
+def _renew_head(path: Path) -> None:
+    salvage.keep(log_head.path_of(path))
+    with EventLog(path) as log:
+        _renew(log)
+
+
+def _renew(log: EventLog) -> None:
+    log_head.path_of(log.path).unlink(missing_ok=True)
+    log.make_head()
+
+
+def _check_nobody_writes(settings: Settings) -> None:
+    if is_held(settings):
+        raise LogBusy("a server of this home runs: `mnemolog stop` ends it")
+
+
+def _queue(of: Tenant) -> Iterator[_Mend]:
+    queue = Queue(of.ingest)
+    try:
+        queue.counts()
+    except LogBusy:
+        return
+    except LogError as error:
+        how = "kept in `damaged`, and made anew: what waited in it is to be sent again"
+        yield _Mend(str(error), how, partial(_set_queue_aside, of), True)
+    finally:
+        queue.close()
+
+
+def _set_queue_aside(of: Tenant) -> None:
+    ahead, shared = (of.ingest.with_name(f"{of.ingest.name}-{end}") for end in ("wal", "shm"))
+    for path in (of.ingest, ahead):
+        salvage.keep(path)
+    for path in (ahead, shared, of.ingest):
+        path.unlink(missing_ok=True)
+
+
+def _cold(of: Tenant) -> Iterator[_Mend]:
+    if problem := cold_memories.problem(of):
+        how = "deleted: it is derived, and `mnemolog archive` writes it anew"
+        yield _Mend(problem.partition(": ")[0], how, partial(cold_memories.drop, of))
+
+
+def _served(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
+    """Yield a build where what is served is damaged, or holds what the log has lost."""
+    if not of.exists:
+        return
+    try:
+        manifest = manifests.current(of)
+        with EventLog(of.log) as log:
+            lost = log.stated(after=manifest.watermark)
+            problems = health.damage(of, manifest) or [f"{one} are lost" for one in lost]
+    except NoManifest:
+        if not any(of.manifests.glob("*.json")):
+            return
+        problems = [f"{of.head} is missing"]
+    except SnapshotDamaged as error:
+        problems = [str(error)]
+    except LogError:
+        return
+    if problems:
+        what = problems[0].partition(": `mnemolog build`")[0]
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        yield _Mend(f"{what}{more}", "built anew from the log", partial(_build, settings, of, now))
+
+
+def _build(settings: Settings, of: Tenant, now: int) -> None:
+    with EventLog(of.log) as log:
+        build.rebuild(of, log, embedder(settings.choices.embedder, settings.home), now)

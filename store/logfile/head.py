@@ -1,0 +1,219 @@
+"""
+Head: the newest event that was acknowledged, in a small file of its own beside the log.
+
+It is written after COMMIT, so it is never ahead of its log: where it is, events that were
+acknowledged are gone, as when the write-ahead file was deleted, or an older copy of the log put
+back. The log alone cannot tell. The file is not fsynced, and lags after a power cut; one that is
+missing or cannot be read says nothing, and the next append makes it anew.
+
+A hash over all rows would see no more: each row has its hash, numbers leave no hole, and who can
+write a row with its hash could write the sum too. An event's id is never rewritten, so neither
+erasing nor compaction touches this file.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+import apsw
+import msgspec
+
+from store.errors import LogCorrupt
+from store.events import Event, Lost, decode, new_id
+from store.files import replace_file
+from store.logfile.file import Row
+from store.logfile.rows import kept
+
+_LONGEST = 1024  # bytes: two ids and a number
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
+
+Ask = Callable[[str, tuple[object, ...]], list[Row]]  # the rows of a query and its values
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True):
+    """The newest event's number and id, and the id of the log's first: which log it is."""
+
+    seq: int
+    id: str
+    first: str
+
+
+_decoder = msgspec.json.Decoder(Head)
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Events that were acknowledged and are gone; `first` and `last` are seqs."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"events {self.first} to {self.last} were acknowledged and are gone"
+
+
+class OtherLog(msgspec.Struct, frozen=True):
+    """The head is not this log's: either of the two was exchanged."""
+
+    seq: int
+
+    def __str__(self) -> str:
+        return f"event {self.seq} is not the one that was acknowledged: it is another log"
+
+
+def path_of(log: Path) -> Path:
+    return log.with_suffix(".head")
+
+
+def encoded(head: Head) -> bytes:
+    body = msgspec.json.encode(head)
+    return b"%08x %s\n" % (crc32(body), body)
+
+
+def decoded(data: bytes) -> Head | None:
+    """Return what a head's file says in its first line; None where that is not what was written."""
+    mark, _, body = data.partition(b"\n")[0].partition(b" ")
+    if mark != b"%08x" % crc32(body):
+        return None
+    try:
+        return _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def read(log: Path) -> Head | None:
+    """Return the head that a log's file tells; None where there is none that can be read."""
+    try:
+        return decoded(path_of(log).read_bytes())
+    except OSError:
+        return None
+
+
+def make(log: Path, ask: Ask) -> None:
+    """Write a log's head anew, from the log; an empty one has none."""
+    ends = ask("SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1", ())
+    first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())
+    if ends:
+        seq, id_ = ends[0]
+        replace_file(path_of(log), encoded(Head(seq, id_, first[0][0])))
+
+
+def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
+    """Return what a head that was read before tells of the log that is asked; None: all is there.
+
+    What the log itself says was lost is no news.
+    """
+    if head is None:
+        return None
+    first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())
+    newest = int(ask("SELECT coalesce(max(seq), 0) FROM events", ())[0][0])
+    if first and first[0][0] != head.first and not _is_stated(1, stated(ask)):
+        return OtherLog(head.seq)
+    if newest < head.seq:
+        return Gap(newest + 1, head.seq)
+    there = ask("SELECT id FROM events WHERE seq = ?", (head.seq,))
+    if there and there[0][0] != head.id:
+        return OtherLog(head.seq)
+    return None  # where it is missing, the numbering shows it
+
+
+def stated(ask: Ask, after: int = 0, until: int = 2**62) -> list[tuple[int, int]]:
+    """Return the numbers that the log says were lost, first and last of each gap, in order.
+
+    It says so at a seq above `after` and up to `until`. Raise LogCorrupt where it cannot be read.
+    """
+    sql = "SELECT body FROM events WHERE kind = 'lost' AND seq > ? AND seq <= ?"
+    found = ask(sql, (after, until))
+    try:
+        bodies = [decode("lost", row[0]) for row in found]
+    except msgspec.MsgspecError as error:
+        raise LogCorrupt(f"what was lost cannot be read ({error}): restore a backup") from error
+    return sorted(gap for body in bodies if isinstance(body, Lost) for gap in body.gaps)
+
+
+def _is_stated(seq: int, gaps: Sequence[tuple[int, int]]) -> bool:
+    return any(first <= seq <= last for first, last in gaps)
+
+
+def lost(gaps: Sequence[tuple[int, int]], at: int, ids: Sequence[str] = ()) -> Event:
+    """Return the event that says which numbers hold none any more, and their ids if known."""
+    id_ = new_id(at)
+    return Event(id_, at, Lost(gaps=tuple(gaps), ids=tuple(ids)), id_)
+
+
+class Gone(Exception):
+    """What was appended took numbers that had been given; it is to be done after `gap` is stated.
+
+    It goes from `HeadFile.check` to whoever appends, and no further.
+    """
+
+    def __init__(self, gap: Gap) -> None:
+        super().__init__(str(gap))
+        self.gap = gap
+
+
+class HeadFile:
+    """A log's head, as whoever appends keeps it. One thread at a time."""
+
+    def __init__(self, log: Path) -> None:
+        self._path = path_of(log)
+        self._descriptor: int | None = None
+        self._next: int | None = None  # the number of the event that comes if nobody else appends
+        self._first = ""
+        self._is_anothers = False
+
+    def check(self, connection: apsw.Connection, new: Sequence[Event]) -> None:
+        """Look, before COMMIT, whether events took numbers that were not yet given; else Gone.
+
+        So a number is never given twice: what was built from lost events keeps its place.
+        """
+        if not new or new[0].seq == self._next:
+            return
+
+        def ask(sql: str, values: tuple[object, ...]) -> list[Row]:
+            return connection.execute(sql, values).fetchall()
+
+        head = decoded(self._said())
+        self._first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())[0][0]
+        if head is not None and head.seq >= new[0].seq:
+            if self._first == head.first or new[0].seq == 1:
+                raise Gone(Gap(new[0].seq, head.seq))
+        # what contradicts the log stays, for a person to see
+        self._is_anothers = compare(head, ask) is not None
+
+    def state(self, connection: apsw.Connection, gap: Gap, at: int) -> None:
+        """Say in the log what is gone, unless another process just did."""
+        rows: list[Row] = connection.execute("SELECT max(seq) FROM events").fetchall()
+        newest = int(rows[0][0] or 0)
+        if newest < gap.last:
+            _, row = kept(lost([(newest + 1, gap.last)], at))
+            connection.execute(
+                "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (gap.last + 1, *row),
+            )
+
+    def move(self, new: Sequence[Event]) -> None:
+        """After COMMIT: the newest of these events is the head. What cannot be noted is no loss."""
+        if not new:
+            return
+        self._next = new[-1].seq + 1
+        if self._descriptor is not None and not self._is_anothers:
+            with suppress(OSError):
+                os.lseek(self._descriptor, 0, os.SEEK_SET)
+                os.write(self._descriptor, encoded(Head(new[-1].seq, new[-1].id, self._first)))
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _said(self) -> bytes:
+        """Return what the file says; empty where it cannot be read."""
+        with suppress(OSError):
+            if self._descriptor is None:
+                flags = os.O_RDWR | os.O_CREAT | _BINARY
+                self._descriptor = os.open(self._path, flags, 0o600)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            return os.read(self._descriptor, _LONGEST)
+        return b""

@@ -1,0 +1,271 @@
+"""
+Salvage: a new log of every row of a damaged one whose hash is true.
+
+The damaged files are copied beside first, into `damaged`, and never deleted. The new log is written
+whole under another name; from the moment it bears the name `log.repaired` it is the log, and
+whoever opens it next puts it in its place. So an end at any moment leaves the old or the new.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from store.cold import segment
+from store.cold.segment import Segment
+from store.errors import LogBusy, LogCorrupt, LogError
+from store.events import Lost, decode
+from store.files import replace_file, sync_folder
+from store.logfile import file as log_file
+from store.logfile import head as log_head
+from store.logfile import pages
+from store.logfile.file import Row
+from store.logfile.head import Ask, Gap
+from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, hashed, kept
+
+_SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file: who has it open holds it
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What a damaged log still says. `gaps` are numbers whose events are gone and were not yet said
+    to be; `ids` those of their ids that can be read. `newest` is the newest number ever given.
+    """
+
+    rows: tuple[Row, ...]
+    segments: tuple[Segment, ...]
+    newest: int
+    gaps: tuple[tuple[int, int], ...]
+    ids: tuple[str, ...]
+    read_from: tuple[object, ...]  # what changes when somebody writes meanwhile
+
+
+def folder_of(log: Path) -> Path:
+    """Return where copies of damaged files are kept."""
+    return log.parent / "damaged"
+
+
+def keep(path: Path) -> Path | None:
+    """Copy a file that is damaged, or about to be changed, beside; return the copy.
+
+    None where there is no file, or an empty one. The same bytes are kept once.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if not data:
+        return None
+    copy = folder_of(path) / f"{path.name}-{sha256(data).hexdigest()[:16]}"
+    if not copy.exists():
+        replace_file(copy, data)
+    return copy
+
+
+def keep_dropped(log: Path, ask: Ask) -> None:
+    """Copy the write-ahead file of a log that was just opened, where events of it are gone.
+
+    SQLite drops what comes after a damaged frame, and deletes the file when the log is closed.
+    """
+    with suppress(LogError):  # what else is damaged is named by who reads it
+        if isinstance(log_head.compare(log_head.read(log), ask), Gap):
+            keep(_ahead(log))
+
+
+def salvage(log: Path, least: int = 0) -> Salvaged:
+    """Return all that can be read of a log and of the copies beside it, and what is missing.
+
+    `least` is a number that is known to have been given: a manifest's watermark.
+    """
+    stamps = _stamps(log)
+    database, ahead = _bytes(log), _bytes(_ahead(log))
+    segments, away = _segments(log)
+    rows: dict[int, Row] = {}
+    unread: dict[int, str] = {}
+    for row in chain(_kept_rows(log), pages.of_file(database), pages.of_ahead(ahead, database)):
+        if row[0] in away and away[row[0]][-1] == row[-1]:
+            rows[row[0]] = (*row[:BODY], PUT_AWAY, row[-1])
+        elif _is_true(row):
+            rows[row[0]] = row
+        elif isinstance(row[1], str):
+            unread[row[0]] = row[1]
+    for seq, row in away.items():
+        rows.setdefault(seq, (*row[:BODY], PUT_AWAY, row[-1]))
+    known = _once(rows.values())
+    head = log_head.read(log)
+    newest = max([least, head.seq if head else 0, *known])
+    gaps = tuple(_gaps(sorted(known), newest, _stated(known.values())))
+    lost = {seq for first, last in gaps for seq in range(first, last + 1) if seq in unread}
+    ids = tuple(unread[seq] for seq in sorted(lost))
+    ordered = tuple(known[seq] for seq in sorted(known))
+    return Salvaged(ordered, segments, newest, gaps, ids, stamps)
+
+
+def write(log: Path, found: Salvaged, at: int) -> None:
+    """Put a log of what was salvaged in the place of the damaged one, which is kept.
+
+    Where something is missing, its newest event says so. Raise LogBusy where another process has
+    the log open, LogFull or LogReadOnly as the disk says.
+    """
+    with log_file.translated(log):
+        for path in (log, _ahead(log), log_head.path_of(log)):
+            keep(path)
+        new = log.with_name("log.repairing")
+        for left in (new, _ahead(new), _shared(new)):
+            left.unlink(missing_ok=True)
+        _fill(new, found, at)
+        if found.read_from != _stamps(log) or is_open(log):
+            raise LogBusy(f"{log} is open in another process: end it (`mnemolog stop`) first")
+        os.replace(new, _repaired(log))
+        sync_folder(log.parent)
+        _put_in_place(log)
+
+
+def finish(log: Path) -> None:
+    """Put a repaired log in its place, where a repair was ended before it did."""
+    if _repaired(log).exists():
+        import filelock  # repairs are rare, and it costs a tenth of a server's start
+
+        with filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600):
+            _put_in_place(log)
+
+
+def _put_in_place(log: Path) -> None:
+    if not _repaired(log).exists():
+        return
+    # the write-ahead file first: SQLite would lay that of the old log over the new one
+    for path in (_ahead(log), _shared(log)):
+        path.unlink(missing_ok=True)
+    sync_folder(log.parent)
+    os.replace(_repaired(log), log)
+    log_head.path_of(log).unlink(missing_ok=True)  # the next append makes it anew
+    sync_folder(log.parent)
+
+
+def _fill(new: Path, found: Salvaged, at: int) -> None:
+    """Write the new log, whole and on the disk, with nothing beside it."""
+    log_file.create_file(new)
+    connection = log_file.connect(new)
+    try:
+        log_file.prepare(connection, new, create=True)
+        with log_file.immediate(connection):
+            marks = ", ".join("?" * 11)
+            connection.executemany(f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", found.rows)
+            for one in found.segments:
+                values = msgspec.structs.astuple(one)
+                connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
+            if found.gaps:
+                _, row = kept(log_head.lost(found.gaps, at, found.ids))
+                connection.execute(
+                    f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", (found.newest + 1, *row)
+                )
+        log_file.settle(connection)
+    finally:
+        connection.close()
+
+
+def _is_true(row: Row) -> bool:
+    try:
+        return bool(row[BODY]) and hashed(row[1:-1]) == row[-1]
+    except (TypeError, UnicodeEncodeError):
+        return False
+
+
+def _once(rows: Iterable[Row]) -> dict[int, Row]:
+    """Return rows by number, each id once: of two numbers for one id the smaller is the damaged."""
+    by_id: dict[str, Row] = {}
+    for row in sorted(rows):
+        by_id[row[1]] = row
+    return {row[0]: row for row in by_id.values()}
+
+
+def _gaps(
+    there: Sequence[int], newest: int, stated: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the numbers that hold no event, first and last of each run, but for those stated."""
+    expected = 1
+    known = {seq for first, last in stated for seq in range(first, last + 1)}
+    for seq in [*there, newest + 1]:
+        run = [one for one in range(expected, seq) if one not in known]
+        while run:
+            length = next((i for i, one in enumerate(run) if one != run[0] + i), len(run))
+            yield run[0], run[length - 1]
+            run = run[length:]
+        expected = max(expected, seq + 1)
+
+
+def _stated(rows: Iterable[Row]) -> list[tuple[int, int]]:
+    bodies = [decode("lost", row[BODY]) for row in rows if row[3] == "lost"]
+    return [gap for body in bodies if isinstance(body, Lost) for gap in body.gaps]
+
+
+def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
+    """Return the segments that are whole, and the rows in them by number."""
+    folder = segment.folder_of(log)
+    found: list[Segment] = []
+    rows: dict[int, Row] = {}
+    for one in segment.lying(folder):
+        with suppress(LogCorrupt):
+            there = {row[0]: row for row in segment.read(folder, one)}
+            if rows.keys().isdisjoint(there):  # else what an erasure left, not yet swept
+                found.append(msgspec.structs.replace(one, events=len(there)))
+                rows |= there
+    return tuple(found), rows
+
+
+def _kept_rows(log: Path) -> Iterator[Row]:
+    """Yield what lies in the copies of files that were damaged before."""
+    folder = folder_of(log)
+    for path in sorted(folder.glob(f"{log.name}-*")) if folder.is_dir() else ():
+        data = path.read_bytes()
+        is_ahead = path.name.startswith(_ahead(log).name)
+        yield from pages.of_ahead(data, b"") if is_ahead else pages.of_file(data)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _ahead(log: Path) -> Path:
+    return log.with_name(f"{log.name}-wal")
+
+
+def _shared(log: Path) -> Path:
+    return log.with_name(f"{log.name}-shm")
+
+
+def _repaired(log: Path) -> Path:
+    return log.with_name("log.repaired")
+
+
+def is_open(log: Path) -> bool:
+    """Return whether another process has a log open; no connection of ours may be, for looking
+    ends its locks.
+    """
+    if sys.platform == "win32" or not log.exists():  # there an open file cannot be replaced anyway
+        return False
+    import fcntl
+
+    descriptor = os.open(log, os.O_RDWR)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES, _SHARED)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _stamps(log: Path) -> tuple[object, ...]:
+    """Return what changes when somebody writes to a log."""
+    found = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
+    return tuple(one and (one.st_ino, one.st_size, one.st_mtime_ns) for one in found)

@@ -1,0 +1,209 @@
+"""`doctor --repair` mends what it can, asks before it touches the log, and names what is lost."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from serve.cli import main
+from store import build, commands, manifest
+from store.audits.repair import repair
+from store.audits.verify import verify
+from store.commands import Draft
+from store.config import Settings
+from store.errors import LogBusy
+from store.events import Event, Recorded
+from store.log import EventLog
+from store.logfile import erasing, head, salvage
+
+NOW = 1_790_000_000_000_000
+PAGE = 4096
+
+
+def doctor(*words: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", *words])
+
+
+@pytest.fixture
+def wrecked(built) -> Path:
+    """A log of which one page of rows is zeros; nobody has it open."""
+    texts = [f"note {number} of the long list " * 9 for number in range(60)]
+    built.log.append(
+        [Event(f"n{number}", NOW, Recorded(content=text), f"n{number}")
+         for number, text in enumerate(texts)]
+    )  # fmt: skip
+    built.log.settle()
+    built.log.close()
+    data = bytearray(built.log.path.read_bytes())
+    page = data.index(b"note 30 of") // PAGE * PAGE
+    data[page : page + PAGE] = bytes(PAGE)
+    built.log.path.write_bytes(data)
+    return built.log.path
+
+
+def test_a_healthy_home_has_nothing_to_mend(built):
+    built.log.close()
+    assert list(repair(Settings(built.tenant.root.parents[1]), NOW, may_touch_log=True)) == []
+
+
+def test_a_damaged_log_is_only_told_of_without_leave(wrecked: Path):
+    before = wrecked.read_bytes()
+    answer = json.loads(doctor("--repair", "--json").stdout)
+    assert [one["state"] for one in answer["repairs"]] == ["asked"]
+    assert "lost are the events" in answer["repairs"][0]["how"]
+    assert wrecked.read_bytes() == before
+
+
+def test_a_dry_run_changes_nothing(wrecked: Path):
+    before = {path: path.read_bytes() for path in wrecked.parent.rglob("*") if path.is_file()}
+    assert "would mend" in doctor("--repair", "--dry-run", "--yes").stdout
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_every_event_with_a_true_hash_is_saved_and_the_rest_is_named(wrecked: Path, home: Path):
+    damaged = wrecked.read_bytes()
+    assert doctor("--repair", "--yes").exit_code == 0
+    with EventLog(wrecked) as log:
+        assert log.integrity() == []
+        ((first, last),) = log.stated()
+        assert first <= 47 + 30 <= last and log.count() == log.head() - (last - first + 1)
+        assert log.known(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
+        (appended,) = log.append([Event("next", NOW, Recorded(content="x"), "next")])
+        assert appended.event.seq == log.head()
+    kept = [path.read_bytes() for path in salvage.folder_of(wrecked).glob("log.sqlite-*")]
+    assert damaged in kept
+    assert [one.state for one in repair(Settings(home), NOW, may_touch_log=True)] == []
+
+
+def test_what_is_served_is_built_anew_from_what_was_saved(wrecked: Path, built):
+    assert doctor("--repair", "--yes").exit_code == 0
+    with EventLog(wrecked) as log:
+        assert manifest.current(built.tenant).number > built.manifest.number
+        assert verify(built.tenant, log, built.embedder).ok
+
+
+def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Path):
+    built.log.settle()
+    for number in range(20):
+        commands.record(built.log, Draft(id=f"n{number}", content=f"Relay {number} hums"), NOW)
+    ahead = built.log.path.with_name("log.sqlite-wal").read_bytes()
+    files = {path: path.read_bytes() for path in built.tenant.root.glob("log.*")}
+    built.log.close()
+    for path, data in files.items():
+        path.write_bytes(data)
+    broken = bytearray(ahead)
+    broken[len(ahead) // 2] ^= 1
+    built.log.path.with_name("log.sqlite-wal").write_bytes(broken)
+    with EventLog(built.log.path) as log:  # SQLite drops all behind the frame, and then the file
+        assert log.gone() is not None
+    (done,) = repair(Settings(home), NOW, may_touch_log=True)
+    assert done.how.endswith("none is lost")
+    with EventLog(built.log.path) as log:
+        assert log.known([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
+        assert log.integrity() == [] and log.stated() == []
+
+
+def test_what_was_erased_does_not_come_back(built, home: Path):
+    built.log.append([Event("zz1", NOW, Recorded(content="the marker zyzzyva"), "zz1")])
+    built.log.settle()
+    before = built.log.path.read_bytes()
+    erasing.erase(built.log, ["zz1"], NOW)
+    built.log.settle()
+    built.log.close()
+    (salvage.folder_of(built.log.path)).mkdir()
+    (salvage.folder_of(built.log.path) / "log.sqlite-00").write_bytes(before)
+    data = bytearray(built.log.path.read_bytes())
+    data[18:20] = b"\xff\xff"  # the file's format: nobody can open it
+    built.log.path.write_bytes(data)
+    assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
+    assert b"zyzzyva" not in built.log.path.read_bytes()
+
+
+def test_a_log_that_somebody_has_open_is_left_alone(wrecked: Path, home: Path, child: Callable):
+    before = wrecked.read_bytes()
+    code = (
+        "import sys, apsw\nconnection = apsw.Connection(sys.argv[1])\n"
+        "connection.execute('PRAGMA user_version').fetchall(); print('open', flush=True)\n"
+        "sys.stdin.read()"
+    )
+    other = child(code, wrecked)
+    assert other.stdout.readline() == "open\n"
+    found = salvage.salvage(wrecked)
+    with pytest.raises(LogBusy, match="mnemolog stop"):
+        salvage.write(wrecked, found, NOW)
+    assert wrecked.read_bytes() == before
+
+
+def test_a_repair_that_was_ended_is_finished_by_whoever_opens_the_log(wrecked: Path, monkeypatch):
+    monkeypatch.setattr(salvage, "_put_in_place", lambda log: None)
+    salvage.write(wrecked, salvage.salvage(wrecked), NOW)
+    monkeypatch.undo()
+    with EventLog(wrecked) as log:
+        assert log.integrity() == []
+    assert not wrecked.with_name("log.repaired").exists()
+
+
+@pytest.mark.parametrize("harm", ["HEAD", "manifest", "snapshot"])
+def test_what_is_derived_is_built_anew_without_asking(built, home: Path, harm: str):
+    live = next(iter(built.manifest.projections.values())).files[0]
+    path = {
+        "HEAD": built.tenant.head,
+        "manifest": built.tenant.manifests / "00000001.json",
+        "snapshot": built.tenant.snapshots / live.path,
+    }[harm]
+    path.write_bytes(path.read_bytes()[:-9])
+    (done,) = repair(Settings(home), NOW)
+    assert (done.state, done.how) == ("mended", "built anew from the log")
+    assert verify(built.tenant, built.log, built.embedder).ok
+
+
+def test_modes_leftovers_and_the_head_are_mended_without_asking(built, home: Path):
+    import os
+
+    built.log.close()
+    left = built.tenant.root / ".HEAD-0123abcd"
+    left.write_bytes(b"{")
+    os.utime(left, (1, 1))
+    left.chmod(0o600)
+    head.path_of(built.log.path).unlink(missing_ok=True)
+    built.tenant.manifests.chmod(0o755)
+    (home / "server.json").write_bytes(b"{}")
+    (home / "server.json").chmod(0o600)
+    assert {one.state for one in repair(Settings(home), NOW)} == {"mended"}
+    assert list(repair(Settings(home), NOW)) == []
+    assert head.read(built.log.path) is not None and not left.exists()
+
+
+def test_indexes_are_made_anew(built, home: Path):
+    import apsw
+
+    built.log.settle()
+    built.log.close()
+    connection = apsw.Connection(str(built.log.path))
+    root = connection.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'events_by_kind'"
+    ).fetchall()[0][0]
+    connection.close()
+    data = bytearray(built.log.path.read_bytes())
+    data[data.rindex(b"recorded", (root - 1) * PAGE, root * PAGE)] ^= 2
+    built.log.path.write_bytes(data)
+    before = build.published(built.tenant)
+    (done,) = repair(Settings(home), NOW, may_touch_log=True)
+    assert (done.state, done.how) == ("mended", "its indexes are made anew")
+    with EventLog(built.log.path) as log:
+        assert log.integrity() == []
+    assert build.published(built.tenant) == before
+
+
+def test_a_queue_that_is_no_more_is_set_aside(built, home: Path):
+    built.log.close()
+    built.tenant.ingest.write_bytes(b"no database at all, but long enough to look like one" * 99)
+    built.tenant.ingest.chmod(0o600)
+    assert [one.state for one in repair(Settings(home), NOW, may_touch_log=True)] == ["mended"]
+    assert list(salvage.folder_of(built.log.path).glob("ingest.sqlite-*"))
+
+
+def test_how_to_repair_is_refused_without_repair():
+    assert doctor("--yes").exit_code == 2

@@ -1,0 +1,12 @@
+"""Rot of any file is named or harmless: some of what `make torture` tries."""
+
+from pathlib import Path
+
+from torture import rot
+from torture.outcome import Scale, told
+
+
+def test_whatever_rots_is_named_or_harmless(tmp_path: Path):
+    outcomes = list(rot.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert sum(one.points for one in outcomes) > 80

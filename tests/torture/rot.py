@@ -1,0 +1,252 @@
+"""
+Bit rot: every file of a memory is damaged in every way, and a fresh process looks at what is left.
+
+What is wrong must be named, by the doctor or by recall itself, or be proven harmless: events and
+answers are those of the undamaged memory. Recall answers all the same; only a log that cannot be
+opened at all keeps it silent. And whoever goes on with a damaged log must not make it worse.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apsw
+import pyarrow as pa
+from torture import crash_points, rot_home, rot_memory, work_repair
+from torture.fault import is_possible
+from torture.outcome import Outcome, Scale
+from torture.rot_damage import Damage, flips, mishaps
+from torture.rot_memory import NOW, Seen, copied, files, seen
+from torture.work_process import forks
+
+from store import manifest
+from store import tenant as tenants
+from store.audits.repair import repair
+from store.config import Settings
+from store.errors import MnemologError
+from store.events import Event, Rated
+from store.log import EventLog
+from store.logfile import salvage
+
+_MINE, _OTHERS = Path("tenants/default"), Path("tenants/other")
+_LOG = ("log.sqlite", "log.sqlite-wal")
+_BESIDE = ("HEAD", "log.head", "ingest.sqlite")
+_EVENTS = 208  # in the log
+_BUDGET_S = 5.0  # of one answer, on a machine that does other things too
+_FELL = (LookupError, ValueError, TypeError, OSError, AssertionError, apsw.Error, pa.ArrowException)
+
+
+@dataclass
+class Tally:
+    """What became of the points of one kind of damage."""
+
+    points: int = 0
+    detected: int = 0
+    harmless: int = 0
+    unopened: int = 0  # logs that could not be opened
+    slowest_s: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+    def outcome(self, tried: str, of: str, floor: int = 0) -> Outcome:
+        note = f"{self.detected} detected, {self.harmless} harmless"
+        if self.unopened:
+            note += f", {self.unopened} logs not opened"
+        note += f"; slowest answer {self.slowest_s * 1000:.0f} ms"
+        return Outcome(tried, self.points, of, self.wrong, note, floor=floor)
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    home, copy = folder / "home", folder / "copy"
+    older = rot_memory.make(home)
+    logs = [rot_memory.tail(tenants.tenant(home, name)) for name in ("default", "other")]
+    try:
+        yield from _flipped(home, copy, scale)
+        yield from _mishaps(home, older, copy, scale)
+        yield rot_home.damaged(home, copy, scale)
+        yield from _repaired(home, copy, scale)
+        yield _by_sqlite_alone(home, copy, scale)
+        yield from _killed(folder, scale)
+    finally:
+        for log in logs:
+            log.close()
+
+
+def _flipped(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
+    chance = random.Random(8)
+    base = seen(copied(home, copy))
+    assert base.answers and not base.alarms, base.alarms
+    groups = {
+        "log": ([_MINE / name for name in _LOG], scale.of(12, 400)),
+        "head, HEAD, queue": ([_MINE / name for name in _BESIDE], scale.of(2, 40)),
+        "manifests": (files(home, "tenants/default/manifests/*"), scale.of(1, 20)),
+        "cold": (files(home, "tenants/default/cold/*/*"), scale.of(1, 25)),
+        "snapshots": (_live(home), scale.of(0, 5)),
+    }
+    for what, (some, count) in groups.items():
+        if not count:  # one bit of a few of them
+            some, count = chance.sample(some, 6), 1
+        damages = (one for file in some for one in flips(home, file, count, chance))
+        tally = _tried(damages, home, copy, base)
+        floor = {"log": 800, "snapshots": 250}.get(what, 0)  # 1,000 of them promised
+        yield tally.outcome(f"bits flipped: {what}", "flips", floor)
+
+
+def _live(home: Path) -> list[Path]:
+    """Return the files of the manifest that is served."""
+    served = manifest.current(tenants.tenant(home)).projections.values()
+    return [_MINE / "snapshots" / file.path for ref in served for file in ref.files]
+
+
+def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
+    """Damage the log, have the doctor repair it, and look what is left."""
+    chance = random.Random(10)
+    count = scale.of(2, 30)
+    wrong, points, kept, lost = [], 0, 0, 0
+    for file in (_MINE / name for name in _LOG):
+        damages = [*flips(home, file, count, chance), *mishaps(home, file, {})]
+        for damage in chance.sample(damages, min(len(damages), 2 * count)):
+            settings = copied(home, copy)
+            damage.do(copy)
+            points += 1
+            path = tenants.tenant(copy).log
+            there = {row[1] for row in salvage.salvage(path).rows}
+            told = list(repair(settings, NOW + 300, may_touch_log=True))
+            failed = [one.how for one in told if one.state != "mended"]
+            wrong += [f"{damage}: {one}" for one in failed]
+            wrong += [f"{damage}: {one}" for one in _after(path, there)]
+            with EventLog(path) as log:
+                kept += log.count()
+                lost += sum(last - first + 1 for first, last in log.stated())
+    note = f"{kept} events kept, {lost} lost and said so"
+    yield Outcome("doctor --repair of a damaged log", points, "logs", wrong, note)
+
+
+def _killed(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    """Kill the repair at calls that change a file, and tear its writes."""
+    if not is_possible():
+        return
+    (below := folder / "killed").mkdir()
+    place = crash_points.Place(below)
+    with forks(place.fault) as processes:
+        for one in work_repair.WORKS:
+            yield crash_points.broken_off(place, processes, one.name, scale.of(8, 300))
+
+
+def _after(path: Path, there: set[str]) -> Iterator[str]:
+    """Yield what is wrong with a log that was repaired; `there` are the ids it said before."""
+    with EventLog(path) as log:
+        yield from log.integrity()
+        if gone := there - log.known(sorted(there)):
+            yield f"{len(gone)} events that could be read are gone"
+        one = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
+        head = log.head()
+        if log.append([one])[0].event.seq <= head:
+            yield "a number was given twice"
+
+
+def _by_sqlite_alone(home: Path, copy: Path, scale: Scale) -> Outcome:
+    """Return what SQLite's own check lets pass: the control that shows what hashes are for."""
+    chance = random.Random(8)
+    points, unseen = 0, []
+    for damage in flips(home, _MINE / "log.sqlite-wal", scale.of(6, 200), chance):
+        copied(home, copy)
+        damage.do(copy)
+        points += 1
+        connection = apsw.Connection(str(copy / _MINE / "log.sqlite"))
+        try:
+            rows = connection.execute("PRAGMA integrity_check").fetchall()
+            count = connection.execute("SELECT count(*) FROM events").fetchall()[0][0]
+        except apsw.Error:
+            continue
+        finally:
+            connection.close()
+        if rows == [("ok",)] and count < _EVENTS:
+            unseen.append(f"{damage}: {_EVENTS - count} events gone, and SQLite says ok")
+    return Outcome("control: SQLite's own check", points, "flips", unseen, is_control=True)
+
+
+def _mishaps(home: Path, older: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
+    """Cut, zero, exchange and remove files; of the fast tier's, some."""
+    chance = random.Random(9)
+    base = seen(copied(home, copy))
+    beside = [_MINE / name for name in (*_LOG, *_BESIDE)]
+    derived = files(home, "tenants/default/manifests/*", "tenants/default/cold/*/*")
+    snapshots = chance.sample(_live(home), scale.of(2, 25))
+    for what, some in {"log and beside": beside, "built": [*derived, *snapshots]}.items():
+        damages = (one for file in some for one in _of(home, older, file, chance, scale))
+        yield _tried(damages, home, copy, base).outcome(f"mishaps: {what}", "mishaps")
+
+
+def _of(
+    home: Path, older: Path, file: Path, chance: random.Random, scale: Scale
+) -> Iterable[Damage]:
+    places = {
+        "another tenant's": home / _OTHERS / file.relative_to(_MINE),
+        "an older one": older / file,
+    }
+    others = {what: path.read_bytes() for what, path in places.items() if path.exists()}
+    all_of = list(mishaps(home, file, others))
+    return all_of if scale is Scale.FULL else chance.sample(all_of, min(2, len(all_of)))
+
+
+def _tried(
+    damages: Iterable[Damage],
+    home: Path,
+    copy: Path,
+    base: Seen,
+    look: Callable[[Settings], Seen] = seen,
+) -> Tally:
+    tally = Tally()
+    for damage in damages:
+        settings = copied(home, copy)
+        damage.do(copy)
+        tally.points += 1
+        try:
+            _judge(tally, damage, look(settings), base)
+            if damage.file.name in _LOG:
+                _goes_on(tally, damage, settings)
+        except _FELL as error:
+            tally.wrong.append(f"{damage}: fell over: {error!r}")
+    return tally
+
+
+def _judge(tally: Tally, damage: Damage, found: Seen, base: Seen) -> None:
+    alarms = found.alarms - base.alarms
+    is_same = found.events == base.events and _said(damage, found) == _said(damage, base)
+    tally.slowest_s = max(tally.slowest_s, found.slowest_s)
+    if found.answers is None:
+        tally.unopened += 1
+        if damage.file.name not in _LOG:
+            tally.wrong.append(f"{damage}: recall does not answer: {found.refused}")
+    if found.slowest_s > _BUDGET_S:
+        tally.wrong.append(f"{damage}: an answer took {found.slowest_s:.1f} s")
+    if alarms:
+        tally.detected += 1
+    elif is_same:
+        tally.harmless += 1
+    else:
+        tally.wrong.append(f"{damage}: silently wrong")
+
+
+def _said(damage: Damage, found: Seen) -> object:
+    """Return what is to be equal: an older manifest and the tail may rank in another order."""
+    if damage.file.name != "HEAD" or found.answers is None:
+        return found.answers
+    return [{(hit["id"], hit["text"]) for hit in hits} for hits in found.answers]
+
+
+def _goes_on(tally: Tally, damage: Damage, settings: Settings) -> None:
+    """Append to the damaged log, as a server would: what could be read before still can be."""
+    path = tenants.tenant(settings.home).log
+    one = Event("after", NOW + 200, Rated(verdict=1.0), "default-m01")
+    try:
+        with EventLog(path) as log:
+            before = {event.seq: event for event in log.sound(0)[0]}
+            log.append([one])
+    except MnemologError:
+        return
+    with EventLog(path) as log:
+        after = {event.seq: event for event in log.sound(0)[0]}
+    if any(after.get(seq) != event for seq, event in before.items()):
+        tally.wrong.append(f"{damage}: what could be read is gone after one more event")

@@ -1,0 +1,57 @@
+"""What rot does to a file: bits flip, ends are cut, pages are zeroed, others take its place."""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file below the home, what was done to it in words, and its bytes then; None: no file."""
+
+    file: Path
+    what: str
+    data: bytes | None
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+    def do(self, home: Path) -> None:
+        """Put it into a home, the file's times unchanged: rot leaves them."""
+        path = home / self.file
+        found = path.stat()
+        path.unlink()
+        if self.data is not None:
+            path.write_bytes(self.data)
+            path.chmod(found.st_mode & 0o777)
+            os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def flips(home: Path, file: Path, count: int, chance: random.Random) -> Iterator[Damage]:
+    """Yield the file with one bit flipped, at places drawn from all of it; no place twice."""
+    data = (home / file).read_bytes()
+    for place in chance.sample(range(len(data) * 8), min(count, len(data) * 8)):
+        flipped = bytearray(data)
+        flipped[place // 8] ^= 1 << place % 8
+        yield Damage(file, f"bit {place % 8} of byte {place // 8} flipped", bytes(flipped))
+
+
+def mishaps(home: Path, file: Path, others: dict[str, bytes]) -> Iterator[Damage]:
+    """Yield the file cut, zeroed, gone, longer, and each of the `others` in its place, by name."""
+    data = (home / file).read_bytes()
+    yield Damage(file, "empty", b"")
+    yield Damage(file, "half of it", data[: len(data) // 2])
+    yield Damage(file, "without its last byte", data[:-1])
+    yield Damage(file, "all zeros", bytes(len(data)))
+    for start in range(0, len(data), PAGE):
+        zeroed = data[:start] + bytes(len(data[start : start + PAGE])) + data[start + PAGE :]
+        yield Damage(file, f"page {start // PAGE} zeroed", zeroed)
+    yield Damage(file, "with bytes behind it", data + b"\x00more")
+    yield Damage(file, "missing", None)
+    for what, there in others.items():
+        if there != data:
+            yield Damage(file, what, there)

@@ -1,0 +1,55 @@
+"""
+Work on a damaged log: `doctor --repair`, broken off anywhere, must not make it worse.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from torture.work_checks import NOW
+from torture.work_memory import Acknowledge, Work, drafts, log_of, record_before, texts
+
+from store import commands
+from store import tenant as tenants
+from store.audits.repair import repair
+from store.config import Choices, Settings
+from store.logfile import salvage
+
+_MANY = texts("r", 60, 3)
+_PAGE = 4096
+_DONE = "repaired"
+
+
+def _damage(home: Path) -> None:
+    """Make a log of some pages, of which one in the middle is no more."""
+    record_before(home)
+    with log_of(home) as log:
+        commands.record_batch(log, drafts(_MANY), NOW)
+    path = tenants.tenant(home).log
+    data = bytearray(path.read_bytes())
+    page = data.index(b"module r_40") // _PAGE * _PAGE
+    data[page : page + _PAGE] = bytes(_PAGE)
+    path.write_bytes(data)
+
+
+def _repair(home: Path, acknowledge: Acknowledge) -> None:
+    found = list(repair(Settings(home, Choices()), NOW, may_touch_log=True))
+    if all(one.state == "mended" for one in found):
+        acknowledge(_DONE)
+
+
+def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """Return what is wrong: every event that can be read lies in one of the files, or is back."""
+    log = tenants.tenant(home).log
+    there = {row[1] for row in salvage.salvage(log).rows}
+    wrong = [f"{id_} can be read no more" for id_ in ("b1", "r0", "r59") if id_ not in there]
+    if len(there) < 40:
+        wrong.append(f"{len(there)} events are left")
+    if _DONE in acknowledged:
+        with log_of(home) as opened:
+            wrong += opened.integrity()
+            if not opened.stated():
+                wrong.append("nothing says what was lost")
+    return wrong
+
+
+WORKS = (Work("repair of a damaged log", _damage, _repair, _check, (_DONE,)),)
