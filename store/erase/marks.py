@@ -23,7 +23,7 @@ LEAST_WORD = 6
 _ALONE = r"\u3040-\u30ff\u3400-\u9fff"  # kana and Han, which no space divides
 _WORDS = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 # as JSON writes them, also JSON within JSON
-_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+[\"/bfnrt]")
+_ESCAPED = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[\"/bfnrt])")
 
 
 class Marks(msgspec.Struct, frozen=True):

@@ -78,7 +78,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Yield what every expression took, and that one known to be quadratic is seen to be."""
     every, untold = found()
     most = scale.of(10, 16)
-    size = scale.of(SIZE // 10, SIZE)
+    size = scale.of(SIZE // 20, SIZE)
     methods = uses([path for _, path in modules()])
     texts, wrong, slowest = 0, [], (0.0, "")
     for regex in every:
