@@ -74,3 +74,9 @@ def test_a_profile_hears_what_the_asker_is_at(view: View):
 
     assert fits("where does the staging cluster run") == {0.5}  # nobody knows
     assert fits("debug the staging cluster") == {KINDS["debug"]["fact"]}
+
+
+def test_of_a_long_question_words_that_memories_hold_are_asked_before_all_others(view: View):
+    held = analysed(view, view.snapshots.rows.take([0])[0].content).topic
+    strange = [f"zq{number}xv" for number in range(200)]
+    assert set(held) <= set(analysed(view, " ".join([*strange, *held])).topic)

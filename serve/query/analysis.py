@@ -155,10 +155,15 @@ def _known_people(view: View) -> dict[str, set[str]]:
 
 
 def _rarest(view: View, terms: list[str]) -> list[str]:
-    different = set(terms)
+    """Return the terms a long question is asked by: those that memories hold first, by rarity."""
+    different = dict.fromkeys(terms)  # in their order, so that equals fall alike in every process
     if len(different) <= MAX_TERMS:
         return terms
-    rarest = set(sorted(different, key=view.tail.idf, reverse=True)[:MAX_TERMS])
+
+    def worth(term: str) -> tuple[bool, float]:
+        return view.tail.frequency(term) > 0, view.tail.idf(term)
+
+    rarest = set(sorted(different, key=worth, reverse=True)[:MAX_TERMS])
     return [term for term in terms if term in rarest]
 
 
