@@ -208,6 +208,12 @@ def test_undo_brings_back_each_state_as_it_was(owner, tenants, remember, log):
     ]
 
 
+def test_no_undo_is_offered_for_a_former_value_that_was_forgotten(owner, tenants, remember):
+    former, present = (remember(f"the gate is {n} wide", key="gate.width") for n in (1, 2))
+    assert "Undo" not in change(owner, "forget", former).text
+    assert (state(tenants, former), state(tenants, present)) == ("forgotten", "active")
+
+
 def test_undo_of_a_restore_keeps_the_day_it_expires(owner, tenants, remember):
     id_ = remember("short lived", ttl_s=86_400)
     undo(owner, change(owner, "archive", id_))

@@ -499,7 +499,7 @@ def test_a_disk_that_is_full_takes_nothing_and_says_so(
     client: Client, tenants: OpenTenants, tenant: Tenant
 ):
     accepted(client, {"memories": NOTES})
-    connection = tenants.ingest.queue(tenant)._file._ours()
+    connection = tenants.ingest.queue(tenant)._file._ours(make=True)
     connection.execute(f"PRAGMA max_page_count = {connection.pragma('page_count')}")
     large = [{"content": f"the tide of pier {number} comes at noon"} for number in range(2_000)]
     assert code(post(client, "/v1/ingest", {"memories": large})) == (507, "log_full")

@@ -9,6 +9,7 @@ import pytest
 from test_reader import EMBEDDER, NOW, QUERY, READ, WANTED, Memory, ask, first, newest
 
 from serve import opened_files
+from serve import reader as readers
 from serve.filters import Filter
 from serve.fresh.live_tail import LiveTail
 from serve.recall import Question, recall
@@ -32,6 +33,12 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         made.add("a late note is about anchors", "late")
         made.build()
         yield made
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory too large for any of it to be hashed before the first answer."""
+    monkeypatch.setattr(readers, "_AT_OPEN", 0)
 
 
 Harm = Callable[[bytearray], None]

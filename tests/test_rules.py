@@ -67,7 +67,7 @@ def test_recall_marks_the_rules(notes: None):
     hits = json.loads(CliRunner().invoke(main, words).stdout)["hits"]
     assert {hit["id"]: hit["role"] for hit in hits} == ROLES
     shown = CliRunner().invoke(main, words[:2]).stdout
-    assert shown.count(". lesson (rule)  ") == 1 and shown.count(". lesson  ") == 1
+    assert shown.count(". lesson (rule)  ") == 1 and shown.count(". lesson (said by web)  ") == 1
 
 
 def test_http_marks_the_rules(notes: None, home: Path):

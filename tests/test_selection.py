@@ -289,12 +289,17 @@ def test_an_answer_carries_its_marks_and_only_those(contradicted: Memory):
         hit["id"]: {name: hit[name] for name in with_marks[1:] if name in hit}
         for hit in payload["hits"]
     }
-    at = "2027-01-15T08:00:00Z"
+    former = {
+        "id": "region0",
+        "text": "billing runs in eu-west-1",
+        "at": "2027-01-15T08:00:00Z",
+        "trust": "user",
+    }
     assert marks == {
         "port-new": {},
         "port-old": {"conflicts_with": "port-new"},
         "cache2": {"copies": ["cache1", "cache0"]},
-        "region1": {"history": [{"id": "region0", "text": "billing runs in eu-west-1", "at": at}]},
+        "region1": {"history": [former]},
     }
 
 

@@ -79,11 +79,10 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
             changed.append(memory)
     checks = [unchanged(memory.id, {seen[memory.id]}) for memory in changed]
     done = opened.log.append(events, checks)
-    # what was stale is made so by its sources, and no event of ours brings that back
     was = tuple(
         encoded(memory, appended.event.seq)
         for memory, appended in zip(changed, done, strict=True)
-        if memory.state != STALE
+        if _can_be_taken_back(memory, does)
     )
     return Done(len(changed), len(before) - len(changed), was)
 
@@ -150,13 +149,23 @@ def _change(memory: Memory, does: Does, tag: str) -> Change | None:
     return found
 
 
+def _can_be_taken_back(memory: Memory, does: Does) -> bool:
+    """Return whether events of ours make a memory again what it was.
+
+    What was stale is made so by its sources. Only a restore brings back what was forgotten, and a
+    former value of a key would take the present one's place with it.
+    """
+    is_former_value = memory.key is not None and memory.state != ACTIVE
+    return memory.state != STALE and not (does == "forget" and is_former_value)
+
+
 def _back(memory: Memory, was: Was, now: int) -> list[Change]:
     """Return what makes a memory again what it was."""
     changes: list[Change] = []
     if memory.state != was.state or memory.superseded_by != was.by:
-        if was.state == ACTIVE:
+        if was.state == ACTIVE or memory.state == FORGOTTEN:
             changes.append(Restored())
-        elif was.state == ARCHIVED:
+        if was.state == ARCHIVED:
             changes.append(Archived())
         elif was.state == FORGOTTEN:
             changes.append(Forgotten())

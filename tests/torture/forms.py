@@ -177,7 +177,7 @@ def _pages(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> 
     """Pages, whatever their address asks; looking writes nothing."""
     chance, rules = random.Random(13), _rules(asks, "GET")
     names = sorted({*_names(), "q", "from", "sort", "state", "after", "kind", "name", "flash"})
-    opened.get("default").write_receipts()
+    opened.get("default").notes.write()
     before, statuses, wrong = _state(opened), Counter[int](), list[str]()
     for _ in range(count):
         path, fields = _path(chance, chance.choice(rules)), _fields(chance, names)

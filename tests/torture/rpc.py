@@ -99,7 +99,7 @@ def _frames(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
                 wrong.append(f"frame {number}: {fault}: {one.body!r:.300} {one.headers}")
                 defects.told.clear()
             if number % KEPT == 0:
-                opened.get("default").write_receipts()
+                opened.get("default").notes.write()
     if statuses[200] < count / 4:
         wrong.append(f"only {statuses[200]} came through to the methods")
     told = ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
@@ -142,7 +142,7 @@ def _events(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
                 wrong.append(f"event {number} to {host}: {fault}: {body!r:.400}")
                 defects.told.clear()
             if number % KEPT == 0:
-                opened.get("default").write_receipts()
+                opened.get("default").notes.write()
     if statuses[200] < count / 50 or statuses[204] < count / 10:
         wrong.append(f"too few came through: {statuses}")
     told = ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
