@@ -6,8 +6,6 @@ the damaged files are kept in the tenant's folder `damaged`. Ended at any moment
 thing as it was, or mended.
 """
 
-import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +30,7 @@ from store.errors import (
     NoManifest,
     SnapshotDamaged,
 )
+from store.files import has_passing_name, is_old
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing, salvage
@@ -40,9 +39,6 @@ from store.logfile.head import Gap, OtherLog
 from store.logfile.salvage import Salvaged
 from store.registry import is_held
 from store.tenant import Tenant, tenant
-
-_PASSING = re.compile(r"\.(new|.+)-[0-9a-f]{8}|log\.repairing.*")
-_OLD_S = 3_600.0  # nobody writes a file for an hour
 
 
 class Mended(msgspec.Struct, frozen=True):
@@ -107,9 +103,11 @@ def _make_private(path: Path) -> None:
 def _left_over(settings: Settings) -> Iterator[_Mend]:
     """Yield files of writes and servers that were ended halfway."""
     for path in sorted(settings.home.glob("**/[.l]*")):
-        is_ours = _PASSING.fullmatch(path.name) and settings.dagster_home not in path.parents
-        if is_ours and path.is_file() and time.time() - path.stat().st_mtime > _OLD_S:
-            yield _Mend(f"{path} is left of a write that was ended", "deleted", path.unlink)
+        is_passing = has_passing_name(path) or path.name.startswith(salvage.REPAIRING)
+        is_ours = is_passing and settings.dagster_home not in path.parents
+        if is_ours and path.is_file() and is_old(path):
+            act = partial(path.unlink, missing_ok=True)
+            yield _Mend(f"{path} is left of a write that was ended", "deleted", act)
     if settings.server_file.exists() and not is_held(settings):
         what = f"{settings.server_file} is left of a server that was killed"
         yield _Mend(what, "deleted", partial(settings.server_file.unlink, missing_ok=True))
