@@ -10,7 +10,7 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -63,14 +63,12 @@ class EventLog:
                 log_file.create_file(path)
             elif not path.exists():
                 raise NotFound(f"no log at {path}: run `mnemolog init` first")
-            self._connection = log_file.connect(path)
-            try:
+            with ExitStack() as opened:  # whatever happens, what was opened is closed
+                self._connection = opened.enter_context(closing(log_file.connect(path)))
                 log_file.prepare(self._connection, path, create=create)
-                self._reader = log_file.connect(path)
+                self._reader = opened.enter_context(closing(log_file.connect(path)))
                 salvage.keep_dropped(path, self._fetch)
-            except BaseException:  # an interrupt too: what was opened is closed, then it goes on
-                self._connection.close()
-                raise
+                opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
