@@ -1,6 +1,8 @@
 """A backup: one file of one tenant, taken while others write, proven, and restored whole or not."""
 
+import errno
 import json
+import os
 import threading
 import zipfile
 from pathlib import Path
@@ -18,7 +20,7 @@ from store.build import rebuild
 from store.cold import compaction
 from store.commands import Draft
 from store.config import Settings
-from store.errors import Conflict, InvalidName, MnemologError, SourceError
+from store.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
 from store.events import Event
 from store.ingest import batch
 from store.ingest.job_queue import Queue
@@ -207,6 +209,17 @@ def test_what_a_killed_restore_left_is_swept_by_the_next(kept: Path, home: Path)
     left.with_suffix(".lock").touch()
     restored(home, kept)
     assert not list((home / "tenants").glob(".backup-*"))
+
+
+def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(LogFull):
+        backups.check(kept)
 
 
 def packed(path: Path, to: Path, **changes: object) -> Path:
