@@ -50,7 +50,8 @@ class Gap(msgspec.Struct, frozen=True):
     last: int
 
     def __str__(self) -> str:
-        return f"events {self.first} to {self.last} were acknowledged and are gone"
+        were = "was acknowledged and is" if self.first == self.last else "were acknowledged and are"
+        return f"{numbers([(self.first, self.last)])} {were} gone"
 
 
 class OtherLog(msgspec.Struct, frozen=True):
@@ -60,6 +61,12 @@ class OtherLog(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"event {self.seq} is not the one that was acknowledged: it is another log"
+
+
+def numbers(gaps: Sequence[tuple[int, int]]) -> str:
+    """Return "event 3" or "events 3, 5 to 8" for the first and last number of each gap."""
+    said = ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in gaps)
+    return f"event {said}" if said.isdigit() else f"events {said}"
 
 
 def path_of(log: Path) -> Path:

@@ -114,7 +114,8 @@ def _missing(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[
         while expected < seq and expected in ends:
             expected = ends[expected] + 1
         if expected < seq:
-            missing.append(f"events {expected} to {seq - 1} are missing")
+            are = "is" if expected == seq - 1 else "are"
+            missing.append(f"{head.numbers([(expected, seq - 1)])} {are} missing")
         expected = seq + 1
     return missing
 
