@@ -12,7 +12,7 @@ erasing nor compaction touches this file.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
@@ -23,13 +23,11 @@ import msgspec
 from store.errors import LogCorrupt
 from store.events import Event, Lost, decode, new_id
 from store.files import replace_file
-from store.logfile.file import Row
+from store.logfile.file import MOST_SEQ, Ask, Row
 from store.logfile.rows import kept
 
 _LONGEST = 1024  # bytes: two ids and a number
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
-
-Ask = Callable[[str, tuple[object, ...]], list[Row]]  # the rows of a query and its values
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True):
@@ -125,7 +123,7 @@ def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
     return None  # where it is missing, the numbering shows it
 
 
-def stated(ask: Ask, after: int = 0, until: int = 2**62) -> list[tuple[int, int]]:
+def stated(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
     """Return the numbers that the log says were lost, first and last of each gap, in order.
 
     It says so at a seq above `after` and up to `until`. Raise LogCorrupt where it cannot be read.

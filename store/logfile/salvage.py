@@ -25,8 +25,8 @@ from store.files import replace_file, sync_folder
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import pages
-from store.logfile.file import Row
-from store.logfile.head import Ask, Gap
+from store.logfile.file import Ask, Row
+from store.logfile.head import Gap
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, hashed, kept
 
 REPAIRING = "log.repairing"  # the new log's name while it is written
