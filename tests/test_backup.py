@@ -26,6 +26,7 @@ from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
+from store.logfile.head import Gap
 from store.registry import sole
 from store.tenant import Tenant
 
@@ -209,6 +210,18 @@ def test_what_a_killed_restore_left_is_swept_by_the_next(kept: Path, home: Path)
     left.with_suffix(".lock").touch()
     restored(home, kept)
     assert not list((home / "tenants").glob(".backup-*"))
+
+
+def test_a_log_that_says_what_it_lost_is_kept_and_restored(
+    built: Built, tmp_path: Path, home: Path
+):
+    head = built.log.head()
+    built.log.state(Gap(head + 1, head + 3), NOW)
+    commands.record(built.log, Draft(content="It goes on after them"), NOW)
+    made = backups.make(built.tenant, tmp_path / "lost.zip", "1.2", NOW)
+    assert made.listing.events == built.log.count() == head + 2
+    with EventLog(restored(home, tmp_path / "lost.zip").log) as log:
+        assert events(log) == events(built.log) and log.stated() == built.log.stated()
 
 
 def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(

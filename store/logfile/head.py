@@ -134,7 +134,10 @@ def stated(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, i
         bodies = [decode("lost", row[0]) for row in found]
     except msgspec.MsgspecError as error:
         raise LogCorrupt(f"what was lost cannot be read ({error}): restore a backup") from error
-    return sorted(gap for body in bodies if isinstance(body, Lost) for gap in body.gaps)
+    gaps = sorted(gap for body in bodies if isinstance(body, Lost) for gap in body.gaps)
+    if strange := [gap for gap in gaps if not 0 < gap[0] <= gap[1] < MOST_SEQ]:
+        raise LogCorrupt(f"what was lost cannot be {strange[0]}: restore a backup")
+    return gaps
 
 
 def _is_stated(seq: int, gaps: Sequence[tuple[int, int]]) -> bool:
