@@ -58,7 +58,7 @@ def unused(tenant: Tenant) -> Iterator[None]:
                 held.enter_context(lock)
             except filelock.Timeout:
                 raise BuildBusy(
-                    f"a build or a job of {tenant.name} is at work: delete it when that is done"
+                    f"a build or a job of {tenant.name} is at work: try again when it is done"
                 ) from None
         yield
 

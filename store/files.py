@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 _HOUR_S = 3_600.0  # longer than anybody takes to write a file
-_TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
+_PASSING = re.compile(r"\..+-[0-9a-f]{8}")
 
 
 def make_folder(folder: Path) -> None:
@@ -50,14 +50,18 @@ def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
 
     A caller that keeps all others from writing there need leave none for being young.
     """
-    until = time.time() - older_than_s
     found = folder.iterdir() if folder.is_dir() else ()
-    remove_files(one for one in found if _TEMPORARY.fullmatch(one.name) and _is_older(one, until))
+    remove_files(one for one in found if has_passing_name(one) and is_old(one, older_than_s))
 
 
-def _is_older(path: Path, until: float) -> bool:
+def has_passing_name(path: Path) -> bool:
+    return _PASSING.fullmatch(path.name) is not None
+
+
+def is_old(path: Path, older_than_s: float = _HOUR_S) -> bool:
+    """Return whether nobody has written to a file for so long that its writer was killed."""
     try:
-        return path.lstat().st_mtime <= until
+        return path.lstat().st_mtime <= time.time() - older_than_s
     except FileNotFoundError:  # its writer was not killed
         return False
 

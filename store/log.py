@@ -10,7 +10,7 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,7 +20,7 @@ import apsw
 from store.body import Body
 from store.cold import segment
 from store.cold.segment import Segment
-from store.errors import LogCorrupt, NotFound
+from store.errors import NotFound
 from store.events import Event, decode
 from store.job_events import Undone
 from store.logfile import counted, salvage, sound
@@ -28,7 +28,7 @@ from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import write as log_write
 from store.logfile.checks import Check
-from store.logfile.file import Row
+from store.logfile.file import MOST_SEQ, Row
 from store.logfile.head import Gap, HeadFile, OtherLog
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
 from store.logfile.write import Appended
@@ -36,7 +36,6 @@ from store.redaction import redact
 
 __all__ = ["MOST_SEQ", "Appended", "EventLog"]
 
-MOST_SEQ = 2**62  # more than SQLite will ever number
 _BATCH = 2_000  # rows fetched at a time: bounds memory without a round trip per row
 
 
@@ -63,14 +62,12 @@ class EventLog:
                 log_file.create_file(path)
             elif not path.exists():
                 raise NotFound(f"no log at {path}: run `mnemolog init` first")
-            self._connection = log_file.connect(path)
-            try:
+            with ExitStack() as opened:  # whatever happens, what was opened is closed
+                self._connection = opened.enter_context(closing(log_file.connect(path)))
                 log_file.prepare(self._connection, path, create=create)
-                self._reader = log_file.connect(path)
+                self._reader = opened.enter_context(closing(log_file.connect(path)))
                 salvage.keep_dropped(path, self._fetch)
-            except BaseException:  # an interrupt too: what was opened is closed, then it goes on
-                self._connection.close()
-                raise
+                opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +168,7 @@ class EventLog:
             away = self._bodies.of([row[0] for row in rows if row[-1] == PUT_AWAY])
             for seq, kind, id_, subject, body in rows:
                 if id_ not in gone:
-                    yield id_, subject, decode(kind, body or _there(seq, away))
+                    yield id_, subject, decode(kind, body or away[seq])
             after = rows[-1][0]
 
     def about(self, subject: str) -> list[Event]:
@@ -340,7 +337,7 @@ class EventLog:
         if not seqs:
             return list(rows)
         away = self._bodies.of(seqs)
-        return [(*row[:BODY], row[BODY] or _there(row[0], away), *row[BODY + 1 :]) for row in rows]
+        return [(*row[:BODY], row[BODY] or away[row[0]], *row[BODY + 1 :]) for row in rows]
 
     def rewrite(
         self,
@@ -404,11 +401,3 @@ class EventLog:
                 appended = written(found.gap)
         self._appends += 1
         return appended
-
-
-def _there(seq: int, bodies: dict[int, str]) -> str:
-    if seq not in bodies:
-        raise LogCorrupt(
-            f"event {seq} was put away and lies in no file below cold/log: restore a backup"
-        )
-    return bodies[seq]

@@ -1,6 +1,8 @@
 """A backup: one file of one tenant, taken while others write, proven, and restored whole or not."""
 
+import errno
 import json
+import os
 import threading
 import zipfile
 from pathlib import Path
@@ -18,12 +20,13 @@ from store.build import rebuild
 from store.cold import compaction
 from store.commands import Draft
 from store.config import Settings
-from store.errors import Conflict, InvalidName, MnemologError, SourceError
+from store.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
 from store.events import Event
 from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
+from store.logfile.head import Gap
 from store.registry import sole
 from store.tenant import Tenant
 
@@ -207,6 +210,29 @@ def test_what_a_killed_restore_left_is_swept_by_the_next(kept: Path, home: Path)
     left.with_suffix(".lock").touch()
     restored(home, kept)
     assert not list((home / "tenants").glob(".backup-*"))
+
+
+def test_a_log_that_says_what_it_lost_is_kept_and_restored(
+    built: Built, tmp_path: Path, home: Path
+):
+    head = built.log.head()
+    built.log.state(Gap(head + 1, head + 3), NOW)
+    commands.record(built.log, Draft(content="It goes on after them"), NOW)
+    made = backups.make(built.tenant, tmp_path / "lost.zip", "1.2", NOW)
+    assert made.listing.events == built.log.count() == head + 2
+    with EventLog(restored(home, tmp_path / "lost.zip").log) as log:
+        assert events(log) == events(built.log) and log.stated() == built.log.stated()
+
+
+def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(LogFull):
+        backups.check(kept)
 
 
 def packed(path: Path, to: Path, **changes: object) -> Path:

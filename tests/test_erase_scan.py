@@ -305,8 +305,10 @@ def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
     for name in ("a", "b"):
         copies.noted_copy(built.tenant, "export", name, clock())
     with (built.tenant.root / "copies.jsonl").open("ab") as file:
-        file.write(b'{"what": "exp')  # whoever wrote it was killed
+        file.write(b'{"what": "exp\xc3')  # whoever wrote it was killed
     assert [one.to for one in copies.copies(built.tenant)] == ["a", "b"]
+    copies.noted_copy(built.tenant, "export", "c", clock())
+    assert [one.to for one in copies.copies(built.tenant)] == ["a", "b", "c"]
 
 
 def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):

@@ -288,7 +288,7 @@ def test_a_changed_body_is_found(log: EventLog, tamper):
 def test_a_deleted_event_is_found(log: EventLog, tamper):
     log.append([memory("a"), memory("b"), memory("c")])
     tamper(log.path, "DELETE FROM events WHERE seq = 2")
-    assert log.integrity() == ["events 2 to 2 are missing"]
+    assert log.integrity() == ["event 2 is missing"]
 
 
 def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):

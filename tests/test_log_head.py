@@ -166,16 +166,14 @@ def test_what_was_built_from_lost_events_serves_until_the_next_build(
     with EventLog(tenant.log) as log:
         with Reader(tenant, log, embedder).view() as view:
             assert len(view.snapshots.rows) == 2
-            assert view.notices == (
-                "events 2 to 2 were acknowledged and are gone: run `mnemolog doctor`",
-            )
+            assert view.notices == ("event 2 was acknowledged and is gone: run `mnemolog doctor`",)
         commands.record(log, Draft(id="m3", content="Anna likes small commits"), NOW)
         with Reader(tenant, log, embedder).view() as view:
             assert [one.id for one in view.tail.current()] == ["m3"] and not view.notices
         build.rebuild(tenant, log, embedder, NOW)
         assert verify(tenant, log, embedder).ok
     (lost,) = [one for one in checkup(Settings(home)) if "has lost" in one.what]
-    assert lost.what == "the log has lost events 2 to 2, and says so"
+    assert lost.what == "the log has lost event 2, and says so"
 
 
 def test_status_says_what_is_gone(built):
@@ -185,7 +183,7 @@ def test_status_says_what_is_gone(built):
     built.log.close()
     shutil.copy(built.tenant.root / "older", built.log.path)
     found = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)
-    assert found["damage"] == ["events 47 to 47 were acknowledged and are gone"]
+    assert found["damage"] == ["event 47 was acknowledged and is gone"]
 
 
 def test_a_damaged_event_of_the_tail_is_left_out_and_said_so(built, tamper, embedder):

@@ -81,6 +81,16 @@ def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
     assert written(log) == ["first", *"abcd"]
 
 
+def test_what_more_than_can_wait_loses_is_said_where_the_log_was_never_held_up(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(module, "MOST", 1)
+    notes.add(note("a"))
+    notes.add(note("beyond"))
+    notes.write()
+    assert "1 are lost" in caplog.text
+
+
 def test_a_note_that_no_log_takes_holds_up_no_other(
     notes: Notes, log: EventLog, caplog: pytest.LogCaptureFixture
 ):

@@ -17,6 +17,7 @@ from store.errors import LogBusy
 from store.events import Event, Recorded
 from store.log import EventLog
 from store.logfile import erasing, head, salvage
+from store.registry import sole
 
 NOW = 1_790_000_000_000_000
 PAGE = 4096
@@ -48,11 +49,25 @@ def test_a_healthy_home_has_nothing_to_mend(built):
     assert list(repair(Settings(built.tenant.root.parents[1]), NOW, may_touch_log=True)) == []
 
 
+def test_a_log_without_events_has_nothing_to_mend(home: Path, log: EventLog):
+    log.close()
+    assert list(repair(Settings(home), NOW, may_touch_log=True)) == []
+
+
+def test_a_head_is_not_made_anew_beside_a_server_that_writes_it(built, home: Path):
+    built.log.close()
+    head.path_of(built.log.path).unlink()
+    with sole(Settings(home)):
+        (found,) = repair(Settings(home), NOW)
+    assert found.state == "failed" and "mnemolog stop" in found.how
+    assert not head.path_of(built.log.path).exists()
+
+
 def test_a_damaged_log_is_only_told_of_without_leave(wrecked: Path):
     before = wrecked.read_bytes()
     answer = json.loads(doctor("--repair", "--json").stdout)
     assert [one["state"] for one in answer["repairs"]] == ["asked"]
-    assert "lost are the events" in answer["repairs"][0]["how"]
+    assert "lost: events" in answer["repairs"][0]["how"]
     assert wrecked.read_bytes() == before
 
 
@@ -99,7 +114,7 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     with EventLog(built.log.path) as log:  # SQLite drops all behind the frame, and then the file
         assert log.gone() is not None
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
-    assert done.how.endswith("none is lost")
+    assert done.how.endswith("lost: none")
     with EventLog(built.log.path) as log:
         assert log.known([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
         assert log.integrity() == [] and log.stated() == []

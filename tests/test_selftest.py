@@ -19,6 +19,7 @@ from store.commands import record as remember
 from store.config import Choices, Settings
 from store.embedding import SilentEmbedder
 from store.events import Forgotten
+from store.logfile.head import Gap
 from store.manifest import Manifest
 from store.projections.memories import Fold
 
@@ -69,6 +70,12 @@ def test_events_that_are_missing_are_counted(built, tamper):
     tamper(built.tenant.log, "DELETE FROM events WHERE seq IN (3, 4)")
     head = built.log.head()
     assert failed(tried(built))["log"] == f"2 of the newest {head} events are missing"
+
+
+def test_events_that_the_log_says_are_lost_are_not_missing(built):
+    head = built.log.head()
+    built.log.state(Gap(head + 1, head + 3), NOW)
+    assert "log" not in failed(tried(built))
 
 
 def test_a_model_that_is_away_or_another_is_named(built):

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from torture import clock, clocks
+from torture import clocks, shim
 from torture.outcome import Scale, told
 
-pytestmark = pytest.mark.skipif(not clock.is_possible(), reason="needs Linux and a C compiler")
+pytestmark = pytest.mark.skipif(not shim.is_possible(), reason="needs Linux and a C compiler")
 
 
 def test_a_clock_that_jumps_changes_no_recall_and_delays_nothing(tmp_path: Path):

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from torture import fault
+from torture import shim
 from torture.crash_points import attack
 from torture.outcome import Scale, told
 
-pytestmark = pytest.mark.skipif(not fault.is_possible(), reason="needs Linux and a C compiler")
+pytestmark = pytest.mark.skipif(not shim.is_possible(), reason="needs Linux and a C compiler")
 
 
 def test_nothing_is_lost_and_the_controls_are_seen(tmp_path: Path):

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from torture import fault, power_loss
+from torture import power_loss, shim
 from torture.disk import EVERYTHING, HOLES, NAMES_ONLY, NOTHING, SECTOR, Disk, Image, luck_of
 from torture.fault import Call, Kind
 from torture.recorded import calls
@@ -104,7 +104,7 @@ def test_a_write_to_a_file_without_a_name_is_of_no_interest():
     assert after(made, EVERYTHING) == {}
 
 
-@pytest.mark.skipif(not fault.is_possible(), reason="the shim needs Linux and a C compiler")
+@pytest.mark.skipif(not shim.is_possible(), reason="the shim needs Linux and a C compiler")
 def test_with_all_luck_the_image_is_what_the_program_left(tmp_path: Path):
     recorded = calls("make", tmp_path)
     found = {

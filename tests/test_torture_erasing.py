@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from torture import fault
+from torture import shim
 from torture.erasing import attack
 from torture.outcome import Scale, told
 
 
-@pytest.mark.skipif(not fault.is_possible(), reason="needs Linux and a C compiler")
+@pytest.mark.skipif(not shim.is_possible(), reason="needs Linux and a C compiler")
 def test_nothing_of_what_was_erased_is_left(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from torture import fault, power_loss
+from torture import power_loss, shim
 from torture.outcome import Scale, told
 
 pytestmark = pytest.mark.skipif(
-    not fault.is_possible(), reason="the shim needs Linux and a C compiler"
+    not shim.is_possible(), reason="the shim needs Linux and a C compiler"
 )
 
 

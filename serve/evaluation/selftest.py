@@ -83,14 +83,17 @@ def selftest(
 
 
 def _log(log: EventLog) -> Probe:
-    """Look at the newest events: their hashes and their numbers."""
+    """Look at the newest events: their hashes, and their numbers but for those that are said to be
+    lost.
+    """
     head = log.head()
     first = max(0, head - EVENTS)
     try:
         read = sum(1 for _ in log.read(first, head))
+        lost = sum(max(0, last - max(first, one - 1)) for one, last in log.stated())
     except LogError as error:
         return Probe("log", False, str(error))
-    missing = head - first - read
+    missing = head - first - read - lost
     if missing:
         return Probe("log", False, f"{missing} of the newest {head - first:,} events are missing")
     return Probe("log", True, f"the newest {read:,} of {head:,} events are as they were written")

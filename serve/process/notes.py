@@ -76,7 +76,7 @@ class Notes:
                 events = [one for one in events if self._takes(one)]
             del self.waiting[: len(events)]
             self._tell(events)
-        if self._is_held_up:
+        if self._is_held_up or self._lost:
             log.warning("%d notes were written that waited; %d are lost", len(events), self._lost)
             self._is_held_up, self._lost = False, 0
 

@@ -21,6 +21,7 @@ from store.errors import ConfigError, MnemologError, NoManifest, NotFound, Snaps
 from store.events import RECEIPTS, isoformat
 from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
+from store.logfile.head import numbers
 from store.manifest import CheckResult, Manifest
 from store.plans import roster
 from store.registry import is_held, listens, running
@@ -208,8 +209,7 @@ def _log(log: EventLog) -> Iterator[Finding]:
     if problems:
         return
     if gaps := log.stated():
-        what = ", ".join(f"{first} to {last}" for first, last in gaps)
-        yield Finding("warn", f"the log has lost events {what}, and says so", _LOST)
+        yield Finding("warn", f"the log has lost {numbers(gaps)}, and says so", _LOST)
     yield Finding("ok", f"{log.count()} events, all as they were written")
 
 

@@ -17,6 +17,7 @@ from store import frame
 from store.audits.audited import Audited
 from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
 from store.job_events import Staled
+from store.logfile.head import numbers
 from store.projection import Tables
 from store.projections.memory.memory import ACTIVE, STALE, STATES
 from store.projections.memory.parts import MemoryParts
@@ -93,7 +94,7 @@ def did_not_shrink(audited: Audited) -> tuple[bool, str]:
     if audited.published is None:
         return True, f"first build, {audited.count} rows"
     if gaps := _lost(audited):
-        return True, f"events {', '.join(f'{one} to {last}' for one, last in gaps)} were lost"
+        return True, f"lost: {numbers(gaps)}"
     undone = audited.log.undone(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:

@@ -6,8 +6,6 @@ the damaged files are kept in the tenant's folder `damaged`. Ended at any moment
 thing as it was, or mended.
 """
 
-import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +30,7 @@ from store.errors import (
     NoManifest,
     SnapshotDamaged,
 )
+from store.files import has_passing_name, is_old
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing, salvage
@@ -40,9 +39,6 @@ from store.logfile.head import Gap, OtherLog
 from store.logfile.salvage import Salvaged
 from store.registry import is_held
 from store.tenant import Tenant, tenant
-
-_PASSING = re.compile(r"\.(new|.+)-[0-9a-f]{8}|log\.repairing.*")
-_OLD_S = 3_600.0  # nobody writes a file for an hour
 
 
 class Mended(msgspec.Struct, frozen=True):
@@ -107,9 +103,11 @@ def _make_private(path: Path) -> None:
 def _left_over(settings: Settings) -> Iterator[_Mend]:
     """Yield files of writes and servers that were ended halfway."""
     for path in sorted(settings.home.glob("**/[.l]*")):
-        is_ours = _PASSING.fullmatch(path.name) and settings.dagster_home not in path.parents
-        if is_ours and path.is_file() and time.time() - path.stat().st_mtime > _OLD_S:
-            yield _Mend(f"{path} is left of a write that was ended", "deleted", path.unlink)
+        is_passing = has_passing_name(path) or path.name.startswith(salvage.REPAIRING)
+        is_ours = is_passing and settings.dagster_home not in path.parents
+        if is_ours and path.is_file() and is_old(path):
+            act = partial(path.unlink, missing_ok=True)
+            yield _Mend(f"{path} is left of a write that was ended", "deleted", act)
     if settings.server_file.exists() and not is_held(settings):
         what = f"{settings.server_file} is left of a server that was killed"
         yield _Mend(what, "deleted", partial(settings.server_file.unlink, missing_ok=True))
@@ -123,7 +121,7 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
                 yield from _salvage(settings, of, now, f"{path} is missing")
             return
         with EventLog(path) as log:
-            gone, has_head = log.gone(), log_head.read(path) is not None
+            gone, has_head = log.gone(), log_head.read(path) is not None or not log.head()
             problem, are_indexes_alone = log.damage()
     except (LogCorrupt, LogForeign) as error:
         yield from _salvage(settings, of, now, str(error))
@@ -137,24 +135,27 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
         yield from _salvage(settings, of, now, problem or str(gone))
     elif isinstance(gone, Gap):
         how = "the log says so, and goes on after them"
-        yield _Mend(f"{path}: {gone}", how, partial(_state, of, gone, now), True)
+        yield _Mend(f"{path}: {gone}", how, partial(_state, settings, of, gone, now), True)
     if isinstance(gone, OtherLog):
         how = f"{log_head.path_of(path).name} is kept in `damaged` and made anew for this log"
-        yield _Mend(f"{path}: {gone}", how, partial(_renew_head, path), True)
+        yield _Mend(f"{path}: {gone}", how, partial(_renew_head, settings, path), True)
     elif not has_head:
-        yield _Mend(f"{log_head.path_of(path)} is missing", "made anew", partial(_renew_head, path))
+        act = partial(_renew_head, settings, path)
+        yield _Mend(f"{log_head.path_of(path)} is missing", "made anew", act)
 
 
 def _salvage(settings: Settings, of: Tenant, now: int, problem: str) -> Iterator[_Mend]:
     found = _read(of)
     if not found.rows:
         return  # the doctor names the cure: a backup
-    lost = ", ".join(f"{first} to {last}" for first, last in found.gaps)
+    lost = log_head.numbers(found.gaps) if found.gaps else "none"
     ids = f" ({', '.join(found.ids[:20])})" if found.ids else ""
-    how = f"a new log holds {len(found.rows)} events, the damaged one is kept in `damaged`; " + (
-        f"lost are the events {lost}{ids}" if lost else "none is lost"
+    how = (
+        f"a new log holds the events that are whole, {len(found.rows)}, and the damaged one is "
+        f"kept in `damaged`; lost: {lost}{ids}"
     )
-    yield _Mend(problem, how, partial(_write, settings, of, now), True)
+    what = problem.removesuffix(": restore a backup")
+    yield _Mend(what, how, partial(_write, settings, of, now), True)
 
 
 def _read(of: Tenant) -> Salvaged:
@@ -188,13 +189,15 @@ def _reindex(settings: Settings, of: Tenant) -> None:
         log.reindex()
 
 
-def _state(of: Tenant, gap: Gap, now: int) -> None:
+def _state(settings: Settings, of: Tenant, gap: Gap, now: int) -> None:
+    _check_nobody_writes(settings)
     with EventLog(of.log) as log:
         log.state(gap, now)
         _renew(log)
 
 
-def _renew_head(path: Path) -> None:
+def _renew_head(settings: Settings, path: Path) -> None:
+    _check_nobody_writes(settings)  # it would go on in the file that is deleted here
     salvage.keep(log_head.path_of(path))
     with EventLog(path) as log:
         _renew(log)
@@ -245,7 +248,9 @@ def _served(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
         manifest = manifests.current(of)
         with EventLog(of.log) as log:
             lost = log.stated(after=manifest.watermark)
-            problems = health.damage(of, manifest) or [f"{one} are lost" for one in lost]
+            problems = health.damage(of, manifest)
+            if lost and not problems:
+                problems = [f"lost: {log_head.numbers(lost)}"]
     except NoManifest:
         if not any(of.manifests.glob("*.json")):
             return

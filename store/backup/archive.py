@@ -20,13 +20,13 @@ from hashlib import sha256
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 import msgspec
 
+from store import disk
 from store.cold.segment import hash_of
 from store.errors import LogFull, SourceError
-from store.files import make_folder, sync_folder
+from store.files import make_folder, passing_name, sync_folder, sync_folders
 
 FORMAT = 1
 LOG, QUEUE, LIST = "log.sqlite", "ingest.sqlite", "backup.json"
@@ -93,7 +93,7 @@ def pack(path: Path, folder: Path, listing: Listing) -> None:
 
     Raise OSError as the disk does.
     """
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+    temporary = passing_name(path)
     whole = sum(part.bytes for part in listing.parts)
     try:
         for method in reversed(_OURS):
@@ -147,8 +147,7 @@ def unpack(path: Path, folder: Path) -> Listing:
             raise LogFull(f"{path} unpacks to {wanted:,} bytes, {folder} has room for {free:,}")
         for part in listing.parts:
             _unpack(path, packed, part, folder / part.name)
-    for one in (folder, *(below for below in folder.rglob("*") if below.is_dir())):
-        sync_folder(one)
+    sync_folders(folder)
     return listing
 
 
@@ -221,7 +220,10 @@ class _InSmallPieces(BufferedReader):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a backup's zip; raise SourceError where it is none, or anything of it is wrong."""
+    """Open a backup's zip; raise SourceError where it is none, or anything of it is wrong.
+
+    LogFull is raised where the block finds no room for what it writes.
+    """
     try:
         if not path.is_file():  # never wait for a pipe, or read a device to its end
             raise SourceError(f"{path} is no file: name a backup")
@@ -235,6 +237,8 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
         raise SourceError(f"{path} is no whole backup ({error})") from error
     except OSError as error:
+        if isinstance(full := disk.failure(error), LogFull):
+            raise full from error
         raise SourceError(f"{path} cannot be unpacked ({error.strerror or error})") from error
 
 

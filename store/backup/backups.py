@@ -115,7 +115,9 @@ def restore(
     tenant = tenants.tenant(settings.home, name or archive.listed(path).tenant)
     is_there = tenant.root.is_dir() and any(tenant.root.iterdir())
     if is_there and not replace:
-        raise Conflict(f"there is a tenant {tenant.name}: name another, or replace it")
+        raise Conflict(
+            f"there is a tenant {tenant.name}: name another (--into), or replace it (--replace)"
+        )
     with log_file.translated(tenant.root), _passing(tenant.root.parent) as folder:
         listing = _unpacked(path, folder)
         staged = Tenant(tenant.name, folder)
@@ -182,14 +184,19 @@ def _check_segments(staged: Tenant, log: EventLog) -> None:
 
 
 def _check_events(log: EventLog, at_once: int) -> int:
-    """Return the number of events; every hash is compared, and that none is left out."""
-    count = 0
-    while rows := log.rows("seq > ?", (count,), limit=at_once):
+    """Return the number of events; every hash is compared, and that none is missing of which the
+    log does not say that it was lost.
+    """
+    lost = dict(log.stated())
+    count = newest = 0
+    while rows := log.rows("seq > ?", (newest,), limit=at_once):
         for row in log.whole(rows):
-            count += 1
-            if row[0] != count:
-                raise LogCorrupt(f"event {count} is missing")
+            while newest + 1 < row[0] and newest + 1 in lost:
+                newest = lost[newest + 1]
+            if row[0] != newest + 1:
+                raise LogCorrupt(f"event {newest + 1} is missing")
             event_of(row)
+            count, newest = count + 1, row[0]
     return count
 
 
@@ -247,7 +254,7 @@ def _passing(beside: Path) -> Iterator[Path]:
     for lock in beside.glob(f"{_PASSING}*.lock"):
         with suppress(filelock.Timeout), filelock.FileLock(lock, timeout=0.0):
             shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-            lock.unlink(missing_ok=True)
+            _unlink(lock)
     folder = beside / f"{_PASSING}{uuid4().hex[:8]}"
     lock = folder.with_suffix(".lock")
     with filelock.FileLock(lock, mode=0o600):
@@ -256,4 +263,10 @@ def _passing(beside: Path) -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            lock.unlink(missing_ok=True)
+            _unlink(lock)
+
+
+def _unlink(lock: Path) -> None:
+    """Take a lock's file away, which is held; Windows minds, and filelock does it there."""
+    with suppress(PermissionError):
+        lock.unlink(missing_ok=True)

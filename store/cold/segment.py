@@ -124,9 +124,10 @@ class Bodies:
         self._at_hand: OrderedDict[tuple[str, int], dict[int, str]] = OrderedDict()
 
     def of(self, seqs: Sequence[int]) -> dict[int, str]:
-        """Return the bodies of some events; one that lies nowhere is left out.
+        """Return the bodies of some events.
 
-        Raise LogCorrupt, naming the file, where a segment is missing or damaged.
+        Raise LogCorrupt, naming the file, where a segment is missing or damaged, and naming the
+        event where it lies in none.
         """
         found: dict[int, str] = {}
         with self._lock:
@@ -136,6 +137,11 @@ class Bodies:
                 }
                 if wanted:
                     found |= self._in_segment(segment, wanted)
+        if missing := set(seqs) - found.keys():
+            raise LogCorrupt(
+                f"event {min(missing)} was put away and lies in no file below cold/log: "
+                "restore a backup"
+            )
         return found
 
     def _in_segment(self, segment: Segment, seqs: set[int]) -> dict[int, str]:

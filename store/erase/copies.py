@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from store.files import make_folder, replace_file
+from store.files import replace_file
 from store.tenant import Tenant
 
 _MOST = 1_000  # the newest are kept
@@ -35,13 +35,12 @@ def noted_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
     line = msgspec.json.encode(made) + b"\n"
     path = _path(tenant)
     known = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    if len(known) >= _MOST:
+    if not known or len(known) >= _MOST:
         replace_file(path, b"".join([*known[1 - _MOST :], line]))
         return made
-    make_folder(path.parent)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(descriptor, "ab") as file:
-        file.write(line)
+    with path.open("ab") as file:
+        # the last line may be torn, and is not to take this one with it
+        file.write(line if known[-1].endswith(b"\n") else b"\n" + line)
         file.flush()
         os.fsync(file.fileno())
     return made
@@ -57,7 +56,7 @@ def copies(tenant: Tenant) -> list[Copy]:
     for line in lines:
         try:
             found.append(_decoder.decode(line))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return found
 

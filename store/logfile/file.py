@@ -4,7 +4,7 @@ The SQLite file behind the log: how it is made and opened, whose it is, and what
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,10 @@ SELECT named.value, place, (
 BUSY_TIMEOUT_MS = 5_000
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 
+MOST_SEQ = 2**62  # more than SQLite will ever number
+
 Row = tuple[Any, ...]
+Ask = Callable[[str, tuple[object, ...]], list[Row]]  # the rows of a query and its values
 
 
 def sqlite_version() -> str:

@@ -12,7 +12,7 @@ erasing nor compaction touches this file.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
@@ -23,13 +23,11 @@ import msgspec
 from store.errors import LogCorrupt
 from store.events import Event, Lost, decode, new_id
 from store.files import replace_file
-from store.logfile.file import Row
+from store.logfile.file import MOST_SEQ, Ask, Row
 from store.logfile.rows import kept
 
 _LONGEST = 1024  # bytes: two ids and a number
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
-
-Ask = Callable[[str, tuple[object, ...]], list[Row]]  # the rows of a query and its values
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True):
@@ -50,7 +48,8 @@ class Gap(msgspec.Struct, frozen=True):
     last: int
 
     def __str__(self) -> str:
-        return f"events {self.first} to {self.last} were acknowledged and are gone"
+        were = "was acknowledged and is" if self.first == self.last else "were acknowledged and are"
+        return f"{numbers([(self.first, self.last)])} {were} gone"
 
 
 class OtherLog(msgspec.Struct, frozen=True):
@@ -60,6 +59,12 @@ class OtherLog(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"event {self.seq} is not the one that was acknowledged: it is another log"
+
+
+def numbers(gaps: Sequence[tuple[int, int]]) -> str:
+    """Return "event 3" or "events 3, 5 to 8" for the first and last number of each gap."""
+    said = ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in gaps)
+    return f"event {said}" if said.isdigit() else f"events {said}"
 
 
 def path_of(log: Path) -> Path:
@@ -118,7 +123,7 @@ def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
     return None  # where it is missing, the numbering shows it
 
 
-def stated(ask: Ask, after: int = 0, until: int = 2**62) -> list[tuple[int, int]]:
+def stated(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
     """Return the numbers that the log says were lost, first and last of each gap, in order.
 
     It says so at a seq above `after` and up to `until`. Raise LogCorrupt where it cannot be read.
@@ -129,7 +134,10 @@ def stated(ask: Ask, after: int = 0, until: int = 2**62) -> list[tuple[int, int]
         bodies = [decode("lost", row[0]) for row in found]
     except msgspec.MsgspecError as error:
         raise LogCorrupt(f"what was lost cannot be read ({error}): restore a backup") from error
-    return sorted(gap for body in bodies if isinstance(body, Lost) for gap in body.gaps)
+    gaps = sorted(gap for body in bodies if isinstance(body, Lost) for gap in body.gaps)
+    if strange := [gap for gap in gaps if not 0 < gap[0] <= gap[1] < MOST_SEQ]:
+        raise LogCorrupt(f"what was lost cannot be {strange[0]}: restore a backup")
+    return gaps
 
 
 def _is_stated(seq: int, gaps: Sequence[tuple[int, int]]) -> bool:

@@ -25,10 +25,11 @@ from store.files import replace_file, sync_folder
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import pages
-from store.logfile.file import Row
-from store.logfile.head import Ask, Gap
+from store.logfile.file import Ask, Row
+from store.logfile.head import Gap
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, hashed, kept
 
+REPAIRING = "log.repairing"  # the new log's name while it is written
 _SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file: who has it open holds it
 
 
@@ -116,7 +117,7 @@ def write(log: Path, found: Salvaged, at: int) -> None:
     with log_file.translated(log):
         for path in (log, _ahead(log), log_head.path_of(log)):
             keep(path)
-        new = log.with_name("log.repairing")
+        new = log.with_name(REPAIRING)
         for left in (new, _ahead(new), _shared(new)):
             left.unlink(missing_ok=True)
         _fill(new, found, at)

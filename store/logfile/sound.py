@@ -10,12 +10,10 @@ from store.cold.segment import Segment
 from store.errors import LogCorrupt, LogError
 from store.events import Event
 from store.logfile import head
-from store.logfile.file import Row
-from store.logfile.head import Ask
+from store.logfile.file import MOST_SEQ, Ask, Row
 from store.logfile.rows import COLUMNS, PUT_AWAY, event_of
 
 _BATCH = 2_000
-_FURTHEST = 2**62  # more than SQLite will ever number
 
 
 def problems(
@@ -87,7 +85,7 @@ def _reached(ask: Ask, after: int, wrong: dict[str, None]) -> Iterator[Row]:
                 most = max(1, most // 8)
                 continue
             after, step = after + step, step * 2
-            if after > _FURTHEST:
+            if after > MOST_SEQ:
                 return
             continue
         if not rows:
@@ -114,7 +112,8 @@ def _missing(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[
         while expected < seq and expected in ends:
             expected = ends[expected] + 1
         if expected < seq:
-            missing.append(f"events {expected} to {seq - 1} are missing")
+            are = "is" if expected == seq - 1 else "are"
+            missing.append(f"{head.numbers([(expected, seq - 1)])} {are} missing")
         expected = seq + 1
     return missing
 

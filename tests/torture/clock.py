@@ -1,30 +1,13 @@
 """clock: the shim of `clock.c`, by which a test sets the wall clock of a program that runs."""
 
-import functools
-import shutil
 import struct
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
+from torture.shim import built
+
 SOURCE = Path(__file__).with_name("clock.c")
 _OFFSET = struct.Struct("=q")
-
-
-def is_possible() -> bool:
-    """Return whether the shim can be built and loaded here: Linux with a C compiler."""
-    return sys.platform == "linux" and shutil.which("cc") is not None
-
-
-@functools.cache
-def built() -> Path:
-    """Compile the shim into a folder of this process's own; return the library's path."""
-    library = Path(tempfile.mkdtemp(prefix="mnemolog-clock-")) / "clock.so"
-    words = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([*words, "-o", str(library), str(SOURCE)], check=True)
-    return library
 
 
 class Clock:
@@ -35,7 +18,7 @@ class Clock:
         self.move(0)
 
     def environment(self) -> dict[str, str]:
-        return {"LD_PRELOAD": str(built()), "CLOCK_OFFSET": str(self._path)}
+        return {"LD_PRELOAD": str(built(SOURCE)), "CLOCK_OFFSET": str(self._path)}
 
     def move(self, seconds: float) -> None:
         """Say by how much the clock is wrong from here on; programs that run see it at once."""

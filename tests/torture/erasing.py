@@ -4,7 +4,6 @@ command is killed and run again, and a scanner of our own looks whether one of t
 """
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -13,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torture.erasing_home import Server, busy, compacted, id_of, plant, serving
+from torture.erasing_home import ask, busy, compacted, id_of, plant, serving
 from torture.erasing_scan import Seen, markers, of_fields, seen
 from torture.fault import Action, Fault
 from torture.outcome import Outcome, Scale
+from torture.server import Server, environment
 
 from store import tenant as tenants
 from store.log import EventLog
 
-ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_790_000_000_000_000
 _LETS_GO_S = 10.0
 PAST = "2026-09-22T00:00:00Z"  # after they were recorded, and before any was erased
@@ -37,12 +36,6 @@ class _Run:
     killed: int = 0
     points: int = 60  # calls that reach the disk, of an erasing that nobody killed; at least
     wrong: list[str] = field(default_factory=list)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        path = os.pathsep.join((str(ROOT), str(ROOT / "serve" / "program")))
-        kept = {name: one for name, one in os.environ.items() if not name.startswith("MNEMOLOG_")}
-        return kept | {"MNEMOLOG_HOME": str(self.home), "PYTHONPATH": path}
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -69,10 +62,10 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         f"{fields} of each; {put_away} receipts in Parquet; of those that will go "
         f"{_by_dagster(before, erasing)} in Dagster's records",
     )
-    with serving(run.home, run.environment) as server:
+    with serving(run.home) as server:
         with busy(server, numbers, run.wrong):
             for number in forgotten:
-                server.ask("DELETE", f"/v1/memories/{id_of(number)}")
+                ask(server, "DELETE", f"/v1/memories/{id_of(number)}")
             for at in range(0, len(erasing), each):
                 kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
                 _erased(run, erasing[at : at + each], chance, kills=kills)
@@ -145,7 +138,9 @@ def _words(numbers: Sequence[int]) -> list[str]:
 
 def _mnemolog(run: _Run, *words: str, **more: str) -> "subprocess.CompletedProcess[bytes]":
     command = [sys.executable, "-P", "-m", "serve.cli", *words]
-    return subprocess.run(command, env=run.environment | more, capture_output=True, timeout=300)
+    return subprocess.run(
+        command, env=environment(run.home, **more), capture_output=True, timeout=300
+    )
 
 
 def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, list[str]]:
@@ -163,7 +158,7 @@ def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, li
         ]
     wrong = []
     for method, path, body in asked:
-        status, said = server.ask(method, path, body)
+        status, said = ask(server, method, path, body)
         back = {number for number, _ in markers(said)} & run.erased
         if back or not 0 < status < 500:
             wrong.append(f"{method} {path}: {status}, memories {sorted(back)[:3]}")

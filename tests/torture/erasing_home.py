@@ -1,18 +1,15 @@
 """erasing_home: memories with a word of their own in every field, in a home that is in use."""
 
-import http.client
-import json
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
-from sys import executable
 
 from torture.erasing_scan import marker
+from torture.server import CutOff, Server, answered
 
 from store import build, commands
 from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold, Surfaced
@@ -30,7 +27,6 @@ from store.snapshot import read
 from store.tenant import Tenant
 
 DAY = 86_400_000_000
-START = "from serve.process.server import run; from store.config import load; run(load(), port=0)"
 
 
 def id_of(number: int) -> str:
@@ -153,42 +149,23 @@ def compacted(log: EventLog, now: int) -> int:
     return compaction.compact(log, log.head(), now).events
 
 
-@dataclass
-class Server:
-    """A server of a home, that others read from and write to until it ends."""
-
-    process: "Popen[str]"
-    port: int
-    token: str
-
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """Return status and answer; 0 where there was none."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            return 0, repr(error).encode()
-        finally:
-            connection.close()
+def ask(server: Server, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    """Return status and answer of a server; 0 where there was none."""
+    try:
+        status, _, said = answered(server.port, server.token, method, path, body, timeout_s=20)
+    except CutOff as error:
+        return 0, repr(error).encode()
+    return status, said
 
 
 @contextmanager
-def serving(home: Path, environment: dict[str, str]) -> Iterator[Server]:
+def serving(home: Path) -> Iterator[Server]:
     """Serve a home as long as the block lasts."""
-    process = Popen(
-        [executable, "-P", "-c", START], env=environment, stdout=PIPE, stderr=DEVNULL, text=True
-    )
-    assert process.stdout is not None
+    server = Server(home)
     try:
-        port = int(process.stdout.readline().rpartition(":")[2])
-        yield Server(process, port, (home / "token").read_text())
+        yield server
     finally:
-        process.terminate()
-        process.wait(timeout=30)
-        process.stdout.close()
+        server.kill(signal.SIGTERM)
 
 
 @contextmanager
@@ -205,7 +182,7 @@ def busy(server: Server, numbers: Sequence[int], failed: list[str]) -> Iterator[
                 ("/v1/recall", asked | {"touch": False}),
                 ("/v1/memories", {"content": f"Meanwhile the {count}th note came in"}),
             ):
-                status, said = server.ask("POST", path, body)
+                status, said = ask(server, "POST", path, body)
                 if status not in (200, 201, 429, 503):
                     failed.append(f"{path}: {status} {said[:100]!r}")
             time.sleep(0.05)

@@ -1,24 +1,20 @@
 """
-fault: the shim of `fault.c`, built where there is a compiler, and what is recorded through it.
+fault: the shim of `fault.c`, and what is recorded through it.
 
 A program under it is a fork of a process that started with the shim loaded: an interpreter and its
 imports cost half a second, a fork a few milliseconds.
 """
 
-import atexit
 import ctypes
 import errno as errors
-import functools
 import os
-import shutil
 import struct
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+
+from torture.shim import built
 
 SOURCE = Path(__file__).with_name("fault.c")
 _STATE = struct.Struct("=iiqq")  # action, error, at, points: as in fault.c
@@ -58,22 +54,6 @@ class Call:
     data: bytes = b""
 
 
-def is_possible() -> bool:
-    """Return whether the shim can be built and loaded here: Linux with a C compiler."""
-    return sys.platform == "linux" and shutil.which("cc") is not None
-
-
-@functools.cache
-def built() -> Path:
-    """Compile the shim into a folder of this process's own; return the library's path."""
-    folder = Path(tempfile.mkdtemp(prefix="mnemolog-fault-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    library = folder / "fault.so"
-    words = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    subprocess.run([*words, "-o", str(library), str(SOURCE)], check=True)
-    return library
-
-
 class Fault:
     """The shim's side that the test holds: arms a point, counts, reads what was recorded."""
 
@@ -87,7 +67,7 @@ class Fault:
     def environment(self) -> dict[str, str]:
         """Return what a process needs in its environment to be watched."""
         return {
-            "LD_PRELOAD": str(built()),
+            "LD_PRELOAD": str(built(SOURCE)),
             "FAULT_ROOT": str(self.root),
             "FAULT_STATE": str(self._state),
             "FAULT_TRACE": str(self.trace),

@@ -14,10 +14,10 @@ from pathlib import Path
 import apsw
 import pyarrow as pa
 from torture import crash_points, rot_home, rot_memory, work_repair
-from torture.fault import is_possible
 from torture.outcome import Outcome, Scale
 from torture.rot_damage import Damage, flips, mishaps
 from torture.rot_memory import NOW, Seen, copied, files, seen
+from torture.shim import is_possible
 from torture.work_process import forks
 
 from store import manifest

@@ -21,8 +21,10 @@ CutOff = (OSError, http.client.HTTPException)
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a process of ours that works on a home."""
-    return os.environ | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": str(ROOT)} | more
+    """Return the environment of a process of ours that works on a home, and on no other's word."""
+    kept = {name: one for name, one in os.environ.items() if not name.startswith("MNEMOLOG_")}
+    path = os.pathsep.join((str(ROOT), str(ROOT / "serve" / "program")))
+    return kept | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": path} | more
 
 
 class Server:
@@ -71,14 +73,26 @@ def asked(
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[int, Any]:
     """Return the status of an answer and its JSON, or text where it is none; raise `CutOff`."""
+    status, kind, said = answered(port, token, method, path, body, timeout_s, more)
+    is_json = said and kind in (JSON, "application/problem+json")
+    return status, json.loads(said) if is_json else said.decode()
+
+
+def answered(
+    port: int,
+    token: str,
+    method: str,
+    path: str,
+    body: object = None,
+    timeout_s: float = 10,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, str, bytes]:
+    """Return the status of an answer, its type and its bytes; raise `CutOff`."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": JSON, **more}
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
-        said = answer.read()
-        kind = answer.headers.get_content_type()
-        is_json = said and kind in (JSON, "application/problem+json")
-        return answer.status, json.loads(said) if is_json else said.decode()
+        return answer.status, answer.headers.get_content_type(), answer.read()
     finally:
         connection.close()
