@@ -52,26 +52,27 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield Outcome(**json.loads(line))
-    if process.wait():
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield Outcome(**json.loads(line))
+    if process.returncode:
         yield Outcome("disks", 0, "requests", (f"the attack ended with {process.returncode}",))
 
 
 def main(folder: Path, scale: Scale) -> None:
     is_whole = scale is Scale.FULL
-    some = [troubles.full(4), troubles.LIMITED]
+    some = [troubles.full(4)]
     if fault.is_possible():
         some.append(troubles.read_only(folder))
     if _lets_nobody_in():
         some.append(troubles.ANOTHERS)
     if is_whole:
-        some += [troubles.full(3), troubles.INODES, troubles.HANDLES]
+        some += [troubles.full(3), troubles.LIMITED, troubles.INODES, troubles.HANDLES]
     for one in some:
         _say(_in(one, is_whole=is_whole))
     for is_killed in (True, False) if is_whole else (True,):
-        _say(_never_writable(is_killed=is_killed))
+        _say(_never_writable(is_killed=is_killed, is_whole=is_whole))
 
 
 def _lets_nobody_in() -> bool:
@@ -107,7 +108,10 @@ def _in(trouble: Trouble, *, is_whole: bool) -> Outcome:
         probes.send_again(server, found)
         probes.hooks(server, found, "after", 1)
         probes.reads(server, found)
-        probes.run(probes.Command(("build", "--quick"), (0,)), HOME, found, before=trouble.before)
+        if is_whole:
+            probes.run(
+                probes.Command(("build", "--quick"), (0,)), HOME, found, before=trouble.before
+            )
         _delivered(HOME, found)
         _end(server)
         stack.pop_all()
@@ -116,7 +120,18 @@ def _in(trouble: Trouble, *, is_whole: bool) -> Outcome:
     return Outcome(trouble.name, found.points, "requests", found.wrong, note)
 
 
-def _never_writable(*, is_killed: bool) -> Outcome:
+_BUILT = probes.Command(("build", "--quick"), (0,))
+_OF_READ_ONLY = (
+    probes.Command(("recall", "when does the pager ring"), (0,), "at seven"),
+    probes.HOOK,
+    *probes.refused(probes.RECORD, probes.INGEST, probes.BUILD, probes.SERVE),
+    probes.RECALL,
+    probes.DOCTOR,
+    probes.STATUS,
+)
+
+
+def _never_writable(*, is_killed: bool, is_whole: bool) -> Outcome:
     """Return what was found of a home on a read-only disk that no server runs on: what reads is
     answered, also what lies in the write-ahead file of a server that was killed.
     """
@@ -128,14 +143,7 @@ def _never_writable(*, is_killed: bool) -> Outcome:
             found.wrong.append("a write before it was refused")
         server.kill(9 if is_killed else 15)
         _remount("ro")
-        for one in (
-            probes.RECALL,
-            probes.HOOK,
-            probes.Command(("recall", "when does the pager ring"), (0,), "at seven"),
-            probes.DOCTOR,
-            probes.STATUS,
-            *probes.refused(probes.RECORD, probes.INGEST, probes.BUILD, probes.SERVE),
-        ):
+        for one in _OF_READ_ONLY if is_whole else _OF_READ_ONLY[:3]:
             probes.run(one, HOME, found)
         _remount("rw")
         server = Server(HOME)

@@ -138,8 +138,13 @@ def read_only(beside: Path) -> Trouble:
         "size=16m",
         begin,
         end,
-        commands=(probes.RECALL, probes.HOOK, *probes.refused(probes.RECORD)),
-        more=(probes.DOCTOR, probes.STATUS, *probes.refused(probes.BUILD, probes.INGEST)),
+        commands=(probes.RECALL, *probes.refused(probes.RECORD)),
+        more=(
+            probes.HOOK,
+            probes.DOCTOR,
+            probes.STATUS,
+            *probes.refused(probes.BUILD, probes.INGEST),
+        ),
         start=start,
     )
 
@@ -166,8 +171,8 @@ ANOTHERS = Trouble(
     partial(_give, NOBODY),
     must_refuse=False,  # what the server has open it may go on writing
     may_refuse=("/v1/jobs", "/metrics", "/v1/tenants/default/stats"),  # and it may open no more
-    commands=probes.refused(probes.RECALL, probes.RECORD),
-    more=probes.refused(probes.HOOK, *probes.MORE),
+    commands=probes.refused(probes.RECALL),
+    more=probes.refused(probes.RECORD, probes.HOOK, *probes.MORE),
     start=_start_as_nobody,
     before=AS_NOBODY,
 )
