@@ -220,8 +220,9 @@ def _together(folder: Path, rounds: int) -> Outcome:
         sure += [f"c{number}"]
     server.kill(15)
     last = _started(home, "pipelines", "build", "--quick")
-    if said := last.communicate()[1] if last.wait() else "":
-        wrong.append(f"the last build: {said}")
+    said = last.communicate()[1]
+    if last.returncode:
+        wrong.append(f"the last build ended with {last.returncode}: {said}")
     wrong += _compared(home, sure, ())
     note = ", ".join(f"{many} {what}" for what, many in sorted(ended.items()))
     return Outcome("builds, jobs and writers at once", sum(ended.values()), "requests", wrong, note)
