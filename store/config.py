@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -224,15 +225,19 @@ def _user_file(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        if not path.is_file():
+        if not S_ISREG(path.stat().st_mode):
             return {}
         with path.open("rb") as file:
             data = file.read(_MOST_READ + 1)
         if len(data) > _MOST_READ:
             raise ConfigError(f"{path} is over {_MOST_READ} bytes: no settings are that long")
         return tomllib.loads(data.decode())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror}): check owner, mode and disk"
+        ) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits, endless lists
         raise ConfigError(f"{path} is not TOML: {error}") from error
 

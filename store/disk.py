@@ -3,6 +3,7 @@ What the system says of a disk in trouble, in our words: what could not be done,
 """
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ def failure(error: OSError, path: Path | None = None) -> LogError | None:
         case errno.EFBIG:
             return LogFull(f"{where} may not grow: raise the limit (`ulimit -f`) and retry")
         case errno.EROFS:
-            return LogReadOnly(f"{where} lies on a read-only disk: set MNEMOLOG_HOME")
+            return read_only(where)
         case errno.EACCES | errno.EPERM:
             return LogReadOnly(
                 f"{where} cannot be written ({error.strerror}): check owner and mode"
@@ -35,6 +36,23 @@ def failure(error: OSError, path: Path | None = None) -> LogError | None:
         case errno.EIO:
             return LogError(f"reading or writing {where} failed ({error.strerror}): check the disk")
     return None
+
+
+def read_only(where: object) -> LogReadOnly:
+    """Return what is said of a file on a disk that cannot be written."""
+    return LogReadOnly(
+        f"{where} lies on a read-only disk: have it mounted for writing, or set MNEMOLOG_HOME"
+    )
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether a file lies on a disk that cannot be written, whatever its owner and mode."""
+    if not hasattr(os, "statvfs"):  # Windows
+        return False
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -80,6 +80,17 @@ def remove_files(paths: Iterable[Path]) -> None:
         sync_folder(folder)
 
 
+def is_gone(path: Path) -> bool:
+    """Return whether there is no such file; of one that we may not look at nobody knows."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def sync_file(path: Path) -> None:
     """Bring to the disk what others wrote to a file."""
     descriptor = os.open(path, os.O_RDWR)  # Windows flushes what may be written only

@@ -10,17 +10,18 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import apsw
 
+from store import disk
 from store.body import Body
 from store.cold import segment
 from store.cold.segment import Segment
-from store.errors import NotFound
+from store.errors import LogBusy, NotFound
 from store.events import Event, decode
 from store.job_events import Undone
 from store.logfile import counted, salvage, sound
@@ -62,6 +63,7 @@ class EventLog:
                 log_file.create_file(path)
             elif not path.exists():
                 raise NotFound(f"no log at {path}: run `mnemolog init` first")
+            self._is_only_read = disk.is_read_only(path)
             with ExitStack() as opened:  # whatever happens, what was opened is closed
                 self._connection = opened.enter_context(closing(log_file.connect(path)))
                 log_file.prepare(self._connection, path, create=create)
@@ -85,6 +87,7 @@ class EventLog:
             self._reader.close()
             self._connection.close()
             self._head_file.close()
+            self._is_only_read = False  # it stays closed
 
     def append(self, events: Sequence[Event], checks: Sequence[Check] = ()) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
@@ -276,13 +279,13 @@ class EventLog:
 
     def reindex(self) -> None:
         """Make the indexes anew from the table."""
-        with self._lock, log_file.translated(self.path):
-            self._connection.execute("REINDEX")
+        with self._writing() as connection:
+            connection.execute("REINDEX")
 
     def state(self, gap: Gap, at: int) -> None:
         """Say in the log that events are gone; the numbers after them come next."""
-        with self._lock, log_file.translated(self.path), log_file.immediate(self._connection):
-            self._head_file.state(self._connection, gap, at)
+        with self._writing() as connection, log_file.immediate(connection):
+            self._head_file.state(connection, gap, at)
         self._appends += 1
 
     def make_head(self) -> None:
@@ -365,15 +368,50 @@ class EventLog:
 
         Return whether it could be done: while others read or write it cannot. Nothing is lost.
         """
-        with self._lock, log_file.translated(self.path):
-            return log_file.settle(self._connection, shrink=shrink)
+        with self._writing() as connection:
+            return log_file.settle(connection, shrink=shrink)
 
     def _events(self, rows: Sequence[Row]) -> list[Event]:
         return [event_of(row) for row in self.whole(rows)]
 
     def _fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
+        self._open_anew()
         with self._reading, log_file.translated(self.path):
             return self._reader.execute(sql, values).fetchall()
+
+    def _open_anew(self) -> None:
+        """Open a log that could only be read anew once its disk can be written.
+
+        What SQLite opened to read only it never writes, nor sees what others write to it. All goes
+        with the last connection of the process, so both are closed before one is opened.
+        """
+        if not self._is_only_read or disk.is_read_only(self.path):
+            return
+        with self._lock, self._reading, log_file.translated(self.path):
+            if not self._is_only_read:  # another thread was first
+                return
+            self._reader.close()
+            self._connection.close()
+            self._connection = log_file.connect(self.path)
+            log_file.prepare(self._connection, self.path, create=False)
+            self._reader = log_file.connect(self.path)
+            self._is_only_read = False
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        """Be the one thread that writes; raise LogBusy where others do for too long.
+
+        Each of them may wait for a lock of another process as long: who comes after many would wait
+        for the sum.
+        """
+        self._open_anew()
+        if not self._lock.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
+            raise LogBusy(f"{self.path} is being written by others: try again")
+        try:
+            with log_file.translated(self.path):
+                yield self._connection
+        finally:
+            self._lock.release()
 
     def _written(
         self,
@@ -383,21 +421,21 @@ class EventLog:
     ) -> list[Appended]:
         """Do something and insert rows in one transaction; then move the head."""
 
-        def written(gap: Gap | None) -> list[Appended]:
-            with transaction(self._connection):
-                first(self._connection)
+        def written(connection: apsw.Connection, gap: Gap | None) -> list[Appended]:
+            with transaction(connection):
+                first(connection)
                 if gap is not None:
-                    self._head_file.state(self._connection, gap, rows[0][0].at)
-                appended = [log_write.insert(self._connection, *row) for row in rows]
+                    self._head_file.state(connection, gap, rows[0][0].at)
+                appended = [log_write.insert(connection, *row) for row in rows]
                 new = [one.event for one in appended if one.is_new]
-                self._head_file.check(self._connection, new)
+                self._head_file.check(connection, new)
             self._head_file.move(new)
             return appended
 
-        with self._lock, log_file.translated(self.path):
+        with self._writing() as connection:
             try:
-                appended = written(None)
+                appended = written(connection, None)
             except log_head.Gone as found:
-                appended = written(found.gap)
+                appended = written(connection, found.gap)
         self._appends += 1
         return appended

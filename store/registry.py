@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from store import disk
 from store.config import Settings
 from store.errors import ConfigError
 from store.files import make_folder, replace_file
@@ -96,12 +97,14 @@ def register_ui(settings: Settings, port: int) -> Iterator[None]:
 
 @contextmanager
 def sole(settings: Settings) -> Iterator[None]:
-    """Be the one server of a home, for as long as the block lasts; raise ConfigError if it has one.
+    """Be the one server of a home, for as long as the block lasts; raise ConfigError if it has one,
+    and LogError as the disk says.
 
     The lock is the system's: it goes with the process, however that ends.
     """
-    make_folder(settings.home)
-    with _opened(settings.server_lock) as descriptor:
+    with disk.writing(settings.home):
+        make_folder(settings.home)
+    with _opened(settings.server_lock, os.O_RDWR | os.O_CREAT) as descriptor:
         if not _locked(descriptor):
             time.sleep(_A_LOOK_S)  # somebody may only have looked whether it is held
             if not _locked(descriptor):
@@ -114,7 +117,7 @@ def is_held(settings: Settings) -> bool:
     """Whether a server of this home lives, be it that it does not answer."""
     if not settings.server_lock.exists():
         return False
-    with _opened(settings.server_lock) as descriptor:
+    with _opened(settings.server_lock, os.O_RDONLY) as descriptor:
         return not _locked(descriptor)
 
 
@@ -155,11 +158,9 @@ def _already(settings: Settings) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    with disk.writing(path):
+        descriptor = os.open(path, flags, 0o600)
     try:
         yield descriptor
     finally:

@@ -140,9 +140,9 @@ def project_of(directory: Path) -> str | None:
 
 
 def git_root(directory: Path) -> Path | None:
-    """Return the work tree a directory lies in; None outside any."""
+    """Return the work tree a directory lies in; None outside any, or where we may not look."""
     for folder in (directory.absolute(), *directory.absolute().parents):
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):  # Path.exists raises for a folder of somebody else's
             return folder
     return None
 

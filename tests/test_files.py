@@ -8,7 +8,7 @@ import pytest
 
 from store.cold import memories, segment
 from store.erase import receipt, wiping
-from store.files import make_folder, remove_files, replace_file
+from store.files import is_gone, make_folder, remove_files, replace_file
 from store.log import EventLog
 from store.logfile import file as log_file
 from store.tenant import Tenant
@@ -115,3 +115,11 @@ def test_an_append_costs_one_fsync_and_no_more_for_all_this(
     monkeypatch.setattr(os, "fsync", refused)
     monkeypatch.setattr(log_file, "sync_path", refused)
     record(log, Draft(content="one"), 1)
+
+
+def test_a_file_that_may_not_be_looked_at_is_not_gone(tmp_path: Path):
+    there = tmp_path / "a"
+    there.touch()
+    assert not is_gone(there)
+    assert is_gone(tmp_path / "b") and is_gone(there / "below")
+    assert not is_gone(tmp_path / ("x" * 300))  # refused to root too, as another's folder is to us

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -208,16 +209,72 @@ def test_a_place_we_may_not_write_is_read_only(
     assert str(path) in output and "check owner and mode" in output
 
 
-def test_a_read_only_disk_is_read_only(tmp_path: Path, child: Child):
+READ_ON_READ_ONLY = """
+import os, subprocess, sys
+from pathlib import Path
+from store.errors import LogReadOnly
+from store.events import Event, Recorded
+from store.log import EventLog
+disk, path = Path(sys.argv[1]).parent, Path(sys.argv[1])
+try:
+    EventLog(path, create=True).close()
+except LogReadOnly as error:
+    print("not made:", error)
+with EventLog(path) as log:
+    print([one.id for one in log.read()], log.integrity())
+    try:
+        log.append([Event("b", 1, Recorded(content="words"), "b")])
+    except LogReadOnly as error:
+        print("refused:", error)
+    subprocess.run(["mount", "-o", "remount,bind,rw", disk], check=True)
+    log.append([Event("b", 1, Recorded(content="words"), "b")])
+    print([one.id for one in log.read()])
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_log_on_a_read_only_disk_is_read_and_written_again_once_it_may_be(
+    tmp_path: Path, child: Child, is_killed: bool
+):
     disk = tmp_path / "disk"
-    with EventLog(disk / "log.sqlite", create=True):
-        pass
+    path = disk / "log.sqlite"
+    with EventLog(path, create=True) as log:
+        log.append([memory("a")])
+        if is_killed:  # its files as a kill would leave them
+            copies = {one: one.read_bytes() for one in disk.iterdir()}
+    if is_killed:
+        for one, data in copies.items():
+            one.write_bytes(data)
+    assert (disk / "log.sqlite-wal").exists() is is_killed
     mounted = f'mount --bind "{disk}" "{disk}" && mount -o remount,bind,ro "{disk}" && exec "$@"'
-    code = READ_ONLY.replace("os.getuid() == 0", "False")
-    for create in (0, 1):
-        process = child(code, disk / "log.sqlite", create, before=after_mounting(mounted))
-        output, _ = process.communicate()
-        assert output.startswith("refused:") and str(disk) in output, output
+    process = child(READ_ON_READ_ONLY, path, before=after_mounting(mounted))
+    made, read, refused, written = process.communicate()[0].splitlines()
+    for line in (made, refused):
+        assert str(path) in line and "have it mounted for writing" in line
+    assert made.startswith("not made:") and refused.startswith("refused:")
+    assert read == "['a'] []" and written == "['a', 'b']"
+
+
+def test_a_writer_waits_for_others_of_its_process_no_longer_than_for_a_lock(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)
+    is_in, may_end = threading.Event(), threading.Event()
+
+    def slow(connection: object) -> None:
+        is_in.set()
+        assert may_end.wait(30)
+
+    writer = threading.Thread(target=log.append, args=([memory("a")], [slow]))
+    writer.start()
+    try:
+        assert is_in.wait(30)
+        with pytest.raises(LogBusy, match="try again"):
+            log.append([memory("b")])
+    finally:
+        may_end.set()
+        writer.join()
+    assert log.append([memory("b")])[0].event.seq == 2
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path):

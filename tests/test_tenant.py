@@ -152,6 +152,10 @@ def test_a_worktree_and_a_folder_below_share_the_project(tmp_path: Path):
         assert git_root(below) == work.parent / "side"
 
 
+def test_a_folder_that_may_not_be_looked_into_lies_in_no_work_tree(tmp_path: Path):
+    assert git_root(tmp_path / ("x" * 300)) is None  # no disk takes the name: root too is refused
+
+
 @needs_git
 def test_without_a_remote_it_is_the_folder_and_a_digest_of_its_path(tmp_path: Path):
     one, other = repository(tmp_path / "a" / "my web"), repository(tmp_path / "b" / "my web")

@@ -33,6 +33,7 @@ from serve.process.turns import RANKING, WAITING, Turns, is_late
 from store import tenant as tenants
 from store.config import Choices, Settings
 from store.errors import ConfigError
+from store.files import is_gone
 from store.log import EventLog
 from store.registry import HOST, Server, register, sole
 
@@ -98,8 +99,7 @@ def run(
 
         def is_left() -> bool:
             # a server without its file is found by nobody, as where the home was deleted
-            is_lost = not settings.server_file.exists()
-            return is_lost or 0 < idle_exit_s <= open_tenants.idle_s()
+            return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 
         with register(settings, ours):
             open_tenants.start()

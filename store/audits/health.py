@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from store import failures, projections, snapshot
+from store import disk, failures, projections, snapshot
 from store import manifest as manifests
 from store.config import Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
@@ -118,6 +118,9 @@ def _private(home: Path) -> Iterator[Path]:
 
 def _space(home: Path) -> Finding:
     there = next(path for path in (home, *home.absolute().parents) if path.exists())
+    if disk.is_read_only(there):
+        what = f"{home} lies on a read-only disk: what is there is read, nothing is written"
+        return Finding("error", what, "have it mounted for writing, or set MNEMOLOG_HOME")
     free = shutil.disk_usage(there).free
     what = f"{free / 2**30:.1f} GiB free for {home}"
     if free >= LITTLE_SPACE:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _ITEM = re.compile(r"^( {0,3})(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(\S.*)$")
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -64,9 +64,20 @@ def sections(text: str) -> Iterator[Section]:
             continue
         yield from _section(path, body)
         level = len(heading[1])
-        path = {key: value for key, value in path.items() if key < level} | {level: heading[2]}
+        title = _without_closing(heading[2])
+        path = {key: value for key, value in path.items() if key < level} | {level: title}
         body = []
     yield from _section(path, body)
+
+
+def _without_closing(title: str) -> str:
+    """Return a heading's words without the # that may close it, which stand apart from them.
+
+    By hand: an expression takes the square of the time on a line of blanks.
+    """
+    title = title.rstrip(" \t")
+    words = title.rstrip("#")
+    return words.rstrip(" \t") if words.endswith((" ", "\t")) else title
 
 
 def _without_comments(text: str) -> str:

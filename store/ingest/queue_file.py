@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from store import disk
 from store.errors import LogForeign, LogVersion
 from store.ingest.job import Job
 from store.logfile import file as log_file
@@ -40,6 +41,7 @@ class QueueFile:
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._inode: int | None = None
+        self._is_only_read = False  # it was opened on a read-only disk
 
     @property
     def exists(self) -> bool:
@@ -80,12 +82,14 @@ class QueueFile:
         """Return our connection to the file that is there: its tenant may have been deleted since,
         and another made of the same name. None where it was never finished and is not to be made.
         """
-        if self._connection is not None and _inode(self.path) != self._inode:
+        is_writable_again = self._is_only_read and not disk.is_read_only(self.path)
+        if self._connection is not None and (_inode(self.path) != self._inode or is_writable_again):
             self._connection.close()
             self._connection = None
         if self._connection is None:
             self._connection = _opened(self.path, make=make)
             self._inode = _inode(self.path)
+            self._is_only_read = disk.is_read_only(self.path)
         return self._connection
 
 

@@ -135,6 +135,8 @@ def translated(path: Path) -> Iterator[None]:
         apsw.PermissionsError,
         PermissionError,
     ) as error:
+        if disk.is_read_only(path):
+            raise disk.read_only(path) from error
         raise LogReadOnly(f"{path} cannot be written ({error}): check owner and mode") from error
     except apsw.NotADBError as error:
         raise LogForeign(
@@ -157,10 +159,23 @@ def create_file(path: Path) -> None:
 
 
 def connect(path: Path) -> apsw.Connection:
-    """Return a connection that waits a while for the locks of others."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    """Return a connection that waits a while for the locks of others.
+
+    On a read-only disk it can only read. SQLite reads a log beside its write-ahead file and -shm,
+    as they lie there while a program has it open or after one was killed; where neither lies
+    there, it would have to make them, so it is told that nobody changes the file.
+    """
+    if disk.is_read_only(path) and not _has_content(Path(f"{path}-wal")):
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+    else:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     return connection
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:

@@ -7,21 +7,20 @@ mounts of our own. Linux, and only for root.
 """
 
 import json
-import os
-import resource
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
-from torture import probes
+from torture import fault, probes, troubles
 from torture.outcome import Outcome, Scale
 from torture.probes import Found
 from torture.server import PLACES, Server, environment
+from torture.troubles import Trouble
 
 from store import build, commands
 from store.agent_events import Acted
@@ -31,9 +30,9 @@ from store.events import Recorded
 from store.log import EventLog
 from store.tenant import tenant
 
-MIB = 1 << 20
 NOW = 1_790_000_000_000_000
-NOBODY = 65534
+DISK = Path("/mnt")  # that of our namespace: who has no rights can reach it too
+HOME = DISK / "home"
 DELIVERED_S = 20.0
 
 
@@ -41,7 +40,7 @@ def is_possible() -> bool:
     """Return whether a disk can be mounted here."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return False
-    words = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    words = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", str(DISK)]
     return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
 
 
@@ -53,77 +52,116 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield Outcome(**json.loads(line))
-    if process.wait():
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield Outcome(**json.loads(line))
+    if process.returncode:
         yield Outcome("disks", 0, "requests", (f"the attack ended with {process.returncode}",))
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """A kind of trouble: how the disk is made, and how it begins and ends while a server runs."""
-
-    name: str
-    mount: str
-    begin: Callable[[Path, Server], None]
-    end: Callable[[Path, Server], None]
-    must_refuse: bool = True
-    has_commands: bool = True
-    may_refuse: tuple[str, ...] = ()  # reads
-
-
 def main(folder: Path, scale: Scale) -> None:
-    troubles = [_full(4), _LIMITED]
-    if scale is Scale.FULL:
-        troubles += [_full(3), _INODES, _HANDLES]
-    for one in troubles:
-        _say(_in(one, folder / one.name.replace(" ", "-"), is_whole=scale is Scale.FULL))
+    is_whole = scale is Scale.FULL
+    some = [troubles.full(4)]
+    if fault.is_possible():
+        some.append(troubles.read_only(folder))
+    if _lets_nobody_in():
+        some.append(troubles.ANOTHERS)
+    if is_whole:
+        some += [troubles.full(3), troubles.LIMITED, troubles.INODES, troubles.HANDLES]
+    for one in some:
+        _say(_in(one, is_whole=is_whole))
+    for is_killed in (True, False) if is_whole else (True,):
+        _say(_never_writable(is_killed=is_killed, is_whole=is_whole))
+
+
+def _lets_nobody_in() -> bool:
+    """Return whether a process without rights can run the program: it may lie in a private home."""
+    words = [*troubles.AS_NOBODY, sys.executable, "-P", "-c", "import serve.cli, store.log"]
+    return subprocess.run(words, env=environment(DISK), stderr=subprocess.DEVNULL).returncode == 0
 
 
 def _say(outcome: Outcome) -> None:
     print(json.dumps(asdict(outcome)), flush=True)
 
 
-def _in(trouble: Trouble, disk: Path, *, is_whole: bool) -> Outcome:
+def _in(trouble: Trouble, *, is_whole: bool) -> Outcome:
     """Return what was found in a kind of trouble, from before it to after it."""
     found = Found()
-    with _mounted(disk, trouble.mount), ExitStack() as stack:
-        home = disk / "home"
-        _remember(home)
-        server = Server(home)
+    with _mounted(trouble.mount), ExitStack() as stack:
+        _remember(HOME)
+        server = trouble.start(HOME)
         stack.callback(_end, server)
         probes.reads(server, found)
         probes.hooks(server, found, "before", 1)
-        trouble.begin(disk, server)
+        trouble.begin(DISK, server)
         try:
             probes.writes(server, found, "during")
             if trouble.must_refuse and not found.refused:
                 found.wrong.append("nothing was refused: there was no trouble")
             probes.hooks(server, found, "during")
             probes.reads(server, found, trouble.may_refuse)
-            if trouble.has_commands:
-                _commands(home, found, is_whole=is_whole)
+            for one in (*trouble.commands, *(trouble.more if is_whole else ())):
+                probes.run(one, HOME, found, before=trouble.before)
         finally:
-            trouble.end(disk, server)
+            trouble.end(DISK, server)
         probes.send_again(server, found)
         probes.hooks(server, found, "after", 1)
         probes.reads(server, found)
-        probes.run(probes.Command(("build", "--quick"), (0,)), home, found)
-        _delivered(home, found)
+        if is_whole:
+            probes.run(
+                probes.Command(("build", "--quick"), (0,)), HOME, found, before=trouble.before
+            )
+        _delivered(HOME, found)
         _end(server)
         stack.pop_all()
-        _whole(home, found)
+        _whole(HOME, found)
     note = f"{found.reads} reads, {found.refused} of {found.writes} writes refused"
     return Outcome(trouble.name, found.points, "requests", found.wrong, note)
 
 
-def _commands(home: Path, found: Found, *, is_whole: bool) -> None:
-    some = [probes.RECALL, probes.HOOK, probes.RECORD]
-    if is_whole:
-        some += [probes.BUILD, probes.STATUS, probes.INGEST]
-    for one in some:
-        probes.run(one, home, found)
+_BUILT = probes.Command(("build", "--quick"), (0,))
+_OF_READ_ONLY = (
+    probes.Command(("recall", "when does the pager ring"), (0,), "at seven"),
+    probes.HOOK,
+    *probes.refused(probes.RECORD, probes.INGEST, probes.BUILD, probes.SERVE),
+    probes.RECALL,
+    probes.DOCTOR,
+    probes.STATUS,
+)
+
+
+def _never_writable(*, is_killed: bool, is_whole: bool) -> Outcome:
+    """Return what was found of a home on a read-only disk that no server runs on: what reads is
+    answered, also what lies in the write-ahead file of a server that was killed.
+    """
+    found = Found()
+    with _mounted("size=16m"):
+        _remember(HOME)
+        server = Server(HOME)
+        if server.record({"content": "The pager rings at seven"}) != 201:
+            found.wrong.append("a write before it was refused")
+        server.kill(9 if is_killed else 15)
+        _remount("ro")
+        for one in _OF_READ_ONLY if is_whole else _OF_READ_ONLY[:3]:
+            probes.run(one, HOME, found)
+        _remount("rw")
+        server = Server(HOME)
+        probes.reads(server, found)
+        probes.writes(server, found, "after")
+        if found.refused:
+            found.wrong.append("it does not write again")
+        _end(server)
+        _whole(HOME, found)
+    how = "killed" if is_killed else "ended"
+    note = f"{found.commands} commands"
+    return Outcome(
+        f"a read-only disk, its server {how}", found.points, "requests", found.wrong, note
+    )
+
+
+def _remount(how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", DISK], check=True)
 
 
 def _remember(home: Path) -> None:
@@ -164,81 +202,12 @@ def _end(server: Server) -> None:
 
 
 @contextmanager
-def _mounted(disk: Path, options: str) -> Iterator[None]:
-    disk.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+def _mounted(options: str) -> Iterator[None]:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", DISK], check=True)
     try:
         yield
     finally:
-        subprocess.run(["umount", "-l", disk], check=True)
-
-
-def _fill(disk: Path, server: Server) -> None:
-    with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
-        while filler.write(bytes(4096)) == 4096:
-            pass
-
-
-def _drain(disk: Path, server: Server) -> None:
-    (disk / "filler").unlink()
-
-
-def _full(mib: int) -> Trouble:
-    return Trouble(f"a full disk of {mib} MiB", f"size={mib}m", _fill, _drain)
-
-
-def _fill_inodes(disk: Path, server: Server) -> None:
-    folder = disk / "fillers"
-    folder.mkdir()
-    with suppress(OSError):
-        for number in range(100_000):
-            (folder / str(number)).touch()
-
-
-def _drain_inodes(disk: Path, server: Server) -> None:
-    shutil.rmtree(disk / "fillers")
-
-
-_INODES = Trouble(
-    "a disk without inodes", "size=16m,nr_inodes=400", _fill_inodes, _drain_inodes, False
-)
-
-
-def _limit(disk: Path, server: Server) -> None:
-    largest = max(path.stat().st_size for path in disk.rglob("*") if path.is_file())
-    _limited(server, resource.RLIMIT_FSIZE, max(largest, 128 << 10))
-
-
-def _unlimit(disk: Path, server: Server) -> None:
-    _limited(server, resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
-
-
-_LIMITED = Trouble("a limit of file sizes (ulimit -f)", "size=16m", _limit, _unlimit, True, False)
-
-
-def _few_handles(disk: Path, server: Server) -> None:
-    # one more for a connection, one for what answers it
-    _limited(server, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{server.process.pid}/fd")) + 2)
-
-
-def _many_handles(disk: Path, server: Server) -> None:
-    _limited(server, resource.RLIMIT_NOFILE, 1024)
-
-
-_HANDLES = Trouble(
-    "no open files left",
-    "size=16m",
-    _few_handles,
-    _many_handles,
-    must_refuse=False,
-    has_commands=False,
-    may_refuse=("/v1/jobs", "/metrics"),  # they open a file that was not open yet
-)
-
-
-def _limited(server: Server, what: int, most: int) -> None:
-    hard = resource.prlimit(server.process.pid, what)[1]
-    resource.prlimit(server.process.pid, what, (most, hard))
+        subprocess.run(["umount", "-l", DISK], check=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ from store.tenant import Tenant, tenant
 PROCESSES = 2
 EVERY = 4  # kills; then a job is let run to its end, and a server is killed while it starts
 JOBS = (("build", "--quick"), ("run", "archive", "--apply", "--no-model"), ("build", "--quick"))
-EVENTS = 500  # written at least before each kill
 SLOWEST_S, PATIENCE_S = 20.0, 180.0
 
 
@@ -60,13 +59,13 @@ server.run(load(), port=0)
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    yield from _killed(folder, scale.of(4, 100))
-    yield _careless(folder / "careless", scale.of(2, 5))
+    yield from _killed(folder, scale.of(4, 100), scale.of(150, 500))
+    yield _careless(folder / "careless", scale.of(1, 5))
 
 
-def _killed(folder: Path, kills: int) -> Iterator[Outcome]:
+def _killed(folder: Path, kills: int, events: int) -> Iterator[Outcome]:
     home, chance = folder / "home", random.Random(7)
-    run = _Run(home, chance)
+    run = _Run(home, chance, events)
     callers = Callers(home, folder / "over", PROCESSES)
     try:
         number = 0
@@ -121,8 +120,9 @@ def _careless(folder: Path, kills: int) -> Outcome:
 class _Run:
     """The servers and jobs of one home, one after the other, and what went wrong with them."""
 
-    def __init__(self, home: Path, chance: random.Random) -> None:
-        self.home, self.chance = home, chance
+    def __init__(self, home: Path, chance: random.Random, events: int) -> None:
+        """`events` are written at least before each kill."""
+        self.home, self.chance, self.events = home, chance, events
         self.kills = self.killed_jobs = self.done_jobs = 0
         self.starts: list[float] = []
         self.wrong: list[str] = []
@@ -137,7 +137,7 @@ class _Run:
         is_whole = number % EVERY == EVERY - 1
         server = self.started()
         job = self.job(JOBS[number % len(JOBS)]) if is_whole or number % 2 == 0 else None
-        self.wait_for(EVENTS + self.chance.randrange(EVENTS // 2))
+        self.wait_for(self.events + self.chance.randrange(self.events // 2))
         server.kill()
         self.kills += 1
         if job is not None and not is_whole:

@@ -8,7 +8,7 @@ message that names the cure; then it is sent again under its id once the trouble
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,15 @@ READS = (
     ),
 )
 REFUSED = frozenset({503, 507})
-CURES = ("free some", "check owner", "check the disk", "again", "MNEMOLOG_HOME", "ulimit")
+CURES = (
+    "free some",
+    "check owner",
+    "mounted for writing",
+    "check the disk",
+    "again",
+    "MNEMOLOG_HOME",
+    "ulimit",
+)
 LARGE = "words of a long note " * 200  # four kilobytes
 
 
@@ -167,7 +175,18 @@ HOOK = Command(("hook", "claude-code"), (0,), "eu-west-1", EVENT)
 RECORD = Command(("record", f"A note of the command line {LARGE}"), (0, 4))
 BUILD = Command(("build", "--quick"), (0, 1, 4, 75))
 STATUS = Command(("status",), (0, 1))
+SERVE = Command(("serve", "--port", "0"), (0,))
+DOCTOR = Command(("doctor",), (1,), "read-only")
 INGEST = Command(("ingest", "-"), (0, 4), event='{"content": "a line that is handed over"}\n')
+
+
+USUAL = (RECALL, HOOK, RECORD)
+MORE = (BUILD, STATUS, INGEST)
+
+
+def refused(*some: Command) -> tuple[Command, ...]:
+    """Return commands that must not do what they are asked."""
+    return tuple(replace(one, codes=(1, 2, 4), says="") for one in some)
 
 
 def run(
@@ -193,6 +212,6 @@ def run(
         found.wrong.append(f"mnemolog {line} did not say {command.says!r}: {last}")
     if "Traceback" in done.stderr:
         found.wrong.append(f"mnemolog {line} broke off: {last}")
-    elif done.returncode and not any(cure in done.stderr for cure in CURES):
+    elif done.returncode and not any(cure in done.stdout + done.stderr for cure in CURES):
         found.wrong.append(f"mnemolog {line} names no cure: {last}")
     return done

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,11 +30,15 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 class Server:
     """A server process of a home, and the address to ask it at."""
 
-    def __init__(self, home: Path, code: str = START, **more: str) -> None:
-        """Start one and wait until it listens; `more` is put into its environment."""
+    def __init__(
+        self, home: Path, code: str = START, before: Sequence[str] = (), **more: str
+    ) -> None:
+        """Start one by the words `before` and wait until it listens; `more` is put into its
+        environment.
+        """
         self.home = home
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code],
+            [*before, sys.executable, "-P", "-c", code],
             env=environment(home, **more),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
