@@ -38,6 +38,7 @@ from store.events import (
     new_id,
 )
 from store.log import Appended, EventLog
+from store.logfile.checks import erased
 from store.redaction import redact
 from store.tenant import checked_project
 
@@ -354,5 +355,5 @@ def _must_know(log: EventLog, id_: str) -> Event:
     if not events or not isinstance(events[0].body, Recorded):
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
-        raise NotFound(f"memory {id_!r} was erased: nothing brings it back")
+        raise NotFound(erased(id_))
     return events[0]

@@ -20,7 +20,7 @@ from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.erase import wiping
 from store.errors import BuildBusy, NotFound
-from store.events import Event, Revised, new_id
+from store.events import Event, Forgotten, Linked, Pinned, Revised, Superseded, new_id
 from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
 from store.plans import plans, steps
@@ -166,6 +166,42 @@ def test_nothing_brings_it_back(built, clock: Clock):
     again = commands.record(built.log, Draft(id="e1", content="It is back"), clock())
     assert not again.is_new
     assert rows(built, built.rebuild()).find("e1").content == ""
+
+
+def test_an_erased_memory_takes_no_more_words_of_who_read_it_before(built, clock: Clock):
+    log = built.log
+    told(built, clock)
+    lesson = Draft(id="l2", content=f"Move {SECRET} data at night", source_ids=("e1",))
+    made = steps.record(lesson, Made(job="distill"), clock(), f"of {SECRET}")
+    plan = Planned(job="distill", watermark=log.head(), steps=(made,))
+    late = [
+        commands.told(log, "e1", Revised(content=f"The {SECRET} data is here"), clock()),
+        commands.told(log, "e1", Forgotten(reason=SECRET), clock()),
+        commands.told(log, "m01", Superseded(by="e1", reason=SECRET), clock()),
+        commands.told(log, "m01", Linked(target="e1", relation="support"), clock()),
+        commands.rated(log, "e1", 1.0, clock(), SECRET),
+        Event("f2", clock(), Followed(verdict="followed", evidence=SECRET), "e1"),
+        Event("j2", clock(), Judged(verdicts={"e1": 1.0}, evidence={"e1": SECRET}), "r2"),
+        Event("p2", clock(), Proposed(what="lesson", draft={}, source_ids=("e1",)), "p2"),
+        Event("p3", clock(), plan, "p3"),
+        *plans.events_of(plan, clock()),
+    ]
+    erasing.erase(log, ["e1", "l1"], clock())
+    head = log.head()
+    for event in late:
+        with pytest.raises(NotFound, match="memory 'e1' was erased"):
+            log.append([commands.told(log, "m02", Pinned(), clock()), event])
+    assert log.head() == head
+    assert not [name for name in holding(built) if name.startswith("log.sqlite")]
+    log.append([commands.told(log, "m01", Forgotten(reason="it is another's"), clock())])
+
+
+def test_what_was_written_before_the_erasing_can_be_sent_again(built, clock: Clock):
+    told(built, clock)
+    event = commands.told(built.log, "e1", Revised(importance=0.5), clock())
+    built.log.append([event])
+    erasing.erase(built.log, ["e1"], clock())
+    assert [one.is_new for one in built.log.append([event])] == [False]
 
 
 def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock):
