@@ -287,3 +287,16 @@ def test_when_an_erased_one_ended_is_told_by_its_erasing_alone(built, clock: Clo
     with reader.view() as view:
         laid_over = view.tail.find("v0")
     assert laid_over == rows(built, built.rebuild(full=True)).find("v0")
+
+
+@pytest.mark.parametrize("order", [[["v0", "v1", "v2"]], [["v2"], ["v0"], ["v1"]]])
+def test_the_name_of_a_key_goes_with_the_last_of_its_values(built, clock: Clock, order):
+    for number in range(3):
+        draft = Draft(id=f"v{number}", content=f"{number} wide", key=f"{SECRET}.width")
+        commands.record(built.log, draft, clock())
+    built.rebuild()
+    for ids in order:
+        assert {"log.sqlite", "log.sqlite-wal"} & set(holding(built))
+        erasing.erase(built.log, ids, clock())
+    assert "log.sqlite" not in holding(built) and "log.sqlite-wal" not in holding(built)
+    assert built.rebuild().digests == built.rebuild(full=True).digests
