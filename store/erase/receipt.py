@@ -87,7 +87,7 @@ def made(home: Path, tenant: Tenant, wiped: Wiped, by: str, now: int, before: se
     found = msgspec.structs.replace(found, digest=digest(found))
     replace_file(folder_of(tenant) / f"{found.id}.json", msgspec.json.encode(found))
     if found.is_clean:  # only now: who was ended before has to look for the same again
-        wiping.forget(tenant)
+        wiping.forget(tenant, wiped.erasure.ids)
     return found
 
 

@@ -23,6 +23,7 @@ from store.events import (
     decode,
 )
 from store.job_events import Judged, Planned
+from store.logfile.file import Row
 
 Check = Callable[[apsw.Connection], None]  # raises one of our errors
 
@@ -70,13 +71,13 @@ def unerased(connection: apsw.Connection, events: Sequence[Event]) -> None:
     if not ids:
         return
     # an erased memory has no text, and no other is recorded without one
-    found: list[tuple[str]] = connection.execute(
+    found: list[Row] = connection.execute(
         "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?)) "
         "AND +kind = 'recorded' AND json_extract(body, '$.content') = '' LIMIT 1",
         (msgspec.json.encode(sorted(ids)).decode(),),
     ).fetchall()
-    for (id_,) in found:
-        raise NotFound(erased(id_))
+    if found:
+        raise NotFound(erased(found[0][0]))
 
 
 def erased(id_: str) -> str:
