@@ -19,8 +19,8 @@ from store.cold import compaction, segment
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.erase import wiping
-from store.errors import BuildBusy, NotFound
-from store.events import Event, Forgotten, Linked, Pinned, Revised, Superseded, new_id
+from store.errors import BuildBusy, Conflict, NotFound
+from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded, new_id
 from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
 from store.plans import plans, steps
@@ -154,6 +154,33 @@ def test_what_was_made_of_it_is_stale_in_the_same_build(built, clock: Clock):
     done = erasing.erase(built.log, ["e1"], clock())
     assert done.made == ("l1",)
     assert rows(built, built.rebuild()).find("l1").state == STALE
+
+
+def test_what_was_made_of_it_is_not_restored_as_valid(built, clock: Clock):
+    told(built, clock)
+    late = commands.told(built.log, "l1", Restored(), clock())  # by who read it before the erasing
+    deeper = Draft(id="l2", content="Ask, then move data at night", source_ids=("l1",))
+    built.log.append(
+        plans.events_of(
+            Planned(
+                job="distill",
+                watermark=0,
+                steps=(steps.record(deeper, Made(job="distill"), clock(), "of a lesson"),),
+            ),
+            clock(),
+        )
+    )
+    manifest = built.rebuild()
+    ref = manifest.projections["memories"]
+    tables = read(built.tenant.snapshots, ref, MEMORIES_PROJECTION)
+    erasing.erase(built.log, ["e1"], clock())
+    for id_ in ("l1", "l2"):
+        with pytest.raises(Conflict, match=f"{id_!r} was made of 'e1', which was erased"):
+            commands.restore(built.log, id_, clock())
+    built.log.append([late, Event(new_id(clock()), clock(), Restored(), "l2")])
+    law(built, built.log.head(), Previous(manifest.watermark, tables))
+    found = rows(built, built.rebuild())
+    assert [found.find(id_).state for id_ in ("l1", "l2")] == [STALE, STALE]
 
 
 def test_nothing_brings_it_back(built, clock: Clock):
