@@ -25,7 +25,7 @@ from store.erase.marks import Looker, Marks
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
 from store.errors import BuildBusy
-from store.files import remove_files, replace_file, sweep, sync_folder, sync_folders
+from store.files import remove_files, replace_file, sweep, sync_folders
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
@@ -88,14 +88,16 @@ def wipe(
 
 
 def drop_derived(tenant: Tenant) -> None:
-    """Delete what was made of the log and can be made again, but what is served now.
+    """Delete what was made of the log and can be made again, but what is served now; it stays
+    deleted after a power cut once `looked_through` is over.
 
     Raise BuildBusy where a build does not end.
     """
     with build.lock(tenant, wait_s=_WAIT_S):
         manifests.expire(tenant, keep=1)
         memories.drop(tenant)
-        _remove_folders(tenant.candidate, tenant.root / "lance")
+        for folder in (tenant.candidate, tenant.root / "lance"):
+            shutil.rmtree(folder, ignore_errors=True)
         sweep(tenant.root, older_than_s=_LEFT_OVER_S)
 
 
@@ -103,7 +105,8 @@ def drop_served(tenant: Tenant) -> None:
     """Delete what is served: recall answers from the log until the next build."""
     with build.lock(tenant, wait_s=_WAIT_S):
         remove_files((tenant.head, tenant.refused))  # first: it names what goes after it
-        _remove_folders(tenant.manifests, tenant.snapshots)
+        for folder in (tenant.manifests, tenant.snapshots):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def looked_through(home: Path, tenant: Tenant, wiped: Wiped) -> tuple[list[str], Scanned]:
@@ -184,14 +187,6 @@ def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
             erasing.rewrite(log, changed)
             erasing.settled(log)
     return len(changed)
-
-
-def _remove_folders(*folders: Path) -> None:
-    """Delete folders of one tenant with all that is in them, so that they stay deleted."""
-    for folder in folders:
-        remove_files(files(folder))
-        shutil.rmtree(folder, ignore_errors=True)
-        sync_folder(folder.parent)
 
 
 def _path(tenant: Tenant) -> Path:
