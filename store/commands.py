@@ -16,7 +16,7 @@ import msgspec
 
 from store import frame
 from store.body import Id, Name, Project
-from store.errors import InvalidInput, JunkText, NotFound
+from store.errors import Conflict, InvalidInput, JunkText, NotFound
 from store.events import (
     Archived,
     Event,
@@ -38,6 +38,7 @@ from store.events import (
     new_id,
 )
 from store.log import Appended, EventLog
+from store.logfile.checks import erased
 from store.redaction import redact
 from store.tenant import checked_project
 
@@ -223,7 +224,10 @@ def archive(log: EventLog, id_: str, now: int, reason: str | None = None) -> Eve
 
 
 def restore(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
-    """Make a forgotten, archived, superseded or expired memory current again."""
+    """Make a forgotten, archived, superseded or expired memory current again.
+
+    Raise Conflict for one that a job made of what was erased: it says what that said.
+    """
     return _tell(log, id_, Restored(reason=reason), now)
 
 
@@ -259,7 +263,8 @@ def told(
     """Return the event that changes a memory, without writing it; `trust` says whose word it is.
 
     Raise NotFound where the memory, or another that the change names, is unknown or was erased,
-    and JunkText or InvalidInput for a revision that `recorded` would not take either.
+    Conflict for a `Restored` of what a job made of an erased one, and JunkText or InvalidInput for
+    a revision that `recorded` would not take either.
     """
     first = _must_know(log, id_)
     if isinstance(change, Revised):
@@ -270,6 +275,10 @@ def told(
         _must_know(log, change.by)
     elif isinstance(change, Linked):
         _must_know(log, change.target)
+    elif isinstance(change, Restored) and (source := _erased_source(log, first)) is not None:
+        raise Conflict(
+            f"memory {id_!r} was made of {source!r}, which was erased: record anew what still holds"
+        )
     return Event(event_id or new_id(now), now, change, id_, first.project, trust=trust)
 
 
@@ -354,5 +363,20 @@ def _must_know(log: EventLog, id_: str) -> Event:
     if not events or not isinstance(events[0].body, Recorded):
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
-        raise NotFound(f"memory {id_!r} was erased: nothing brings it back")
+        raise NotFound(erased(id_))
     return events[0]
+
+
+def _erased_source(log: EventLog, recorded: Event) -> str | None:
+    """Return an erased memory that jobs made one of, or made of what they made of it; else None."""
+    waiting, seen = [recorded], {recorded.id}
+    while waiting:
+        body = waiting.pop().body
+        if isinstance(body, Recorded) and body.made is not None:
+            for id_ in body.source_ids:
+                found = log.about(id_)[:1] if id_ not in seen else []
+                if found and is_erased(found[0].body):
+                    return id_
+                seen.add(id_)
+                waiting += found
+    return None

@@ -28,7 +28,7 @@ from store.logfile import counted, salvage, sound
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import write as log_write
-from store.logfile.checks import Check
+from store.logfile.checks import Check, unerased
 from store.logfile.file import MOST_SEQ, Row
 from store.logfile.head import Gap, HeadFile, OtherLog
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
@@ -95,7 +95,8 @@ class EventLog:
         An id that is there already and says the same (kind, subject, project, body) is not written
         again. Each of the `checks` is asked first, with the log held: what one raises is raised.
         Raise InvalidInput for a value no event may hold, IdConflict where an id was used for
-        something else, and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
+        something else, NotFound where one tells of a memory that was erased,
+        and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
         with the same ids is always safe.
         """
         rows = [kept(event) for event in events]
@@ -428,6 +429,7 @@ class EventLog:
                     self._head_file.state(connection, gap, rows[0][0].at)
                 appended = [log_write.insert(connection, *row) for row in rows]
                 new = [one.event for one in appended if one.is_new]
+                unerased(connection, new)
                 self._head_file.check(connection, new)
             self._head_file.move(new)
             return appended

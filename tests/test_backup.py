@@ -20,10 +20,13 @@ from store.build import rebuild
 from store.cold import compaction
 from store.commands import Draft
 from store.config import Settings
+from store.erase import wiping
+from store.erase.scan import Found, Scanned
 from store.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
 from store.events import Event
 from store.ingest import batch
 from store.ingest.job_queue import Queue
+from store.job_events import Staled
 from store.log import EventLog
 from store.logfile import erasing
 from store.logfile.head import Gap
@@ -182,6 +185,29 @@ def test_what_was_erased_since_is_erased_from_what_is_restored(
     assert b"force-with-lease" not in found
     with EventLog(built.tenant.log) as log:
         assert log.integrity() == []
+
+
+def test_what_a_job_quoted_of_it_is_cut_out_of_what_is_restored(
+    built: Built, home: Path, tmp_path: Path
+):
+    said = built.log.about("m02")[0].body
+    built.log.append([Event("q1", NOW, Staled(reason=f"not so: {said.content}"), "m05")])
+    backups.make(built.tenant, tmp_path / "quoting.zip", "1.2", NOW)
+    erasing.erase(built.log, ["m02"], NOW)
+    backups.restore(Settings(home), tmp_path / "quoting.zip", None, NOW, replace=True)
+    found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
+    assert b"force-with-lease" not in found and not wiping.is_begun(built.tenant)
+
+
+def test_what_a_restore_could_not_erase_again_is_left_for_the_doctor_to_name(
+    built: Built, kept: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    erasing.erase(built.log, ["m02"], NOW)
+    missed = Scanned(found=(Found("log.sqlite", is_plain=True),))
+    monkeypatch.setattr(backups, "scan", lambda *given: missed)
+    backups.restore(Settings(home), kept, None, NOW, replace=True)
+    found = wiping.begun(built.tenant)
+    assert found is not None and found.ids == ("m02",)
 
 
 def test_a_log_that_cannot_be_read_is_replaced_and_its_erasures_are_not_known(

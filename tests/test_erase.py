@@ -19,8 +19,8 @@ from store.cold import compaction, segment
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.erase import wiping
-from store.errors import BuildBusy, NotFound
-from store.events import Event, Revised, new_id
+from store.errors import BuildBusy, Conflict, NotFound
+from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded, new_id
 from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
 from store.plans import plans, steps
@@ -156,6 +156,33 @@ def test_what_was_made_of_it_is_stale_in_the_same_build(built, clock: Clock):
     assert rows(built, built.rebuild()).find("l1").state == STALE
 
 
+def test_what_was_made_of_it_is_not_restored_as_valid(built, clock: Clock):
+    told(built, clock)
+    late = commands.told(built.log, "l1", Restored(), clock())  # by who read it before the erasing
+    deeper = Draft(id="l2", content="Ask, then move data at night", source_ids=("l1",))
+    built.log.append(
+        plans.events_of(
+            Planned(
+                job="distill",
+                watermark=0,
+                steps=(steps.record(deeper, Made(job="distill"), clock(), "of a lesson"),),
+            ),
+            clock(),
+        )
+    )
+    manifest = built.rebuild()
+    ref = manifest.projections["memories"]
+    tables = read(built.tenant.snapshots, ref, MEMORIES_PROJECTION)
+    erasing.erase(built.log, ["e1"], clock())
+    for id_ in ("l1", "l2"):
+        with pytest.raises(Conflict, match=f"{id_!r} was made of 'e1', which was erased"):
+            commands.restore(built.log, id_, clock())
+    built.log.append([late, Event(new_id(clock()), clock(), Restored(), "l2")])
+    law(built, built.log.head(), Previous(manifest.watermark, tables))
+    found = rows(built, built.rebuild())
+    assert [found.find(id_).state for id_ in ("l1", "l2")] == [STALE, STALE]
+
+
 def test_nothing_brings_it_back(built, clock: Clock):
     told(built, clock)
     erasing.erase(built.log, ["e1"], clock())
@@ -166,6 +193,42 @@ def test_nothing_brings_it_back(built, clock: Clock):
     again = commands.record(built.log, Draft(id="e1", content="It is back"), clock())
     assert not again.is_new
     assert rows(built, built.rebuild()).find("e1").content == ""
+
+
+def test_an_erased_memory_takes_no_more_words_of_who_read_it_before(built, clock: Clock):
+    log = built.log
+    told(built, clock)
+    lesson = Draft(id="l2", content=f"Move {SECRET} data at night", source_ids=("e1",))
+    made = steps.record(lesson, Made(job="distill"), clock(), f"of {SECRET}")
+    plan = Planned(job="distill", watermark=log.head(), steps=(made,))
+    late = [
+        commands.told(log, "e1", Revised(content=f"The {SECRET} data is here"), clock()),
+        commands.told(log, "e1", Forgotten(reason=SECRET), clock()),
+        commands.told(log, "m01", Superseded(by="e1", reason=SECRET), clock()),
+        commands.told(log, "m01", Linked(target="e1", relation="support"), clock()),
+        commands.rated(log, "e1", 1.0, clock(), SECRET),
+        Event("f2", clock(), Followed(verdict="followed", evidence=SECRET), "e1"),
+        Event("j2", clock(), Judged(verdicts={"e1": 1.0}, evidence={"e1": SECRET}), "r2"),
+        Event("p2", clock(), Proposed(what="lesson", draft={}, source_ids=("e1",)), "p2"),
+        Event("p3", clock(), plan, "p3"),
+        *plans.events_of(plan, clock()),
+    ]
+    erasing.erase(log, ["e1", "l1"], clock())
+    head = log.head()
+    for event in late:
+        with pytest.raises(NotFound, match="memory 'e1' was erased"):
+            log.append([commands.told(log, "m02", Pinned(), clock()), event])
+    assert log.head() == head
+    assert not [name for name in holding(built) if name.startswith("log.sqlite")]
+    log.append([commands.told(log, "m01", Forgotten(reason="it is another's"), clock())])
+
+
+def test_what_was_written_before_the_erasing_can_be_sent_again(built, clock: Clock):
+    told(built, clock)
+    event = commands.told(built.log, "e1", Revised(importance=0.5), clock())
+    built.log.append([event])
+    erasing.erase(built.log, ["e1"], clock())
+    assert [one.is_new for one in built.log.append([event])] == [False]
 
 
 def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock):
@@ -251,3 +314,16 @@ def test_when_an_erased_one_ended_is_told_by_its_erasing_alone(built, clock: Clo
     with reader.view() as view:
         laid_over = view.tail.find("v0")
     assert laid_over == rows(built, built.rebuild(full=True)).find("v0")
+
+
+@pytest.mark.parametrize("order", [[["v0", "v1", "v2"]], [["v2"], ["v0"], ["v1"]]])
+def test_the_name_of_a_key_goes_with_the_last_of_its_values(built, clock: Clock, order):
+    for number in range(3):
+        draft = Draft(id=f"v{number}", content=f"{number} wide", key=f"{SECRET}.width")
+        commands.record(built.log, draft, clock())
+    built.rebuild()
+    for ids in order:
+        assert {"log.sqlite", "log.sqlite-wal"} & set(holding(built))
+        erasing.erase(built.log, ids, clock())
+    assert "log.sqlite" not in holding(built) and "log.sqlite-wal" not in holding(built)
+    assert built.rebuild().digests == built.rebuild(full=True).digests

@@ -25,11 +25,12 @@ from store.erase import copies, marks, quotes, receipt, records, wiping
 from store.erase.marks import Looker
 from store.erase.scan import scan
 from store.errors import PlanStale
-from store.events import Event, Recorded
+from store.events import Event, Recorded, Revised
 from store.ingest.batch import Batch, Refused
 from store.ingest.job_queue import Queue
 from store.job_events import Judged, Made, Planned
-from store.logfile import erasing
+from store.log import EventLog
+from store.logfile import erasing, salvage
 from store.plans import plans, steps
 
 NOW = 1_790_000_000_000_000
@@ -254,6 +255,31 @@ def test_copies_of_damaged_files_that_quote_are_deleted(tmp_path: Path):
     (damaged / "HEAD-3").write_text("nothing of the kind")
     records.drop(tmp_path, damaged.parent, Looker(MARKS))
     assert [path.name for path in damaged.iterdir()] == ["HEAD-3"]
+
+
+def test_a_write_ahead_file_that_was_kept_at_opening_is_reached_and_what_stays_is_named(
+    built, clock: Clock
+):
+    log = built.log
+    commands.record(log, Draft(id="e1", content=TEXT), clock())
+    log.settle()
+    commands.revise(log, "e1", Revised(context=f"{TEXT}, I said"), clock())
+    ahead = log.path.with_name("log.sqlite-wal")
+    whole = {path: path.read_bytes() for path in built.tenant.root.glob("log.*")}
+    log.close()
+    for path, data in whole.items():
+        path.write_bytes(data)
+    ahead.write_bytes(whole[ahead][:100] + b"?" + whole[ahead][101:])
+    with EventLog(log.path) as opened:
+        assert opened.gone() is not None
+    folder = salvage.folder_of(log.path)
+    (kept,) = folder.iterdir()
+    assert TEXT.encode() in kept.read_bytes()
+    (folder / "HEAD-3").write_text("nothing of the kind")
+    found = erased("e1")
+    assert kept.relative_to(built.tenant.root.parents[1]).as_posix() in found["dropped"]
+    assert [path.name for path in folder.iterdir()] == ["HEAD-3"]
+    assert [one["to"] for one in found["copies"]] == [str(folder / "HEAD-3")]
 
 
 def test_what_a_plan_would_judge_of_it_says_nothing_any_more(built, clock: Clock):

@@ -15,6 +15,7 @@ from store.audits.health import Finding, checkup
 from store.commands import Draft
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
+from store.erase import wiping
 from store.files import replace_file
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
@@ -138,6 +139,23 @@ def test_a_refused_build_says_why(settings):
     manifest.refuse(tenant(settings.home), Refusal(now(), 2, (failed,)))
     found = the_ill(settings)
     assert (found.severity, "1 secret in m1" in found.what) == ("error", True)
+
+
+def test_an_erasing_that_did_not_end_names_what_to_run_again(settings):
+    of = tenant(settings.home)
+    with EventLog(of.log) as log:
+        for id_ in ("e1", "e2"):
+            commands.record(log, Draft(id=id_, content=f"the gate of {id_} is wide"), now())
+        build.rebuild(of, log, LexicalEmbedder(), now())
+        for id_ in ("e1", "e2"):  # killed both times, before anything was looked through
+            wiping.wipe(of, log, [id_], now())
+        build.rebuild(of, log, LexicalEmbedder(), now())
+    found = the_ill(settings)
+    assert (found.severity, "`mnemolog erase e1 e2`" in found.cure) == ("error", True)
+    wiping.forget(of, ["e2"])
+    assert the_ill(settings) == found
+    wiping.forget(of, ["e2", "e1"])
+    assert ills(settings) == []
 
 
 def test_a_long_tail_is_a_warning(settings):

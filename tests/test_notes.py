@@ -6,10 +6,13 @@ import pytest
 
 from serve.process import notes as module
 from serve.process.notes import Notes
-from store.agent_events import Acted
+from store import commands
+from store.agent_events import Acted, Surfaced
+from store.commands import Draft
 from store.errors import LogFull
 from store.events import Event
 from store.log import EventLog
+from store.logfile import erasing
 
 NOW = 1_790_000_000_000_000
 
@@ -107,3 +110,13 @@ def test_what_is_still_not_written_at_the_end_is_said_to_be_lost(
     notes.add(note("a"), note("b"))
     notes.give_up()
     assert "2 notes are lost: no space left" in caplog.text
+
+
+def test_what_is_noted_of_an_erased_memory_is_dropped_and_holds_up_nothing(
+    notes: Notes, log: EventLog
+):
+    commands.record(log, Draft(id="m", content="we use SQLite"), NOW)
+    erasing.erase(log, ["m"], NOW)
+    notes.add(note("a"), Event("b", NOW, Surfaced(place="tool", about="SQLite"), "m"), note("c"))
+    notes.write()
+    assert written(log)[-2:] == ["a", "c"] and notes.waiting == []

@@ -69,11 +69,12 @@ def _judged(
     body = recall.body
     assert isinstance(body, Recalled)
     done = deeds(after)
-    memories = [one for hit in body.hits if (one := context.rows.find(hit.id)) is not None]
+    found = (context.rows.find(hit.id) for hit in body.hits)
+    memories = [one for one in found if one is not None and one.content]  # but what was erased
     signs = {
-        one.id: found
+        one.id: told
         for one in memories
-        if (found := sign(one, done, known.in_vain(one.id))) is not None
+        if (told := sign(one, done, known.in_vain(one.id))) is not None
     }
     by: Judge = "heuristic"
     made: Made | None = None

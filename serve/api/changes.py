@@ -185,7 +185,7 @@ OPERATIONS = (
         tells_kept=True,
         answers={HTTPStatus.OK: WholeMemory},
         tells=("ETag",),
-        problems=_KEYED,
+        problems=(*_KEYED, "conflict"),
         headers=_HEADERS,
     ),
     Operation(

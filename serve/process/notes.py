@@ -2,7 +2,8 @@
 Notes: events that are written behind the answers, many in one transaction.
 
 While the log cannot be written they wait, some thousands of them; what comes beyond that is lost,
-and so is one that no log takes. That something waits, and what was lost, is said in our own log.
+and so is one that no log takes, or that tells of a memory which was erased meanwhile. That
+something waits, and what was lost, is said in our own log.
 """
 
 import logging
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from store.errors import InvalidInput, LogBusy, LogError
+from store.errors import InvalidInput, LogBusy, LogError, NotFound
 from store.events import Event
 from store.log import EventLog
 
@@ -72,7 +73,7 @@ class Notes:
         if events:
             try:
                 self._log.append(events)
-            except InvalidInput:  # one of them: the others are not to wait for it
+            except (InvalidInput, NotFound):  # one of them: the others are not to wait for it
                 events = [one for one in events if self._takes(one)]
             del self.waiting[: len(events)]
             self._tell(events)
@@ -83,7 +84,7 @@ class Notes:
     def _takes(self, event: Event) -> bool:
         try:
             self._log.append([event])
-        except InvalidInput as error:
+        except (InvalidInput, NotFound) as error:
             log.error("a note is lost: %s", error)
             self.waiting.remove(event)
             return False

@@ -173,6 +173,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         yield from _cold(tenant)
         yield from _served(settings, tenant, log)
     yield _refusal(tenant)
+    yield from _erasing(tenant)
     yield from _failures(tenant.root)
     yield from _ingested(tenant)
     if problem := roster.switches(tenant).problem:
@@ -186,6 +187,21 @@ def _failures(root: Path) -> Iterator[Finding]:
         what = f"{one.what} failed{often} at {isoformat(one.at)}: {one.said}"
         seen = f"`mnemolog ui` has its run {one.run}; " if one.run else ""
         yield Finding("warn", what, f"{seen}it goes from here when the same goes right")
+
+
+def _erasing(tenant: Tenant) -> Iterator[Finding]:
+    """Say whether an erasing was begun and not ended; nothing where none was."""
+    from store.erase import wiping
+
+    if not wiping.is_begun(tenant):
+        return
+    found = wiping.begun(tenant)
+    ids = " ".join(found.ids) if found else "ID..."
+    yield Finding(
+        "error",
+        "an erasing was begun and did not end: what it was to destroy may be there still",
+        f"run `mnemolog erase {ids}` again, until it says that nothing is left",
+    )
 
 
 def _ingested(tenant: Tenant) -> Iterator[Finding]:

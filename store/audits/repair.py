@@ -20,7 +20,6 @@ from store.audits import health
 from store.cold import memories as cold_memories
 from store.config import Settings
 from store.embedding import embedder
-from store.erase.copies import noted_copy
 from store.errors import (
     LogBusy,
     LogCorrupt,
@@ -173,7 +172,6 @@ def _write(settings: Settings, of: Tenant, now: int) -> None:
     _check_nobody_writes(settings)
     with deletion.unused(of):
         salvage.write(of.log, _read(of), now)
-        noted_copy(of, "damaged log", str(salvage.folder_of(of.log)), now)
         with EventLog(of.log) as log:
             _renew(log)
     with EventLog(of.log) as log:  # a page may have been of before it was erased

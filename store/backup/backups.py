@@ -24,13 +24,14 @@ from store.backup import archive, copies
 from store.backup.archive import Listing
 from store.cold import compaction, segment
 from store.config import Settings
+from store.erase import wiping
+from store.erase.scan import scan
 from store.errors import Conflict, LogCorrupt, LogForeign, LogVersion, NotFound, SourceError
 from store.files import make_folder, sync_folder
 from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import QueueFile
 from store.log import EventLog
-from store.logfile import erasing
 from store.logfile import file as log_file
 from store.logfile.rows import event_of
 from store.tenant import Tenant
@@ -226,7 +227,8 @@ def _take_place(staged: Tenant, tenant: Tenant) -> None:
 
 
 def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
-    """Erase from a folder what was erased from a tenant; return how many memories that were.
+    """Erase from a folder what was erased from a tenant, as `mnemolog erase` does, and look through
+    it; return how many memories that were.
 
     None where the tenant's log cannot be read.
     """
@@ -237,10 +239,12 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
         return None
     with EventLog(staged.log) as log:
         ids = sorted((gone & log.known(sorted(gone))) - log.erased(log.head()))
-        if ids:
-            erasing.erase(log, ids, now)
-            log.settle(shrink=True)
+        wiped = wiping.wipe(staged, log, ids, now) if ids else None
     Queue(staged.ingest).erase(gone)
+    if wiped is not None:
+        found = scan(staged.root, staged.root, wiped.marks)
+        if not found.found and not found.unread:  # else `doctor` will name what to erase again
+            wiping.forget(staged, ids)
     return len(ids)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from store.erase.scan import files
 from store.files import replace_file
+from store.logfile import salvage
 from store.tenant import Tenant
 
 _MOST = 1_000  # the newest are kept
@@ -59,6 +61,17 @@ def copies(tenant: Tenant) -> list[Copy]:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return found
+
+
+def damaged(tenant: Tenant) -> list[Copy]:
+    """Return the copies of damaged files that are kept within the tenant.
+
+    They may hold what the log lost, and so nobody can look for.
+    """
+    return [
+        Copy("damaged file", str(path), path.stat().st_mtime_ns // 1_000)
+        for path in files(salvage.folder_of(tenant.log))
+    ]
 
 
 def _path(tenant: Tenant) -> Path:

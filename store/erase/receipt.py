@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from store.erase import wiping
-from store.erase.copies import Copy, copies
+from store.erase.copies import Copy, copies, damaged
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned
 from store.erase.wiping import Wiped
@@ -82,12 +82,12 @@ def made(home: Path, tenant: Tenant, wiped: Wiped, by: str, now: int, before: se
         left=_of(suspect, tenant, is_within=True),
         elsewhere=_of(suspect, tenant, is_within=False),
         quotes=wiped.quotes,
-        copies=tuple(copies(tenant)),
+        copies=(*copies(tenant), *damaged(tenant)),
     )
     found = msgspec.structs.replace(found, digest=digest(found))
     replace_file(folder_of(tenant) / f"{found.id}.json", msgspec.json.encode(found))
     if found.is_clean:  # only now: who was ended before has to look for the same again
-        wiping.forget(tenant)
+        wiping.forget(tenant, wiped.erasure.ids)
     return found
 
 

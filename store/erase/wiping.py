@@ -2,13 +2,14 @@
 Wiping: the steps of an erasing, in an order in which each can be done again.
 
 What is looked for is kept first, as hashes: whoever is ended halfway, and begins again, finds no
-texts in the log any more. It goes when the scan found nothing. Then the log, then what waits, and
+texts in the log any more. With it are the ids, so that `doctor` can say what to run again. It goes
+when the scan found nothing. Then the log, then what waits, and
 what was derived; the scan is last, and says what is true.
 """
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from store.erase.marks import Looker, Marks
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
 from store.errors import BuildBusy
-from store.files import remove_files, replace_file, sweep, sync_folder, sync_folders
+from store.files import remove_files, replace_file, sweep, sync_folders
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
@@ -34,7 +35,15 @@ from store.tenant import Tenant
 _WAIT_S = 30.0  # for a job or a build that may be writing down what it read before
 _LEFT_OVER_S = 60.0  # whoever writes a small file for longer was killed
 
-_decoder = msgspec.json.Decoder(Marks)
+
+class Begun(msgspec.Struct, frozen=True):
+    """An erasing that was begun: of which memories, and what is looked for."""
+
+    ids: tuple[str, ...]
+    marks: Marks
+
+
+_decoder = msgspec.json.Decoder(Begun)
 
 
 class Wiped(msgspec.Struct, frozen=True):
@@ -79,14 +88,16 @@ def wipe(
 
 
 def drop_derived(tenant: Tenant) -> None:
-    """Delete what was made of the log and can be made again, but what is served now.
+    """Delete what was made of the log and can be made again, but what is served now; it stays
+    deleted after a power cut once `looked_through` is over.
 
     Raise BuildBusy where a build does not end.
     """
     with build.lock(tenant, wait_s=_WAIT_S):
         manifests.expire(tenant, keep=1)
         memories.drop(tenant)
-        _remove_folders(tenant.candidate, tenant.root / "lance")
+        for folder in (tenant.candidate, tenant.root / "lance"):
+            shutil.rmtree(folder, ignore_errors=True)
         sweep(tenant.root, older_than_s=_LEFT_OVER_S)
 
 
@@ -94,7 +105,8 @@ def drop_served(tenant: Tenant) -> None:
     """Delete what is served: recall answers from the log until the next build."""
     with build.lock(tenant, wait_s=_WAIT_S):
         remove_files((tenant.head, tenant.refused))  # first: it names what goes after it
-        _remove_folders(tenant.manifests, tenant.snapshots)
+        for folder in (tenant.manifests, tenant.snapshots):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def looked_through(home: Path, tenant: Tenant, wiped: Wiped) -> tuple[list[str], Scanned]:
@@ -113,9 +125,21 @@ def is_within(path: str, tenant: Tenant) -> bool:
     return path.startswith(f"tenants/{tenant.name}/") or not path.startswith(elsewhere)
 
 
-def forget(tenant: Tenant) -> None:
-    """Forget what was looked for, as nothing of it is left."""
-    remove_files([_path(tenant)])
+def forget(tenant: Tenant, ids: Collection[str]) -> None:
+    """Forget what was looked for, as nothing of it is left; but of others than `ids`, whose erasing
+    was begun before and is not done.
+    """
+    found = begun(tenant)
+    if found is None or set(found.ids) <= set(ids):
+        remove_files([_path(tenant)])
+
+
+def begun(tenant: Tenant) -> Begun | None:
+    """Return the erasing that was begun and not ended, if there is one that can be read."""
+    try:
+        return _decoder.decode(_path(tenant).read_bytes())
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
 
 
 def is_begun(tenant: Tenant) -> bool:
@@ -130,13 +154,11 @@ def names(tenant: Tenant) -> set[str]:
 
 def _kept(tenant: Tenant, log: EventLog, ids: Sequence[str]) -> Marks:
     """Return what is to be looked for, kept on the disk, with what an earlier try kept."""
-    try:
-        before = _decoder.decode(_path(tenant).read_bytes())
-    except (FileNotFoundError, msgspec.MsgspecError):
-        before = Marks(os.urandom(16))
+    before = begun(tenant) or Begun((), Marks(os.urandom(16)))
     gone = [text for one in erasing.changes(log, ids) for text in _gone(one.said, one.left)]
-    found = before | _telling(marks_.of(gone, before.salt))
-    replace_file(_path(tenant), msgspec.json.encode(found))
+    found = before.marks | _telling(marks_.of(gone, before.marks.salt))
+    both = Begun(tuple(dict.fromkeys((*before.ids, *ids))), found)
+    replace_file(_path(tenant), msgspec.json.encode(both))
     return found
 
 
@@ -165,14 +187,6 @@ def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
             erasing.rewrite(log, changed)
             erasing.settled(log)
     return len(changed)
-
-
-def _remove_folders(*folders: Path) -> None:
-    """Delete folders of one tenant with all that is in them, so that they stay deleted."""
-    for folder in folders:
-        remove_files(files(folder))
-        shutil.rmtree(folder, ignore_errors=True)
-        sync_folder(folder.parent)
 
 
 def _path(tenant: Tenant) -> Path:

@@ -2,15 +2,28 @@
 Checks: what must hold of the log when events are appended to it, asked in their transaction.
 
 Nobody else can write between a check and the events it lets in, so of two that rest on the same
-state one is refused.
+state one is refused. Who appends brings the checks it needs; `unerased` is asked of every event.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import apsw
+import msgspec
 
-from store.errors import ChangedSince, IdempotencyMismatch
-from store.events import RECEIPTS
+from store.agent_events import Proposed
+from store.body import Body
+from store.errors import ChangedSince, IdempotencyMismatch, NotFound
+from store.events import (
+    RECEIPTS,
+    Erased,
+    Event,
+    Linked,
+    Recorded,
+    Superseded,
+    decode,
+)
+from store.job_events import Judged, Planned
+from store.logfile.file import Row
 
 Check = Callable[[apsw.Connection], None]  # raises one of our errors
 
@@ -47,6 +60,52 @@ def alone(id_: str, beginning: str) -> Check:
             )
 
     return check
+
+
+def unerased(connection: apsw.Connection, events: Sequence[Event]) -> None:
+    """Raise NotFound where one of some new events tells of a memory that was erased.
+
+    It takes no more words, of those either who read it before its erasing and write after.
+    """
+    ids = {id_ for event in events for id_ in _told_of(event.id, event.subject, event.body)}
+    if not ids:
+        return
+    # an erased memory has no text, and no other is recorded without one
+    found: list[Row] = connection.execute(
+        "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?)) "
+        "AND +kind = 'recorded' AND json_extract(body, '$.content') = '' LIMIT 1",
+        (msgspec.json.encode(sorted(ids)).decode(),),
+    ).fetchall()
+    if found:
+        raise NotFound(erased(found[0][0]))
+
+
+def erased(id_: str) -> str:
+    """Return what whoever asks for an erased memory is told."""
+    return f"memory {id_!r} was erased: nothing brings it back"
+
+
+def _told_of(id_: str, subject: str, body: Body) -> Iterator[str]:
+    """Yield the ids of what an event tells of, but its own."""
+    if isinstance(body, Erased):
+        return
+    if subject != id_:
+        yield subject
+    match body:
+        case Recorded(made=made, source_ids=ids) if made is not None:
+            yield from ids
+        case Superseded(by=by):
+            yield by
+        case Linked(target=target):
+            yield target
+        case Proposed(source_ids=ids):
+            yield from ids
+        case Judged(evidence=evidence):
+            yield from evidence
+        case Planned(steps=steps):
+            for step in steps:
+                would = decode(step.event, msgspec.json.encode(step.body).decode())
+                yield from _told_of(id_, step.subject, would)
 
 
 def _has(connection: apsw.Connection, where: str, *values: str) -> bool:

@@ -112,7 +112,7 @@ def erase(log: EventLog, ids: Sequence[str], now: int) -> Erasure:
 
 def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     """Return the rows that say something of some memories, and what they are to say instead."""
-    wanted = frozenset(ids)
+    wanted = frozenset(ids) | _bearing_a_key(log, frozenset(ids))
     kinds = ", ".join(f"'{kind}'" for kind in _QUOTING)
     found = {
         row[0]: row
@@ -199,7 +199,7 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
             return str(text)
         case Recorded():
             blank = _kept(body)
-            if body.key is not None and _is_shared(log, row[1], project, body.key):
+            if body.key is not None and _is_shared(log, ids, project, body.key):
                 blank = replace(blank, key=body.key)  # the values before it gave way to it
             return encode(blank)
         case _:
@@ -241,16 +241,38 @@ def _names(body: str | bytes, ids: Ids) -> bool:
     return not ids.isdisjoint(leaves(msgspec.json.decode(body)))
 
 
-def _is_shared(log: EventLog, id_: str, project: str | None, key: str) -> bool:
-    """Return whether another memory is a value of the same key."""
+def _is_shared(log: EventLog, ids: Ids, project: str | None, key: str) -> bool:
+    """Return whether a memory that is not to be erased is a value of a key."""
+    return any(id_ not in ids and not is_erased(body) for id_, body in _of_key(log, project, key))
+
+
+def _bearing_a_key(log: EventLog, ids: Ids) -> Ids:
+    """Return the memories that were erased before and kept their key for the sake of some."""
+    keys = {
+        (row[5], body.key)
+        for id_ in ids
+        for row in log.rows("id = ?", (id_,))
+        if isinstance(body := decode(row[3], row[BODY]), Recorded)
+    }
+    return frozenset(
+        id_
+        for project, key in keys
+        if key is not None
+        for id_, body in _of_key(log, project, key)
+        if is_erased(body)
+    )
+
+
+def _of_key(log: EventLog, project: str | None, key: str) -> Iterator[tuple[str, Recorded]]:
+    """Yield the memories that are, or before their erasing were, values of a key."""
     near = log.rows(
-        "kind = 'recorded' AND project IS ? AND id != ? AND instr(body, ?) > 0",
-        (project, id_, msgspec.json.encode(key).decode()),
+        "kind = 'recorded' AND project IS ? AND instr(body, ?) > 0",
+        (project, msgspec.json.encode(key).decode()),
     )
-    bodies = (decode("recorded", row[BODY]) for row in near)
-    return any(
-        isinstance(body, Recorded) and body.key == key and not is_erased(body) for body in bodies
-    )
+    for row in near:
+        body = decode("recorded", row[BODY])
+        if isinstance(body, Recorded) and body.key == key:
+            yield row[1], body
 
 
 def _without(log: EventLog, old: Segment, seqs: set[int]) -> Segment | None:

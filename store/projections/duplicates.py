@@ -194,7 +194,7 @@ def _likeness(one: str, other: str) -> float:
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="2",
+    version="3",  # with what `store.sameness` reads out of a text
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,

@@ -105,7 +105,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="6",
+    version="7",
     inputs=("log",),
     schemas=SCHEMAS,
     build=build,

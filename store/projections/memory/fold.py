@@ -132,6 +132,8 @@ class Fold:
             self.edges.append(Edge(event.subject, body.target, body.relation, event.seq))
             return ()
         changes = _changes(event)
+        if isinstance(body, Restored) and self._rests_on_erased(before):
+            changes |= {"state": STALE, "ended_at": event.at}
         if not changes or before.text_hash == ERASED:
             return ()
         if before.state == FORGOTTEN and changes.get("state", ACTIVE) not in (ACTIVE, FORGOTTEN):
@@ -151,6 +153,20 @@ class Fold:
         self._values.clear()
         self._made_of.clear()
         return [self.rows.pop(id_) for id_ in ids]
+
+    def _rests_on_erased(self, memory: Memory) -> bool:
+        """Return whether a job made a memory of an erased one, or of what was made of one."""
+        waiting, seen = [memory], {memory.id}
+        while waiting:
+            one = waiting.pop()
+            for id_ in one.source_ids if one.job is not None else ():
+                source = self.find(id_) if id_ not in seen else None
+                seen.add(id_)
+                if source is not None:
+                    if source.text_hash == ERASED:
+                        return True
+                    waiting.append(source)
+        return False
 
     def _within_its_trust(self, memory: Memory) -> Memory:
         """Return a new memory; superseded at once where a more trusted value of its key holds."""
