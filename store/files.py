@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 _HOUR_S = 3_600.0  # longer than anybody takes to write a file
-_PASSING = re.compile(r"\..+-[0-9a-f]{8}")
+_PASSING = re.compile(r"\A\..+-[0-9a-f]{8}")
 
 
 def make_folder(folder: Path) -> None:

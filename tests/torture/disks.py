@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from torture import fault, probes, troubles
+from torture import probes, shim, troubles
 from torture.outcome import Outcome, Scale
 from torture.probes import Found
 from torture.server import PLACES, Server, environment
@@ -63,7 +63,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def main(folder: Path, scale: Scale) -> None:
     is_whole = scale is Scale.FULL
     some = [troubles.full(4)]
-    if fault.is_possible():
+    if shim.is_possible():
         some.append(troubles.read_only(folder))
     if _lets_nobody_in():
         some.append(troubles.ANOTHERS)
