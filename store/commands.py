@@ -8,7 +8,6 @@ log redacts secrets itself; here texts are checked and our own injected blocks a
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal
 
@@ -18,6 +17,8 @@ from store import frame
 from store.body import Id, Name, Project
 from store.errors import Conflict, InvalidInput, JunkText, NotFound
 from store.events import (
+    EARLIEST,
+    LATEST,
     Archived,
     Event,
     Forgotten,
@@ -47,8 +48,6 @@ MAX_METADATA = 32 * 1024  # bytes of JSON
 MAX_DEPTH = 32  # of metadata: what walks it later must not run out of stack
 BATCH = 500  # events a transaction: one fsync for many, and no writer waits long
 
-_EARLIEST = micros(datetime.min.replace(tzinfo=UTC))
-_LATEST = micros(datetime.max.replace(tzinfo=UTC))
 _SIDE_TEXTS = ("context", "action", "result")
 _PLACEHOLDERS = frozenset(
     "todo tbd n/a na none null undefined test testing asdf foo bar placeholder lorem ipsum "
@@ -86,7 +85,7 @@ def recorded(draft: Draft, now: int) -> Event:
         raise InvalidInput("`made` is for jobs to say: leave it out")
     content = checked_text(draft.content)
     _check_metadata(draft.metadata)
-    if draft.created_at is not None and not _EARLIEST <= micros(draft.created_at) <= _LATEST:
+    if draft.created_at is not None and not EARLIEST <= micros(draft.created_at) <= LATEST:
         raise InvalidInput(f"created_at {draft.created_at} lies outside the years 1 to 9999 UTC")
     _check_tags(draft.tags)
     fields = {name: getattr(draft, name) for name in Recorded.__struct_fields__}

@@ -327,16 +327,15 @@ def _ulid(at: int, chance: bytes) -> str:
 
 EVER = 2**62  # microseconds: later than any event
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST, _LAST = (one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max))
 
 
 def micros(moment: datetime) -> int:
-    """Return microseconds since 1970 UTC; a moment without a zone is taken as UTC.
-
-    One that its zone puts beyond the years 1 to 9999 is taken as their first or last.
-    """
+    """Return microseconds since 1970 UTC; a moment without a zone is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (min(max(aware, _FIRST), _LAST) - _EPOCH) // timedelta(microseconds=1)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+EARLIEST, LATEST = micros(datetime.min), micros(datetime.max)  # what a calendar can tell
 
 
 def moment(at: int) -> datetime:

@@ -295,3 +295,11 @@ def test_drafts_of_the_bundled_sessions_are_valid_and_the_same_twice():
     assert drafts == read(SESSIONS)
     assert len({draft.id for draft in drafts}) == len(drafts)
     assert msgspec.json.decode(msgspec.json.encode(drafts), type=list[Draft]) == drafts
+
+
+def test_a_moment_beyond_the_calendar_is_none(tmp_path):
+    said = user("Swap the manifest when HEAD moves, please.") | {
+        "timestamp": "9999-12-31T23:59:59-05:00"
+    }
+    (asked,) = read(written(tmp_path, said))
+    assert asked.created_at is None

@@ -440,11 +440,10 @@ def test_an_entity_tag_of_another_tenant_says_nothing_of_this_one(with_them: Wor
     assert theirs != tag("shared", MINE)  # of an id that both have
     mine = with_them.send("GET", path)
     assert with_them.send("GET", path, If_None_Match=theirs).text == mine.text
-    paths = [f"/v1/memories/{id_}?tenant={MINE}" for id_ in with_them.there["id"]]
-    # the walk may have written some of them here, too
-    unknown = [path for path in paths if with_them.send("GET", path).status_code == 404]
-    assert unknown
-    for path in unknown:
-        for tag_ in (theirs, "*"):
-            answer = with_them.send("GET", path, If_None_Match=tag_)
-            assert answer.status_code == 404 and "ETag" not in answer.headers
+    # nothing that the walk could have written here, too
+    note = {"content": "told to them alone", "id": "theirs-alone", "tenant": THEIRS}
+    assert with_them.send("POST", "/v1/memories", note, token=OWNERS).status_code == 201
+    for tag_ in (tag("theirs-alone", THEIRS), theirs, "*"):
+        unknown = f"/v1/memories/theirs-alone?tenant={MINE}"
+        answer = with_them.send("GET", unknown, If_None_Match=tag_)
+        assert answer.status_code == 404 and "ETag" not in answer.headers

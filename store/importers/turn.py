@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.events import micros
+from store.events import EARLIEST, LATEST, micros
 from store.importers import transcript
 from store.importers.transcript import Block, Head, Line
 
@@ -142,4 +142,5 @@ def _session(line: Line, path: Path) -> str:
 
 
 def _at(line: Line) -> int:
-    return micros(line.timestamp) if line.timestamp else 0
+    at = micros(line.timestamp) if line.timestamp else 0
+    return at if EARLIEST <= at <= LATEST else 0  # its zone puts it beyond the calendar

@@ -17,7 +17,7 @@ from store.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
 from store.ingest.batch import Batch, Refused, events, without
 from store.ingest.job import LEASE_US, MOST_ATTEMPTS, STATES, Job, Lease, Outcome, State, retry_us
 from store.ingest.queue_file import COLUMNS, QueueFile, Value, job_of, rows
-from store.logfile.file import Row
+from store.logfile.file import BUSY_TIMEOUT_MS, Row
 from store.redaction import redact
 
 MOST_JOBS = 512  # that wait: more is more than is ever worked off soon
@@ -285,11 +285,14 @@ _OLD = (
     "ORDER BY number DESC LIMIT 1 OFFSET ?2))"
 )
 _ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
-# later than any retry or lease lasts is a moment of a clock that was wrong: it is not waited for
-_OVER = f"(lease_until <= ?1 OR lease_until > ?1 + {LEASE_US})"
+# later than any retry or lease lasts is a moment of a clock that was wrong: it is not waited for.
+# Who asks read the clock before it waited for the lock, so another's lease may be newer than `now`.
+_LOCKED_US = BUSY_TIMEOUT_MS * 2_000
+_OVER = f"(lease_until <= ?1 OR lease_until > ?1 + {LEASE_US + _LOCKED_US})"
+_LONGEST_US = retry_us(MOST_ATTEMPTS, 0.0) + _LOCKED_US
 _DUE = (
     "SELECT number FROM jobs WHERE "
-    f"(state = 'queued' AND (next_at <= ?1 OR next_at > ?1 + {retry_us(MOST_ATTEMPTS, 0.0)})) "
+    f"(state = 'queued' AND (next_at <= ?1 OR next_at > ?1 + {_LONGEST_US})) "
     f"OR (state = 'running' AND {_OVER}) ORDER BY number LIMIT 1"
 )
 _WORN_OUT = (

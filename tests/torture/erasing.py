@@ -69,8 +69,8 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             for at in range(0, len(erasing), each):
                 kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
                 _erased(run, erasing[at : at + each], chance, kills=kills)
+        held = _held(server, run.home)  # first: it opens the new state within seconds
         asked, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
-        held = _held(server, run.home)
     after = seen(run.home)
     left = of_fields(run.erased, after)
     yield Outcome(
