@@ -130,7 +130,7 @@ def restore(
             kept_in = deletion.move_away(settings.home, tenant, now)
             try:
                 _take_place(staged, tenant)
-            except BaseException:
+            except BaseException:  # an interrupt too: what was there comes back first
                 os.rename(kept_in, tenant.root)
                 raise
     return Restored(tenant=tenant.name, listing=listing, replaced=str(kept_in), erased_again=erased)
