@@ -31,8 +31,8 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-# every attack on the memory that we know, minutes long, and one table of what was lost; every push
-# runs some of each
+# every attack on the memory that we know, most of an hour long, and one table of what was lost;
+# every push runs some of each
 torture: setup
 	$(BIN)/python -P tests/torture/run.py
 
