@@ -176,7 +176,7 @@ class Reader:
     def _open(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
         """Return what can be served, what of the log is gone, and what is wrong, in words."""
         snapshots = open_snapshots(self._tenant, self._embedder, self._files)
-        live, gone, wrong = _live_tail(snapshots, self._embedder), None, []
+        live, gone, wrong = _live_tail(snapshots, self._embedder, self._log), None, []
         try:
             if gone := self._log.gone():
                 wrong.append(f"{gone}: run `mnemolog doctor`")
@@ -184,8 +184,7 @@ class Reader:
             wrong.append(str(error))
         if not isinstance(gone, OtherLog):  # which may be another tenant's
             events, damage = self._log.sound(live.watermark)
-            live.extend(events)
-            wrong += damage
+            wrong += damage + live.extend(events)
         return snapshots, live, gone, dict.fromkeys(wrong)
 
     def _catch_up(self) -> None:
@@ -200,8 +199,7 @@ class Reader:
         if not isinstance(self._gone, OtherLog):
             # read to the end first: what fails halfway is read again, not left out
             events, damage = self._log.sound(self._live.watermark)
-            self._live.extend(events)
-            self._damage |= dict.fromkeys(damage)
+            self._damage |= dict.fromkeys(damage + self._live.extend(events))
         self._view = View(self._snapshots, self._live.now(), tuple(self._damage))
 
 
@@ -219,9 +217,9 @@ def standing(
     return View(snapshots, live.now())
 
 
-def _live_tail(snapshots: Snapshots, embedder: Embedder) -> LiveTail:
+def _live_tail(snapshots: Snapshots, embedder: Embedder, log: EventLog | None = None) -> LiveTail:
     rows, postings, vectors = snapshots.rows, snapshots.postings, snapshots.vectors
-    return LiveTail(rows, postings, embedder, vectors, snapshots.watermark)
+    return LiveTail(rows, postings, embedder, vectors, snapshots.watermark, log)
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:

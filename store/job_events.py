@@ -77,11 +77,7 @@ class Applied(Body, frozen=True, kw_only=True):
 
 
 class Undone(Body, frozen=True, kw_only=True):
-    """The subject, a plan that was applied, was taken back.
-
-    `events` are those that count no more: the plan's own, and those that took them back at once for
-    whoever reads the log event by event.
-    """
+    """The subject, a plan that was applied, was taken back: these events count no more."""
 
     events: tuple[Id, ...]
 

@@ -10,7 +10,11 @@ from serve.fresh.slots import Slots
 from serve.fresh.tail import Tail
 from serve.fresh.vectors import FreshVectors
 from store.embedding import Embedder
+from store.errors import LogCorrupt
 from store.events import RECEIPTS, Event
+from store.job_events import Undone
+from store.log import EventLog
+from store.plans.taken_back import take_back
 from store.projections.memories import Edge, Fold, Memory
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
@@ -30,8 +34,11 @@ class LiveTail:
         embedder: Embedder,
         vectors: VectorRows | None = None,
         watermark: int = 0,
+        log: EventLog | None = None,
     ) -> None:
+        """`log` is asked what counts of the memories that a plan touched which was undone."""
         self.watermark = watermark
+        self._log = log
         self._changes = 0  # events applied that were no receipts
         self._rows, self._postings = rows, postings
         self._fold = Fold(beneath=rows)
@@ -40,17 +47,25 @@ class LiveTail:
         self._live = np.zeros(64, np.bool_)
         self._edges: tuple[Edge, ...] = ()
 
-    def extend(self, events: Iterable[Event]) -> None:
-        """Apply events in order."""
+    def extend(self, events: Iterable[Event]) -> list[str]:
+        """Apply events in order; return what could not be, in words."""
         changed: dict[str, None] = {}
+        damage: list[str] = []
         for event in events:
             changed |= dict.fromkeys(self._fold.apply(event))
+            if isinstance(event.body, Undone) and self._log is not None:
+                self._edges = ()  # some may go
+                try:
+                    changed |= dict.fromkeys(take_back(self._log, event, self._fold))
+                except LogCorrupt as error:
+                    damage.append(f"plan {event.subject} is undone at the next build: {error}")
             self._changes += event.kind not in RECEIPTS
             self.watermark = event.seq
         for id_ in changed:
             self._add(self._fold.rows[id_])
-        if len(self._fold.edges) > len(self._edges):
+        if len(self._fold.edges) != len(self._edges):
             self._edges = tuple(self._fold.edges)
+        return damage
 
     def now(self) -> Tail:
         """Return the tail as it is now."""

@@ -9,29 +9,22 @@ happens. One that a person rejected is not applied, and its steps are not propos
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from store.agent_events import Rejected
-from store.body import Body
 from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import (
     EVER,
-    Archived,
     Event,
-    Forgotten,
-    Restored,
-    Revised,
-    Superseded,
     decode,
     derived_id,
     new_id,
 )
-from store.job_events import Applied, Planned, Staled, Step, Undone
+from store.job_events import Applied, Planned, Step, Undone
 from store.log import MOST_SEQ, EventLog
 from store.plans.since import since, touched
-from store.projections.memories import ARCHIVED, STALE, SUPERSEDED
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
@@ -164,15 +157,8 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     own = set(plan.events)
     if because := since(log, [plan.body]).changed(plan.body, own):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
-    back = [
-        Event(new_id(now), now, body, step.subject, step.project)
-        for step in reversed(plan.body.steps)
-        if (body := _inverse(step)) is not None
-    ]
-    gone = (*plan.events, *(event.id for event in back))
-    undone = Undone(events=gone)
-    done = Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)
-    log.append([*back, done])
+    undone = Undone(events=plan.events)
+    log.append([Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)])
     return find(log, plan.id)
 
 
@@ -279,35 +265,6 @@ def _event(step: Step, now: int) -> Event:
     body = decode(step.event, msgspec.json.encode(step.body).decode())
     id_ = step.subject if step.event == "recorded" else new_id(now)
     return Event(id_, now, body, step.subject, step.project, step.session, None, step.trust)
-
-
-def _inverse(step: Step) -> Body | None:
-    """Return what takes a step back at once, for whoever does not read the log anew."""
-    reason = "its plan was undone"
-    match step.event:
-        case "recorded":
-            return Forgotten(reason=reason)
-        case "superseded" | "archived" | "staled":
-            return Restored(reason=reason)
-        case "revised":
-            return msgspec.convert({**step.before, "reason": reason}, Revised)
-        case "restored":
-            return _ended(step.before, reason)
-        case _:
-            return None
-
-
-def _ended(before: dict[str, Any], reason: str) -> Body | None:
-    """Return what makes a memory again what it was before it was restored."""
-    match before.get("state"):
-        case state if state == SUPERSEDED and before.get("superseded_by"):
-            return Superseded(by=before["superseded_by"], reason=reason)
-        case state if state == ARCHIVED:
-            return Archived(reason=reason)
-        case state if state == STALE:
-            return Staled(reason=reason)
-        case _:
-            return None
 
 
 _ALLOWED = frozenset(

@@ -109,6 +109,10 @@ class Life(RuleBasedStateMachine):
         for other, known in self.model.items():
             if other != id_ and key is not None and known.key == key and known.state == ACTIVE:
                 self._set(other, state=SUPERSEDED)
+        for plan, (other, before, applied) in self.plans.items():
+            is_away = applied >= 0 and other != id_ and before.state == ACTIVE
+            if is_away and key is not None and before.key == key:  # undone, it is not the newest
+                self.plans[plan] = (other, replace(before, state=SUPERSEDED), applied)
 
     def _do(self, name: str, act: Callable[[], Any], *about: str) -> bool:
         """Do it; return whether it was done, which of what was erased nothing is."""

@@ -147,6 +147,27 @@ class Fold:
             after = replace(after, text_hash=text_hash(after.text), trust=trust)
         return self._put(after, event.at)
 
+    def anew(self, ids: Sequence[str], events: Iterable[Event]) -> list[str]:
+        """Fold some memories anew from all events about them that count; return which changed.
+
+        The ids are to hold whatever their states rest on. What no event tells of is forgotten.
+        """
+        told = Fold()
+        for event in events:
+            told.apply(event)
+        among, changed = set(ids), []
+        for id_ in ids:
+            before = self.find(id_)
+            assert before is not None
+            after = told.rows.get(id_) or replace(before, state=FORGOTTEN)
+            if after != before:
+                self.rows[id_] = after
+                changed.append(id_)
+        self._holders |= told._holders
+        gone = {one for one in self.edges if one.source in among}.difference(told.edges)
+        self.edges = [one for one in self.edges if one not in gone]
+        return changed
+
     def settle(self, ids: Iterable[str]) -> list[Memory]:
         """Return the rows of some ids, which lie beneath from now on, and let go of them."""
         self._holders.clear()

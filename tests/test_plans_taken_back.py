@@ -1,0 +1,124 @@
+"""An undone plan leaves no trace in what is recalled, from the moment it is undone."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from serve.reader import Reader, View
+from store import commands
+from store.commands import Draft
+from store.events import Revised
+from store.job_events import Made, Planned, Step
+from store.plans import plans, steps
+from store.projections.memories import FORGOTTEN, Fold, Memory
+
+Clock = Callable[[], int]
+AT = ("nothing", "the first notes", "the plan, applied", "the newer value")  # built after
+
+
+@pytest.fixture(params=AT)
+def lived(request, built, clock: Clock) -> Iterator[View]:
+    """A plan of every step, applied and undone, with a newer value of a key in between, as a server
+    sees it that stood all the while; a build was at one of several moments.
+    """
+    moment = request.param
+
+    def build(at: str) -> None:
+        if at == moment:
+            built.rebuild()
+            reader.poll()
+
+    reader = Reader(built.tenant, built.log, built.embedder)
+    for id_, key in (
+        ("first", "app.db"),
+        ("second", "app.db"),
+        ("other", "app.os"),
+        ("loose", None),
+    ):
+        draft = Draft(id=id_, content=f"the {id_} is said", key=key, value=id_, ttl_s=3_600)
+        commands.record(built.log, draft, clock())
+    build("the first notes")
+    plan = plans.propose(
+        built.log,
+        Planned(job="consolidate", watermark=built.log.head(), steps=told(built, clock)),
+        clock(),
+    )
+    plans.apply(built.log, plan.id, clock())
+    reader.keep_up()
+    build("the plan, applied")
+    for id_, key in (("newest", "app.db"), ("newer", "app.os")):
+        commands.record(built.log, Draft(id=id_, content=f"{id_} of all", key=key), clock())
+    reader.keep_up()
+    build("the newer value")
+    plans.undo(built.log, plan.id, clock())
+    with reader.view() as view:
+        yield view
+
+
+def told(built, clock: Clock) -> tuple[Step, ...]:
+    found = standing(built).rows
+    draft = Draft(id="merged", content="All in one", source_ids=("loose", "m00"))
+    return (
+        steps.archive(found["second"], "nobody asks for it"),
+        steps.record(draft, Made(job="consolidate"), clock(), "they say the same"),
+        steps.supersede(found["loose"], "merged", "it says so too"),
+        steps.revise(found["m03"], Revised(content="Other words", tags=("a",)), "it is shorter"),
+        steps.link(found["m04"], "m05", "conflict", "they disagree"),
+        steps.stale(found["other"], "its file changed"),
+        steps.restore(found["m19"], "it is asked for again"),
+    )
+
+
+def standing(built) -> Fold:
+    fold = Fold()
+    for event in built.log.standing(0, built.log.head()):
+        fold.apply(event)
+    return fold
+
+
+def test_what_is_served_is_what_counts_at_once(built, lived: View):
+    expected = standing(built).rows
+    served: dict[str, Memory | None] = {id_: lived.tail.find(id_) for id_ in expected}
+    assert served == expected
+    assert (expected["second"].superseded_by, expected["newest"].state) == ("newest", "active")
+
+
+def test_what_the_plan_had_recorded_is_not_recalled(lived: View):
+    made = lived.tail.find("merged")
+    assert made is None or made.state == FORGOTTEN
+
+
+def test_what_it_had_drawn_since_the_build_is_gone(lived: View):
+    assert not [edge for edge in lived.tail.edges if edge.relation == "conflict"]
+
+
+@pytest.mark.parametrize("lived", ["nothing"], indirect=True)
+def test_a_build_keeps_what_was_served(built, lived: View):
+    before = {id_: lived.tail.find(id_) for id_ in standing(built).rows}
+    built.rebuild()
+    reader = Reader(built.tenant, built.log, built.embedder)
+    with reader.view() as view:
+        assert {id_: view.tail.find(id_) for id_ in before} == before
+
+
+def test_where_the_log_is_damaged_beneath_recall_answers_and_says_so(built, clock: Clock, tamper):
+    commands.record(built.log, Draft(id="old", content="an old note"), clock())
+    plan = plans.propose(
+        built.log,
+        Planned(
+            job="archive",
+            watermark=built.log.head(),
+            steps=(steps.archive(standing(built).rows["old"], "nobody asks for it"),),
+        ),
+        clock(),
+    )
+    built.rebuild()
+    reader = Reader(built.tenant, built.log, built.embedder)
+    plans.apply(built.log, plan.id, clock())
+    tamper(
+        built.tenant.log, "UPDATE events SET body = replace(body, 'old', 'odd') WHERE id = 'old'"
+    )
+    plans.undo(built.log, plan.id, clock())
+    with reader.view() as view:
+        assert any(plan.id in notice for notice in view.notices)
+        assert view.tail.find("m00") is not None
