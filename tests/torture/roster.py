@@ -25,6 +25,7 @@ NAMES = (
     "leaks",
     "erasing",
     "rot",
+    "forged",
     "queries",
     "rpc",
     "gate",
