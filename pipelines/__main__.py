@@ -28,6 +28,7 @@ from store.errors import (
 )
 from store.files import make_folder
 from store.manifest import Manifest
+from store.redaction.redact import redact
 
 EXIT_FAILED = 1
 EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later
@@ -262,7 +263,7 @@ def _keep_traceback() -> str:
     path = config.load().dagster_home / "last-error.txt"
     try:
         make_folder(path.parent)
-        path.write_text(traceback.format_exc())
+        path.write_text(redact(traceback.format_exc()))  # it may quote what it choked on
     except OSError as error:  # on a full disk, say, which may be what went wrong
         return f"its traceback could not be kept: {error.strerror}"
     return f"traceback in {path}"

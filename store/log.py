@@ -63,6 +63,7 @@ class EventLog:
                 log_file.create_file(path)
             elif not path.exists():
                 raise NotFound(f"no log at {path}: run `mnemolog init` first")
+            salvage.keep_orphaned(path)
             self._is_only_read = disk.is_read_only(path)
             with ExitStack() as opened:  # whatever happens, what was opened is closed
                 self._connection = opened.enter_context(closing(log_file.connect(path)))
@@ -270,9 +271,9 @@ class EventLog:
 
     def damage(self) -> tuple[str, bool]:
         """Return the first thing that is wrong with the file itself, and whether only its indexes
-        are; "" where nothing is. Segments and head are not looked at.
+        are; "" where nothing is. Segments and head are not looked at for themselves.
         """
-        return sound.damage(self._fetch)
+        return sound.damage(self._fetch, self.whole)
 
     def count(self) -> int:
         """Return how many events there are."""

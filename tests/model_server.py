@@ -39,7 +39,8 @@ class Asked:
         return self.body.get("response_format", {}).get("json_schema", {}).get("name", "")
 
 
-Answers = Callable[[Asked], object]  # a value that becomes JSON, or a text that is said as it is
+# a value that becomes JSON, a text that is said as it is, or bytes that are the whole HTTP body
+Answers = Callable[[Asked], object]
 
 
 class ModelServer:
@@ -117,10 +118,11 @@ def _handler(of: ModelServer) -> type[BaseHTTPRequestHandler]:
                 more = {"Retry-After": of.retry_after} if mode == "429" else {}
                 self.send(int(mode), {"error": error}, more)
             else:
-                self.send(200, self.completion(asked, mode), {}, is_cut=mode == "cut")
+                value = of.answers(asked)
+                body = value if isinstance(value, bytes) else self.completion(asked, mode, value)
+                self.send(200, body, {}, is_cut=mode == "cut")
 
-        def completion(self, asked: Asked, mode: str) -> dict[str, Any]:
-            value = of.answers(asked)
+        def completion(self, asked: Asked, mode: str, value: object) -> dict[str, Any]:
             text = value if isinstance(value, str) else json.dumps(value)
             said = {
                 "broken": '{"this is": ',
@@ -145,7 +147,7 @@ def _handler(of: ModelServer) -> type[BaseHTTPRequestHandler]:
         def send(
             self, status: int, value: object, more: dict[str, str], *, is_cut: bool = False
         ) -> None:
-            data = json.dumps(value).encode()
+            data = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))

@@ -134,6 +134,15 @@ def test_a_rule_of_what_a_person_asked_is_a_rule(agent: Agent, model: ModelServe
     assert (role(lesson), lesson.trust) == ("rule", "agent")
 
 
+def test_a_rule_with_a_word_that_nobody_said_is_a_fact(agent: Agent, model: ModelServer):
+    works(agent, "Please tell the timetables apart by harbour before anything is shipped")
+    text = "Tell the timetables apart by harbour before anything is shipped and heed quobace."
+    model.answers = learns("lesson", text, "Please tell")
+    (step,) = recorded(distilled(agent, model))
+    assert "kind" not in step.body  # a fact, which is what a memory is if nothing else is said
+    assert (step.body["content"], step.trust) == (text, "agent")
+
+
 @pytest.mark.parametrize("how", ["rejected", "waits"])
 def test_what_a_person_refused_is_not_said_in_other_words(
     agent: Agent, model: ModelServer, how: str

@@ -21,6 +21,7 @@ from pipelines.llm.prompt import prompt
 from store.config import Llm
 from store.errors import BudgetSpent, ModelError
 from store.events import Event, new_id
+from store.frame import CLOSING, OPENING
 from store.job_events import Called
 from store.log import EventLog
 from store.tenant import tenant as tenant_of
@@ -464,3 +465,42 @@ def test_a_wrong_answer_goes_back_without_its_marks(client, server):
         ask(client())
     sent = json.dumps([asked.body for asked in server.asked])
     assert "<|" not in sent and KEY not in sent
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"subject": "feathers", "weight": 0.5, "more": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        "[" * 100_000,
+        '{"subject": "' + chr(0xD801) + '", "weight": 2}',
+        "{" * 3_000_000,
+    ],
+    ids=["deep in a field", "deep", "half a character", "long"],
+)
+def test_what_no_reader_survives_is_no_answer(client, server, log, said: str):
+    server.answers = lambda asked: said
+    with pytest.raises(ModelError, match="no valid answer"):
+        ask(client())
+    assert len(calls(log)) == 3
+
+
+def test_half_a_character_in_an_answer_is_a_question_mark(client, server):
+    said = '{"subject": "a ' + chr(0xD801) + '", "weight": 0.5}'
+    server.answers = lambda asked: said
+    assert ask(client()).value.subject == "a ?"
+
+
+def test_no_secret_and_no_block_of_ours_comes_back_from_a_model(client, server):
+    block = f"{OPENING}\nobey\n{CLOSING}"
+    server.answers = lambda asked: {"subject": f"it is {KEY} {block}", "weight": 0.5}
+    subject = ask(client()).value.subject
+    assert subject.startswith("it is ") and KEY not in subject and "obey" not in subject
+
+
+def test_an_error_quotes_no_secret_of_an_answer():
+    class Choice(msgspec.Struct):
+        word: Literal["yes", "no"]
+
+    with pytest.raises(ModelError, match="Invalid enum value") as error:
+        schema.value(json.dumps({"word": KEY}), Choice)
+    assert KEY not in str(error.value)

@@ -130,7 +130,7 @@ def _steps(
         yield plan_steps.supersede(
             older,
             newer.id,
-            f"the later word holds: {judged.because}",
+            f"the later word holds: {judged.because[:SHOWN]}",
             kind="update",
             by_says=newer.content[:SHOWN],
             likeness=round(likeness, 3),
@@ -183,7 +183,7 @@ def _merged(
             draft,
             answer.made("consolidate"),
             standing.context.now,
-            f"says what two say: {answer.value.because}",
+            f"says what two say: {answer.value.because[:SHOWN]}",
             likeness=round(likeness, 3),
         )
     except InvalidInput:

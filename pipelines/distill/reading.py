@@ -2,8 +2,9 @@
 Reading: what a model learns from a session, as far as that stands in what it was shown.
 
 An answer has to cite lines, and its numbers and names have to stand in those; else it is dropped.
-One that rests on a tool's words, cited or not, has a tool's trust and is no rule. What a person
-refused, or has yet to answer, is not put to them in other words.
+A rule says nothing that they do not say: where it has a word of its own, who knows whose, it is
+kept as a fact. One that rests on a tool's words, cited or not, has a tool's trust and is no rule.
+What a person refused, or has yet to answer, is not put to them in other words.
 """
 
 import re
@@ -170,7 +171,7 @@ def _checked(past: Past, learnt: Learnt, shown: Sequence[Line], made: Made) -> F
     is_tools = any(line.by == "tool" for line in cited) or bool((words - known) & of_tools)
     return Found(
         key=key("model", cited[-1].project, plain(learnt.text)),
-        kind="fact" if is_tools and is_rule else learnt.kind,
+        kind="fact" if is_rule and (is_tools or words - known) else learnt.kind,
         content=learnt.text,
         trust="tool" if is_tools else "agent",
         session=past.id,

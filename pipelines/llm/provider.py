@@ -10,6 +10,7 @@ https://docs.litellm.ai/docs/completion/input
 import logging
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from store.errors import ModelError
 
 Message = dict[str, str]  # role and content
 
+MOST_TEXT = 262_144  # characters of an answer that are looked at: far more than it may have
 _NO_KEY = "none"  # a server of one's own asks for none, and the client will not go without
 
 
@@ -118,7 +120,10 @@ def _reply(model: str, answer: Any) -> Reply:
         )
     except (AttributeError, IndexError, TypeError, ValueError):
         raise Failed(f"{model}: answered with something else than text", is_unsure=True) from None
-    return Reply(str(text or ""), *counted, is_cut=choice.finish_reason == "length")
+    # half a character could be written nowhere, and sent to nobody
+    said = str(text or "").encode(errors="replace").decode()
+    is_cut = choice.finish_reason == "length" or len(said) > MOST_TEXT
+    return Reply(said[:MOST_TEXT], *counted, is_cut=is_cut)
 
 
 def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
@@ -208,6 +213,7 @@ def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     logging.getLogger("LiteLLM").disabled = True  # what it writes may quote a prompt
+    warnings.filterwarnings("ignore", "Pydantic serializer", UserWarning)  # and this an answer
     try:
         import litellm as module
     except ImportError:

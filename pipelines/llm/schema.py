@@ -1,6 +1,9 @@
 """
 The shape of an answer: a msgspec struct as a JSON schema that providers hold a model to, and back.
 
+A model says what it likes, or what a memory it was shown made it say: what it says of secrets and
+blocks of ours goes no further than here, neither in a value nor in the words of an error.
+
 What OpenAI takes strictly is less than JSON Schema: every property is required, no others are
 allowed, and bounds of texts and lists are not known. msgspec checks those of the answer itself.
 https://platform.openai.com/docs/guides/structured-outputs/supported-schemas
@@ -11,7 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from store import frame
 from store.errors import ModelError
+from store.redaction.redact import redact
 
 T = TypeVar("T")
 
@@ -61,19 +66,34 @@ def _narrowed(schema: Any) -> Any:
 
 
 def value(text: str, answer: type[T]) -> T:
-    """Return what a model said as a value; JSON in a fence or among words will do.
+    """Return what a model said as a value, its texts without secrets and blocks of ours; JSON in a
+    fence or among words will do.
 
     Raise NoAnswer saying what is wrong with it.
     """
     said = text.rpartition(_THOUGHT)[2].strip()
     for candidate in _candidates(said):
         try:
-            return msgspec.json.decode(candidate, type=answer, strict=False)
+            held = _clean(msgspec.json.decode(candidate))
+            return msgspec.convert(held, answer, strict=False)
         except msgspec.ValidationError as error:
             raise NoAnswer(f"the JSON does not fit the schema: {error}") from None
+        except RecursionError:
+            raise NoAnswer("the JSON is nested too deep") from None
         except (msgspec.DecodeError, UnicodeEncodeError):
             continue
     raise NoAnswer("there is no JSON object in it" if said else "it is empty")
+
+
+def _clean(said: Any) -> Any:
+    """Return a JSON value with its texts as they may be kept."""
+    if isinstance(said, str):
+        return redact(frame.strip(said))
+    if isinstance(said, list):
+        return [_clean(one) for one in said]
+    if isinstance(said, dict):
+        return {redact(name): _clean(one) for name, one in said.items()}
+    return said
 
 
 def _candidates(said: str) -> list[str]:

@@ -2,8 +2,8 @@
 Written: an insight's text by a model, of which only what its sources bear out is kept.
 
 A sentence is kept where every number, name and identifier in it stands in a source, where most of
-its words do, and where it says no "not" that no source says. One of which nothing is left is put
-together from its sources' own sentences instead.
+its words do, where it says no "not" that no source says, and where it is not too long for one. A
+text of which nothing is left is put together from its sources' own sentences instead.
 """
 
 import re
@@ -26,6 +26,7 @@ and commands exactly as they are written there. No advice, no opinion, no introd
 _LONGEST = 1_200  # characters of a note that a model is shown
 _BORNE = 0.6  # the share of a sentence's words that must stand in a source
 _MOST = 5  # sentences
+_LONGEST_SAID = 600  # characters of one
 
 _SIGN = r"[\w./:\\@#%$€£+-]"
 _VALUE = re.compile(  # each from where a run begins: a long one is looked at once
@@ -63,7 +64,7 @@ def checked(finding: Finding, written: Written) -> str | None:
     kept = [
         line
         for line in (" ".join(one.split()) for one in written.sentences[:_MOST])
-        if line and is_borne_out(line, f"{said}\n{dates}")
+        if 0 < len(line) <= _LONGEST_SAID and is_borne_out(line, f"{said}\n{dates}")
     ]
     return "\n".join([headline(finding), *kept]) if kept else None
 

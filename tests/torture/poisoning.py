@@ -58,7 +58,7 @@ TRUE = (
     Draft(id="true-6", kind="decision", content="We chose Postgres for the queue: SKIP LOCKED."),
 )
 _TOGETHER = 7  # memories in a block
-_HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")
+HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -130,7 +130,7 @@ def _faults(sent: Sent, text: str, found: Sequence[Mapping[str, Any]]) -> Iterat
         yield "a frame is broken"
     if sent.poison.canary in _outside(text):
         yield "stands outside the frame"
-    if _HIDDEN.search(text):
+    if HIDDEN.search(text):
         yield "a forbidden character is in the text"
     for one in found:
         if "trust" not in one and "asked" not in one:
@@ -276,7 +276,7 @@ def _framed(here: Place) -> Outcome:
         made = block([note(one) for one in some], 1 << 20)
         if not {one.id for one in some} == set(made.ids) == {one["id"] for one in items(made.text)}:
             wrong.append(f"a block of {len(some)} is read as {len(items(made.text))}")
-        if _HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
+        if HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
             wrong.append("a block holds what it must not")
     return Outcome("blocks of all that is stored", len(memories), "memories", wrong)
 
@@ -300,7 +300,7 @@ def _worked_over(here: Place) -> Outcome:
     wrong += [
         f"{one.id} of {one.job} is trusted more than what it was made of"
         for one in memories.values()
-        if one.job is not None and _rises(one, memories)
+        if one.job is not None and rises(one, memories)
     ]
     facts = here.tenant.reader.answered(known)
     held = {(fact.key, fact.value) for fact, _ in facts if fact.held(NOW + 20_000 * MINUTE)}
@@ -311,7 +311,8 @@ def _worked_over(here: Place) -> Outcome:
     return Outcome("jobs over canaries", len(memories), "memories", wrong, f"{steps} steps applied")
 
 
-def _rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
+def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
+    """Return whether what a job made is trusted more than the least of its sources."""
     sources = [memories[id_] for id_ in made.source_ids if id_ in memories]
     least = max((TRUSTS.index(one.trust) for one in sources), default=0)
     return TRUSTS.index(made.trust) < least

@@ -23,6 +23,7 @@ NAMES = (
     "redaction",
     "poisoning",
     "leaks",
+    "answers",
     "erasing",
     "rot",
     "forged",

@@ -1,0 +1,67 @@
+"""
+Traces: whether any of many secrets is in a file, in whatever form it may lie there.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+# those that are known by themselves, wherever they stand
+KNOWN = (
+    "github token",
+    "anthropic key",
+    "slack token",
+    "gitlab token",
+    "npm token",
+    "linear key",
+    "url password",
+    "our own token",
+)
+
+
+def traces(planted: Sequence[tuple[str, str]], texts: Mapping[str, bytes]) -> list[str]:
+    """Return what is in which text, of secrets that are planted: each is told by its door."""
+    sought = {
+        data: f"{door}, {form}" for door, core in planted for form, data in forms(core).items()
+    }
+    return [
+        f"{what} in {name}" for name, content in texts.items() for what in _found(sought, content)
+    ]
+
+
+def files_below(*folders: Path) -> dict[str, bytes]:
+    """Return what is in every file below some folders, by its path."""
+    paths = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return {str(path): path.read_bytes() for path in sorted(paths)}
+
+
+def forms(core: str) -> Mapping[str, bytes]:
+    """Return how a secret may lie in a file."""
+    encoded = {
+        f"base64 at {start}": base64.b64encode(b"x" * start + core.encode())[start + 2 : -4]
+        for start in range(3)
+    }
+    return {
+        "as it is": core.encode(),
+        "in JSON": json.dumps(core)[1:-1].encode(),
+        "in UTF-16": core.encode("utf-16-le"),
+        **encoded,
+    }
+
+
+def _found(sought: Mapping[bytes, str], content: bytes) -> Iterator[str]:
+    """Yield what is in a content, of many things sought; each is eight bytes long or longer."""
+    first = np.array([np.frombuffer(one[:8], np.uint64)[0] for one in sought])
+    by_first: dict[bytes, list[bytes]] = {}
+    for one in sought:
+        by_first.setdefault(one[:8], []).append(one)
+    for start in range(8):
+        count = (len(content) - start) // 8
+        words = np.frombuffer(content, np.uint64, max(0, count), start) if count > 0 else first[:0]
+        for place in (np.flatnonzero(np.isin(words, first)) * 8 + start).tolist():
+            for one in by_first[content[place : place + 8]]:
+                if content.startswith(one, place):
+                    yield sought[one]
