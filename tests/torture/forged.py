@@ -22,6 +22,17 @@ from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 from torture.rot_memory import copied
 
+# places that some page follows, whatever is asked: what the control is led astray by
+_FOLLOWED = {
+    f"{where}: beyond all"
+    for where in (
+        "facts.facts[0]: document",
+        "postings.postings[0]: document",
+        "memories.columns[0]: project",
+        "entities.mentions[0]: document",
+    )
+}
+
 Point = tuple[str, Callable[[Path], None], bool]  # what, how, and whether it must be seen
 
 
@@ -56,10 +67,12 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         alarms = server.ask(("told", str(copy))).value[1]
         look = _Look(home, copy, server, base, built, alarms)
         chance = random.Random(11)
-        columns = _drawn(list(_of_tables(home)), scale.of(24, 900), chance)
-        yield look.at(columns, scale.of(6, 10)).outcome("forged tables", 900)
-        says = _drawn(list(_of_manifests(home)), scale.of(12, 225), chance)
-        yield look.at(says, scale.of(6, 5)).outcome("forged manifests", 150)
+        points = list(_of_tables(home))
+        columns = _drawn(points, scale.of(18, 600), chance)
+        yield look.at(columns, scale.of(9, 10)).outcome("forged tables", 600)
+        says = _drawn(list(_of_manifests(home)), scale.of(8, 150), chance)
+        yield look.blindly([one for one in points if one[0] in _FOLLOWED])
+        yield look.at(says, scale.of(9, 5)).outcome("forged manifests", 150)
 
 
 def _of_tables(home: Path) -> Iterator[Point]:
@@ -99,6 +112,18 @@ class _Look:
                 f"{what}: {one}" for one in self._wrong(tally, is_seen, number % every == 0)
             ]
         return tally
+
+    def blindly(self, points: list[Point]) -> Outcome:
+        """Try each with a server that agrees to anything: the control."""
+        wrong = []
+        for what, forge, _ in points:
+            self._copy()
+            forge(self.copy)
+            found = self._asked("blind").value
+            if found is None or found.failed or found.answers != self.base.answers:
+                wrong.append(what)
+        tried = "control: a server that agrees to anything"
+        return Outcome(tried, len(points), "forgeries", wrong, is_control=True)
 
     def _copy(self) -> None:
         copied(self.home, self.copy)

@@ -2,16 +2,19 @@
 What a fresh server says of a forged memory, page by page, in a process that may crash.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from dashboard_page import HOST, TOKEN, application, browser
 from torture.rot_memory import EMBEDDER, NOW
 
 from serve.process.tenants import OpenTenants
 from store import build, tenant
+from store.agreed import Agreed
 from store.audits import health
 from store.audits.verify import verify
 from store.config import Choices, Settings
@@ -22,7 +25,8 @@ QUESTIONS = ("who owns the cache in staging?", "what broke in src/parser.py?")
 MODES = ("auto", "lexical", "vector", "entity")
 PAGES = (
     "/v1/overview?topic=cache", "/v1/conflicts", "/v1/entities?prefix=s",
-    "/v1/graph?entity=src/cache.py", "/v1/facts", "/v1/goals", "/v1/memories?limit=100", "/v1/memories/default-m07",
+    "/v1/graph?entity=src/cache.py", "/v1/facts", "/v1/goals", "/v1/memories?limit=100",
+    "/v1/memories/default-m07",
     "/v1/keys/deploy.region/history", "/v1/lessons", "/v1/digest", "/v1/receipts",
     "/v1/tenants/default/stats",
 )  # fmt: skip
@@ -104,7 +108,17 @@ def healed(home: str) -> Seen:
     return seen(home)
 
 
+def blind(home: str) -> Seen:
+    """Ask a server that takes whatever a file holds."""
+    logging.disable(logging.CRITICAL)  # its tracebacks are what is wanted, and nobody's to read
+    try:
+        with patch.object(Agreed, "check_part", lambda *of: None):
+            return seen(home)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
 def act(asked: tuple[str, str]) -> Any:
-    """Do one of the three to a home, by its name."""
+    """Do one of these to a home, by its name."""
     name, home = asked
-    return {"seen": seen, "told": told, "healed": healed}[name](home)
+    return {"seen": seen, "told": told, "healed": healed, "blind": blind}[name](home)
