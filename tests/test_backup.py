@@ -152,6 +152,30 @@ def test_a_damaged_log_makes_no_backup(built: Built, tmp_path: Path):
     assert {path.name for path in tmp_path.iterdir()} == {"home"}
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder here takes no file")
+def test_where_no_file_can_be_made_a_backup_says_so_at_once(built: Built):
+    with pytest.raises(Conflict, match="/proc takes no file"):
+        backups.make(built.tenant, Path("/proc/kept.zip"), "1", NOW)
+
+
+@pytest.mark.parametrize("name", ["pipe", "device", "folder", "missing/kept.zip"])
+def test_a_backup_takes_no_place_but_a_new_files(built: Built, tmp_path: Path, name: str):
+    if name == "pipe":
+        os.mkfifo(tmp_path / name)
+    elif name == "device":
+        (tmp_path / name).symlink_to("/dev/full")
+    else:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+    if name == "folder":
+        (tmp_path / name).mkdir()
+    elif name.startswith("missing"):
+        (tmp_path / name).parent.rmdir()
+    before = sorted(tmp_path.rglob("*"))
+    done = run("backup", "make", str(tmp_path / name))
+    assert done.exit_code == 2 and str(tmp_path / name) in done.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_no_file_and_no_tenant_is_ever_written_over(built: Built, kept: Path, home: Path):
     before = kept.read_bytes()
     with pytest.raises(Conflict, match="name a new file"):

@@ -405,6 +405,25 @@ def test_export_into_no_folder_is_refused(tmp_path):
     assert run("export", "--output", str(tmp_path)).exit_code == 2
 
 
+def test_export_takes_no_place_of_a_pipe_or_a_device(tmp_path):
+    run("record", "A memory to write")
+    pipe, device = tmp_path / "pipe", tmp_path / "device"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/null")
+    for path in (pipe, device):
+        refused = run("export", "--output", str(path))
+        assert refused.exit_code == 2 and "is no file" in refused.output
+    assert pipe.is_fifo() and device.is_symlink()
+
+
+def test_export_through_a_link_leaves_it_one(tmp_path):
+    run("record", "A memory to write")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "file.jsonl")
+    assert run("export", "--output", str(link)).exit_code == 0
+    assert link.is_symlink() and "A memory to write" in (tmp_path / "file.jsonl").read_text()
+
+
 def test_import_markdown_tells_counts_and_the_next_step(tmp_path):
     (tmp_path / "CLAUDE.md").write_text("# Rules\n\n- Always run the tests before a commit.\n")
     result = run("import", "markdown", str(tmp_path / "CLAUDE.md"))

@@ -4,6 +4,7 @@ What the terminal shows: JSON for programs, short lines and tables for people.
 Recalled text comes from anywhere, so it is made harmless before it reaches a terminal.
 """
 
+import os
 import shutil
 import sys
 import textwrap
@@ -122,12 +123,14 @@ def write(path: Path, data: bytes) -> None:
 
     check_writable(path)
     try:
-        replace_file(path, data)
+        replace_file(Path(os.path.realpath(path)), data)  # a link stays one
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
 
 
 def check_writable(path: Path) -> None:
-    """Raise InvalidInput where `write` has no folder to write to."""
+    """Raise InvalidInput where `write` has no folder to write to, or take a device's place."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InvalidInput(f"{path} is no file: name a new one, or one that may be replaced")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput(f"{path} cannot be written: name a file in a folder that exists")

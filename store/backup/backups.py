@@ -37,6 +37,7 @@ from store.logfile.rows import event_of
 from store.tenant import Tenant
 
 _PASSING = ".backup-"  # no tenant's name begins so
+_PATIENCE_S = 10.0  # for a lock that nobody else knows the name of
 _AT_ONCE = 16 << 20  # bytes of bodies that are looked at together
 _MOST_ROWS = 2_000
 _NEXT_JOB = "SELECT number, at, body FROM jobs WHERE number > ? ORDER BY number LIMIT 1"
@@ -261,7 +262,11 @@ def _passing(beside: Path) -> Iterator[Path]:
             _unlink(lock)
     folder = beside / f"{_PASSING}{uuid4().hex[:8]}"
     lock = folder.with_suffix(".lock")
-    with filelock.FileLock(lock, mode=0o600):
+    try:
+        lock.touch(mode=0o600)  # where no file can be made, filelock would try for ever
+    except FileNotFoundError as error:
+        raise Conflict(f"{beside} takes no file: name one in another folder") from error
+    with filelock.FileLock(lock, timeout=_PATIENCE_S, mode=0o600):
         make_folder(folder)
         try:
             yield folder
