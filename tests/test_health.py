@@ -93,8 +93,8 @@ def test_what_others_may_read_is_found(settings, name, severity):
 
 def test_a_damaged_event_is_an_error(settings):
     with EventLog(tenant(settings.home).log) as log:
-        log._connection.execute("DROP TRIGGER events_keep_update")
-        log._connection.execute("UPDATE events SET body = '{}' WHERE seq = 1")
+        log._connections.writer.execute("DROP TRIGGER events_keep_update")
+        log._connections.writer.execute("UPDATE events SET body = '{}' WHERE seq = 1")
     found = ills(settings)
     assert found[0].severity == "error"
     assert "event 1" in found[0].what
@@ -107,7 +107,7 @@ def test_a_log_of_another_program_is_an_error(settings):
 
 def test_a_log_of_a_later_version_is_an_error(settings):
     with EventLog(tenant(settings.home).log) as log:
-        log._connection.execute("PRAGMA user_version = 99")
+        log._connections.writer.execute("PRAGMA user_version = 99")
     assert "99" in the_ill(settings).what
 
 

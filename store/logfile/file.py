@@ -123,8 +123,7 @@ def translated(path: Path) -> Iterator[None]:
     except (apsw.BusyError, apsw.LockedError) as error:
         raise LogBusy(f"{path} is locked by another process: try again") from error
     except apsw.ConnectionClosedError as error:
-        # its tenant was deleted, or the server ends: whoever asks again hears which
-        raise LogClosed(f"the log of {path.parent.name} was closed: ask again") from error
+        raise closed(path) from error
     except apsw.FullError as error:
         raise LogFull(
             f"no space left for {path}: nothing was written, free some and retry"
@@ -151,6 +150,13 @@ def translated(path: Path) -> Iterator[None]:
         raise known or unknown from error
 
 
+def closed(path: Path) -> LogClosed:
+    """Return what is said of a log whose tenant was deleted, or whose server ends: whoever asks
+    again hears which.
+    """
+    return LogClosed(f"the log of {path.parent.name} was closed: ask again")
+
+
 def create_file(path: Path) -> None:
     """Make an empty file that only its owner can read, where there is none."""
     make_folder(path.parent)
@@ -165,7 +171,7 @@ def connect(path: Path) -> apsw.Connection:
     as they lie there while a program has it open or after one was killed; where neither lies
     there, it would have to make them, so it is told that nobody changes the file.
     """
-    if disk.is_read_only(path) and not _has_content(Path(f"{path}-wal")):
+    if disk.is_read_only(path) and not has_content(Path(f"{path}-wal")):
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
     else:
@@ -174,7 +180,8 @@ def connect(path: Path) -> apsw.Connection:
     return connection
 
 
-def _has_content(path: Path) -> bool:
+def has_content(path: Path) -> bool:
+    """Return whether there is a file, and anything in it."""
     return path.exists() and path.stat().st_size > 0
 
 

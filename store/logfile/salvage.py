@@ -79,6 +79,14 @@ def keep_dropped(log: Path, ask: Ask) -> None:
             keep(_ahead(log))
 
 
+def keep_orphan(log: Path) -> None:
+    """Copy the write-ahead file of a log that is empty: SQLite would delete it unread."""
+    ahead = _ahead(log)
+    # in this order: a log that is being made has a page before it has a write-ahead file
+    if ahead.exists() and not log_file.has_content(log):
+        keep(ahead)
+
+
 def salvage(log: Path, least: int = 0) -> Salvaged:
     """Return all that can be read of a log and of the copies beside it, and what is missing.
 
