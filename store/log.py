@@ -263,9 +263,9 @@ class EventLog:
 
     def damage(self) -> tuple[str, bool]:
         """Return the first thing that is wrong with the file itself, and whether only its indexes
-        are; "" where nothing is. Segments and head are not looked at.
+        are; "" where nothing is. Segments and head are not looked at for themselves.
         """
-        return sound.damage(self._fetch)
+        return sound.damage(self._fetch, self.whole)
 
     def count(self) -> int:
         """Return how many events there are."""

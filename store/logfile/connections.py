@@ -98,7 +98,7 @@ class Connections:
                 log_file.create_file(path)
             elif not path.exists():
                 raise _missing(path)
-            salvage.keep_orphan(path)
+            salvage.keep_orphaned(path)
             is_only_read = disk.is_read_only(path)
             with ExitStack() as opened:  # whatever happens, what was opened is closed
                 writer = opened.enter_context(closing(log_file.connect(path)))

@@ -171,7 +171,7 @@ def connect(path: Path) -> apsw.Connection:
     as they lie there while a program has it open or after one was killed; where neither lies
     there, it would have to make them, so it is told that nobody changes the file.
     """
-    if disk.is_read_only(path) and not has_content(Path(f"{path}-wal")):
+    if disk.is_read_only(path) and not _has_content(Path(f"{path}-wal")):
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
     else:
@@ -180,8 +180,7 @@ def connect(path: Path) -> apsw.Connection:
     return connection
 
 
-def has_content(path: Path) -> bool:
-    """Return whether there is a file, and anything in it."""
+def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 

@@ -79,12 +79,10 @@ def keep_dropped(log: Path, ask: Ask) -> None:
             keep(_ahead(log))
 
 
-def keep_orphan(log: Path) -> None:
-    """Copy the write-ahead file of a log that is empty: SQLite would delete it unread."""
-    ahead = _ahead(log)
-    # in this order: a log that is being made has a page before it has a write-ahead file
-    if ahead.exists() and not log_file.has_content(log):
-        keep(ahead)
+def keep_orphaned(log: Path) -> None:
+    """Copy the write-ahead file of an empty log: SQLite deletes it on opening that."""
+    if log.stat().st_size == 0:
+        keep(_ahead(log))
 
 
 def salvage(log: Path, least: int = 0) -> Salvaged:
@@ -99,13 +97,13 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
     unread: dict[int, str] = {}
     for row in chain(_kept_rows(log), pages.of_file(database), pages.of_ahead(ahead, database)):
         if row[0] in away and away[row[0]][-1] == row[-1]:
-            rows[row[0]] = (*row[:BODY], PUT_AWAY, row[-1])
+            rows[row[0]] = _without_body(away[row[0]])  # whose hash is true
         elif _is_true(row):
             rows[row[0]] = row
         elif isinstance(row[1], str):
             unread[row[0]] = row[1]
     for seq, row in away.items():
-        rows.setdefault(seq, (*row[:BODY], PUT_AWAY, row[-1]))
+        rows.setdefault(seq, _without_body(row))
     known = _once(rows.values())
     head = log_head.read(log)
     newest = max([least, head.seq if head else 0, *known])
@@ -177,6 +175,10 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
         log_file.settle(connection)
     finally:
         connection.close()
+
+
+def _without_body(row: Row) -> Row:
+    return (*row[:BODY], PUT_AWAY, row[-1])
 
 
 def _is_true(row: Row) -> bool:
