@@ -4,9 +4,9 @@ Reader: one tenant's manifest held open, the log's tail laid over it, swapped wh
 The files of a manifest are hashed behind the answers, those of a small memory before the first;
 what is found to be damaged is set aside, at once where it breaks an answer.
 
-Where the log cannot be read, answers come from what is open, or else from the newest manifest, and
-say so. They bring nothing back that was erased: an erasing drops every older manifest, and as long
-as one is begun and not ended, nothing is answered without the log.
+Where the log cannot be read, recall answers from what is open, or else from the newest manifest,
+and says so. It brings nothing back that was erased: an erasing drops every older manifest, and as
+long as one is begun and not ended, nothing is answered without the log.
 """
 
 import os
@@ -100,8 +100,11 @@ class Reader:
         """Give the current state with every event in the log laid over it."""
         yield self.answered(lambda view: view)
 
-    def answered(self, ask: Callable[[View], T]) -> T:
+    def answered(self, ask: Callable[[View], T], *, without_log: bool = False) -> T:
         """Return what is answered from the current state.
+
+        Where the log cannot be read, raise LogError; `without_log` is for who can do with what was
+        read before or published, and shows the view's notices.
 
         Where the answer fails for a file that is damaged and was not hashed yet, that is set aside
         and the answer given from what is left.
@@ -109,7 +112,7 @@ class Reader:
         while True:
             snapshots = self._snapshots
             try:
-                return ask(self._now())
+                return ask(self._now(without_log=without_log))
             except _BROKEN:
                 if not self._is_mended(snapshots):
                     raise
@@ -137,16 +140,17 @@ class Reader:
 
     def keep_up(self) -> None:
         """Take in what was appended: what an import wrote is not left to the next question."""
-        self.answered(lambda view: view)
+        self.answered(lambda view: view, without_log=True)
         self._live.embed_ahead()
 
-    def _now(self) -> View:
+    def _now(self, *, without_log: bool) -> View:
         try:
             if self._log.version() != self._version:
                 self._catch_up()
-        except LogClosed:  # its tenant was deleted, or the server ends
-            raise
         except LogError as error:
+            # closed: its tenant was deleted, or the server ends
+            if not without_log or isinstance(error, LogClosed):
+                raise
             return self._without_log(error)
         return self._view
 

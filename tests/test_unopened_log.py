@@ -4,10 +4,12 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
+import dashboard_page
 import mcp_client
 import pytest
 from background import mnemolog
@@ -19,7 +21,7 @@ from serve.app import create_app
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.process.tenants import OpenTenants
-from serve.reader import Reader
+from serve.reader import Reader, View
 from store import commands
 from store import tenant as tenants
 from store.audits.repair import repair
@@ -115,6 +117,11 @@ def recalled(tenants: OpenTenants, query: str = ASKED) -> dict[str, Any]:
     return answer(opened.reader, tenants.embedder, request, tenants.settings.choices, NOW)[0]
 
 
+@contextmanager
+def without_log(reader: Reader) -> Iterator[View]:
+    yield reader.answered(lambda view: view, without_log=True)
+
+
 def prompted(prompt: str) -> dict[str, Any]:
     told = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": "/"}
     return told | {"prompt": prompt}
@@ -178,9 +185,24 @@ def test_hooks_and_tools_answer_without_the_log(
     said = told.json["result"]["structuredContent"]
     assert said["degraded"] and said["memories"][0]["text"] == FOUND
     assert "the log cannot be read" in said["said"]
+    told = mcp_client.modern(client, "tools/call", name="recent", arguments={})
+    said = told.json["result"]["structuredContent"]
+    assert len(said["memories"]) == 20 and "the log cannot be read" in said["said"]
+    told = mcp_client.modern(client, "tools/call", name="project_overview", arguments={})
+    assert "the log cannot be read" in told.json["result"]["structuredContent"]["said"]
     told = mcp_client.modern(client, "tools/call", name="remember", arguments={"content": "new"})
     assert told.json["result"]["isError"]
     assert "is not a SQLite file" in told.json["result"]["content"][0]["text"]
+
+
+def test_the_dashboard_says_what_is_wrong(served: Callable[[], OpenTenants], closed: Tenant):
+    _no_database(closed.log)
+    browser = dashboard_page.browser(dashboard_page.application(served()))
+    page = browser.get("/t/default/errors")
+    assert page.status_code == 200 and "the log cannot be read" in page.text
+    for name in ("overview", "memories"):
+        page = browser.get(f"/t/default/{name}")
+        assert page.status_code == 500 and "is not a SQLite file" in page.text
 
 
 def test_nothing_is_answered_where_nothing_was_published(home: Path):
@@ -212,11 +234,13 @@ def test_while_an_erasing_is_not_ended_nothing_comes_from_what_was_published_bef
 def test_a_log_that_fails_later_leaves_what_was_read_of_it(built: Built):
     commands.record(built.log, Draft(content="The gateway listens on port 9"), NOW)
     reader = Reader(built.tenant, built.log, built.embedder)
-    with _failing(built.log), reader.view() as view:
+    with _failing(built.log), pytest.raises(LogError, match="no disk"), reader.view():
+        pass
+    with _failing(built.log), without_log(reader) as view:
         [notice] = view.notices
         assert "know events up to 47," in notice and "no disk" in notice
         assert view.tail.current()[0].content == "The gateway listens on port 9"
-    with reader.view() as view:
+    with without_log(reader) as view:
         assert view.notices == ()
 
 
@@ -224,10 +248,10 @@ def test_what_is_built_while_a_server_cannot_read_the_log_is_answered_from(built
     reader = Reader(built.tenant, built.log, built.embedder)
     commands.record(built.log, Draft(id="new", content="The gateway listens on port 9"), NOW)
     published = built.rebuild()
-    with _failing(built.log), reader.view() as view:
+    with _failing(built.log), without_log(reader) as view:
         assert view.snapshots.manifest == published and view.notices
         assert view.tail.find("new") is not None
-    with reader.view() as view:
+    with without_log(reader) as view:
         assert view.notices == ()
 
 
@@ -235,14 +259,14 @@ def test_without_the_log_nothing_is_answered_from_what_is_published_no_more(buil
     reader = Reader(built.tenant, built.log, built.embedder)
     built.tenant.head.unlink()
     shutil.rmtree(built.tenant.manifests)
-    with _failing(built.log), pytest.raises(LogError, match="no disk"), reader.view():
+    with _failing(built.log), pytest.raises(LogError, match="no disk"), without_log(reader):
         pass
 
 
 def test_a_log_that_was_closed_is_not_answered_for(built: Built):
     reader = Reader(built.tenant, built.log, built.embedder)
     built.log.close()
-    with pytest.raises(LogClosed), reader.view():
+    with pytest.raises(LogClosed), without_log(reader):
         pass
 
 
@@ -313,7 +337,8 @@ def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, 
         assert texts(said)[0] == FOUND and "the log cannot be read" in said["notices"][0]
         assert FOUND in json.dumps(server.ask("/v1/hooks/claude-code", prompted(ASKED)))
         assert server.ask("/v1/memories", {"content": "new"}) == _problem("log_foreign")
-        assert server.ask("/v1/memories/m00") == _problem("log_foreign")
+        for path in ("/v1/memories", "/v1/memories/m00", "/v1/goals"):
+            assert server.ask(path) == _problem("log_foreign")
         assert server.ask("/ready")[0] == 503
         assert "Traceback" not in server.said()
         mend(closed.log, whole)

@@ -145,9 +145,8 @@ class OpenTenants:
         with ExitStack() as opened:
             events = opened.enter_context(EventLog(tenant.log, waits=True))
             reader = Reader(tenant, events, self.embedder)
-            with reader.view() as view:
-                for damage in view.damage:
-                    log.error("tenant %s: %s", tenant.name, damage)
+            for damage in reader.answered(lambda view: view.damage, without_log=True):
+                log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()
         return OpenTenant(tenant, events, reader)
 
