@@ -32,6 +32,10 @@ class Tenant:
         return self.root / "log.sqlite"
 
     @property
+    def log_head(self) -> Path:
+        return self.root / "log.head"
+
+    @property
     def snapshots(self) -> Path:
         return self.root / "snapshots"
 
@@ -68,8 +72,14 @@ class Tenant:
         return self.root / "build.lock"
 
     @property
+    def erasing(self) -> Path:
+        """What is there from when an erasing is begun until nothing is left of what it destroys."""
+        return self.root / "erasing.json"
+
+    @property
     def exists(self) -> bool:
-        return self.log.exists()
+        """Whether it was made; its log may be damaged, or gone."""
+        return self.log.exists() or self.log_head.exists()
 
 
 def tenant(home: Path, name: str = DEFAULT) -> Tenant:

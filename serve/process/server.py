@@ -29,7 +29,7 @@ from serve.process.tenants import OpenTenants, spawn_build
 from serve.process.turns import RANKING, WAITING, Turns, is_late
 from store import tenant as tenants
 from store.config import Choices, Settings
-from store.errors import ConfigError
+from store.errors import ConfigError, LogError
 from store.files import is_gone
 from store.log import EventLog
 from store.registry import HOST, Server, register, sole
@@ -160,7 +160,11 @@ def _end_on_signal(server: Any, ending: threading.Event) -> None:
 
 def _make_default(settings: Settings) -> None:
     tenant = tenants.tenant(settings.home, settings.choices.tenant)
-    EventLog(tenant.log, create=True).close()
+    try:
+        EventLog(tenant.log, create=True).close()
+    except LogError:
+        if not tenant.exists:  # else who opens it says so, or answers without its log
+            raise
 
 
 def _listen(port: int, elsewhere: bool) -> socket.socket:
