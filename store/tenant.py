@@ -33,6 +33,10 @@ class Tenant:
         return self.root / "log.sqlite"
 
     @property
+    def log_head(self) -> Path:
+        return self.root / "log.head"
+
+    @property
     def snapshots(self) -> Path:
         return self.root / "snapshots"
 
@@ -69,14 +73,22 @@ class Tenant:
         return self.root / "build.lock"
 
     @property
+    def erasing(self) -> Path:
+        """What is there from when an erasing is begun until nothing is left of what it destroys."""
+        return self.root / "erasing.json"
+
+    @property
     def successor(self) -> Path:
         """Where a whole folder waits that is to take this one's place, while this is put away."""
         return self.root.with_name(f".next-{self.name}")
 
     @property
     def exists(self) -> bool:
-        """Whether it is there; one whose place is empty for a successor is, and it takes it now."""
-        return self.log.exists() or _succeeded(self)
+        """Whether it was made; its log may be damaged, or gone.
+
+        Where a successor waits for its empty place, it takes it now.
+        """
+        return self.log.exists() or self.log_head.exists() or _succeeded(self)
 
 
 def tenant(home: Path, name: str = DEFAULT) -> Tenant:

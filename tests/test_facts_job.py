@@ -196,7 +196,7 @@ def test_a_value_by_hand_that_came_meanwhile_makes_the_plan_stale(log: EventLog,
     say("We deploy to eu-west-1.")
     plan = learn(apply=False)
     say("We deploy to us", kind="fact", key="deploy.region", value="us-east-1")
-    with pytest.raises(PlanStale, match=r"deploy\.region was recorded since"):
+    with pytest.raises(PlanStale, match=r"deploy\.region was given a value since"):
         plans.apply(log, plan.id, NOW)
 
 

@@ -140,6 +140,23 @@ def test_a_plan_whose_memories_changed_is_refused_and_says_which(built, memory, 
     assert built.log.head() == head
 
 
+@pytest.mark.parametrize("how", ["recorded", "restored"])
+def test_a_plan_is_refused_where_a_key_of_its_memories_has_a_newer_value(built, clock: Clock, how):
+    for id_ in ("older", "old"):
+        commands.record(
+            built.log, Draft(id=id_, content=f"{id_} is the base", key="app.db"), clock()
+        )
+    told = rows(built, built.rebuild()).find("old")
+    assert told is not None
+    plan = planned(built, (steps.archive(told, "nobody asks for it"),), clock)
+    if how == "recorded":
+        commands.record(built.log, Draft(id="new", content="new is it", key="app.db"), clock())
+    else:
+        commands.restore(built.log, "older", clock())
+    with pytest.raises(PlanStale, match=r"app\.db was given a value since"):
+        plans.apply(built.log, plan.id, clock())
+
+
 def test_a_rating_or_a_recall_makes_no_plan_stale(built, memory, clock: Clock):
     plan = planned(built, merge(built, memory, clock), clock)
     commands.rate(built.log, "m01", 1.0, clock())

@@ -9,17 +9,20 @@ from click.testing import CliRunner, Result
 
 from serve.cli import main
 from store import build, commands, manifest
+from store.agent_events import SessionTold
 from store.audits.repair import repair
 from store.audits.verify import verify
+from store.cold import compaction
 from store.commands import Draft
 from store.config import Settings
-from store.errors import LogBusy
+from store.errors import LogBusy, LogForeign
 from store.events import Event, Recorded
 from store.log import EventLog
 from store.logfile import erasing, head, salvage
 from store.registry import sole
 
 NOW = 1_790_000_000_000_000
+DAY = 86_400_000_000
 PAGE = 4096
 
 
@@ -118,6 +121,40 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     with EventLog(built.log.path) as log:
         assert log.known([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
         assert log.integrity() == [] and log.stated() == []
+
+
+def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home: Path):
+    built.log.settle()
+    for number in range(20):
+        commands.record(built.log, Draft(id=f"n{number}", content=f"Relay {number} hums"), NOW)
+    ahead = built.log.path.with_name("log.sqlite-wal")
+    data = ahead.read_bytes()
+    built.log.close()
+    built.log.path.write_bytes(b"")
+    ahead.write_bytes(data)
+    with pytest.raises(LogForeign):  # SQLite deletes the file on looking
+        EventLog(built.log.path)
+    assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
+    with EventLog(built.log.path) as log:
+        assert log.known([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
+
+
+@pytest.mark.parametrize("column", ["id", "at", "sha256"])
+def test_a_damaged_row_of_what_was_put_away_is_mended_from_its_segment(
+    built, home: Path, tamper, column: str
+):
+    old = NOW - 100 * DAY
+    told = SessionTold(stage="stopped", said="it is done")
+    built.log.append([Event(f"r{number}", old, told, f"r{number}") for number in range(300)])
+    built.rebuild()
+    compaction.compact(built.log, built.log.head(), NOW)
+    before = [(event.id, event.at) for event in built.log.read()]
+    built.log.close()
+    tamper(built.log.path, f"UPDATE events SET {column} = substr({column}, 2) WHERE body = ''")
+    assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
+    with EventLog(built.log.path) as log:
+        assert log.integrity() == [] and log.stated() == []
+        assert [(event.id, event.at) for event in log.read()] == before
 
 
 def test_what_was_erased_does_not_come_back(built, home: Path):

@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ import click
 import msgspec
 
 from serve.harmless import harmless
-from store.errors import InvalidInput
+from store.errors import InvalidInput, LogError
 from store.log import EventLog
 
 LINES = 4  # of a memory's text
@@ -79,10 +80,13 @@ def block(text: str, indent: str = "    ", lines: int = LINES) -> list[str]:
 
 
 def short_id(log: EventLog, id_: str) -> str:
-    """Return the beginning of a memory's id that is enough to name it."""
-    for length in _ID_LENGTHS:
-        if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
-            return id_[:length]
+    """Return the beginning of a memory's id that is enough to name it; all of it, where the log
+    cannot say.
+    """
+    with suppress(LogError):
+        for length in _ID_LENGTHS:
+            if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
+                return id_[:length]
     return id_
 
 

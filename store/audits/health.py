@@ -13,17 +13,25 @@ from typing import Literal
 
 import msgspec
 
-from store import disk, failures, projections, snapshot
+from store import agreed, disk, failures, projections, snapshot
 from store import manifest as manifests
 from store.config import Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
-from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
+from store.errors import (
+    ConfigError,
+    LogError,
+    MnemologError,
+    NoManifest,
+    NotFound,
+    SnapshotDamaged,
+)
 from store.events import RECEIPTS, isoformat
 from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.logfile.head import numbers
 from store.manifest import CheckResult, Manifest
 from store.plans import roster
+from store.projection import Projection
 from store.registry import is_held, listens, running
 from store.tenant import Tenant, existing
 
@@ -63,15 +71,24 @@ def checkup(settings: Settings) -> list[Finding]:
 def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
     """Return, for each projection whose files are not what was written, what is wrong and the cure.
 
-    Every file is hashed: a flipped bit shows in no other way.
+    Every file is hashed: a flipped bit shows in no other way. What is in it is looked at too.
     """
+    known = {one.name: one for one in _known(manifest)}
     found = []
-    for ref in manifest.projections.values():
+    for name, ref in manifest.projections.items():
         try:
             snapshot.verify(tenant.snapshots, ref)
+            if name in known and known[name].version == ref.version:
+                agreed.check(tenant.snapshots, manifest, known[name])
         except SnapshotDamaged as error:
             found.append(str(error))
     return found
+
+
+def _known(manifest: Manifest) -> tuple[Projection, ...]:
+    """Return the projections of this version of mnemolog, as for the manifest's own model."""
+    model = SilentEmbedder(manifest.embedder, manifest.dimension, "nothing is embedded here")
+    return projections.all_of(model)
 
 
 def _permissions(home: Path) -> Iterator[Finding]:
@@ -254,7 +271,7 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
         return
     yield from _snapshots(tenant, manifest)
     yield from _canaries(manifest)
-    yield _tail(settings, manifest, log)
+    yield from _tail(settings, manifest, log)
     try:
         yield from _versions(manifest, embedder(settings.choices.embedder, settings.home))
     except ConfigError as error:
@@ -287,15 +304,21 @@ def canaries_alarm(check: CheckResult) -> str:
     return check.detail if check.metadata.get("is_doubted") else ""
 
 
-def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:
-    if manifest.watermark > log.head():
-        what = f"the log ends at {log.head()}, but was at {manifest.watermark} when last built"
-        return Finding("error", what, "restore a newer backup of the log")
-    waiting = sum(event.kind not in RECEIPTS for event in log.sound(manifest.watermark)[0])
+def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Finding]:
+    try:
+        head, fresh = log.head(), log.sound(manifest.watermark)[0]
+    except LogError:  # said by `_log`
+        return
+    if manifest.watermark > head:
+        what = f"the log ends at {head}, but was at {manifest.watermark} when last built"
+        yield Finding("error", what, "restore a newer backup of the log")
+        return
+    waiting = sum(event.kind not in RECEIPTS for event in fresh)
     what = f"{waiting} changes since the last build"
     if waiting > LONG_TAIL * (settings.choices.build_after or 500):
-        return Finding("warn", f"{what}: recall grows slow", _BUILD)
-    return Finding("ok", what)
+        yield Finding("warn", f"{what}: recall grows slow", _BUILD)
+    else:
+        yield Finding("ok", what)
 
 
 def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
@@ -307,11 +330,9 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
     if isinstance(chosen, SilentEmbedder):
         yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")
-    for projection in projections.all_of(chosen):
+    for projection in _known(manifest):
         ref = manifest.projections.get(projection.name)
-        if projection.name not in ("vectors", "fields") and (
-            ref is None or ref.version != projection.version
-        ):
+        if ref is None or ref.version != projection.version:
             yield Finding("warn", f"{projection.name} is of another version of mnemolog", _BUILD)
 
 

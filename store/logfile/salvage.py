@@ -79,6 +79,12 @@ def keep_dropped(log: Path, ask: Ask) -> None:
             keep(_ahead(log))
 
 
+def keep_orphaned(log: Path) -> None:
+    """Copy the write-ahead file of an empty log: SQLite deletes it on opening that."""
+    if log.stat().st_size == 0:
+        keep(_ahead(log))
+
+
 def salvage(log: Path, least: int = 0) -> Salvaged:
     """Return all that can be read of a log and of the copies beside it, and what is missing.
 
@@ -91,13 +97,13 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
     unread: dict[int, str] = {}
     for row in chain(_kept_rows(log), pages.of_file(database), pages.of_ahead(ahead, database)):
         if row[0] in away and away[row[0]][-1] == row[-1]:
-            rows[row[0]] = (*row[:BODY], PUT_AWAY, row[-1])
+            rows[row[0]] = _without_body(away[row[0]])  # whose hash is true
         elif _is_true(row):
             rows[row[0]] = row
         elif isinstance(row[1], str):
             unread[row[0]] = row[1]
     for seq, row in away.items():
-        rows.setdefault(seq, (*row[:BODY], PUT_AWAY, row[-1]))
+        rows.setdefault(seq, _without_body(row))
     known = _once(rows.values())
     head = log_head.read(log)
     newest = max([least, head.seq if head else 0, *known])
@@ -169,6 +175,12 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
         log_file.settle(connection)
     finally:
         connection.close()
+    for left in (_ahead(new), _shared(new)):  # SQLite lets it be where the disk refuses once
+        left.unlink(missing_ok=True)
+
+
+def _without_body(row: Row) -> Row:
+    return (*row[:BODY], PUT_AWAY, row[-1])
 
 
 def _is_true(row: Row) -> bool:

@@ -3,6 +3,7 @@ Sound: what of a log is as it was written, and what is not.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from store.cold import segment
@@ -14,6 +15,8 @@ from store.logfile.file import MOST_SEQ, Ask, Row
 from store.logfile.rows import COLUMNS, PUT_AWAY, event_of
 
 _BATCH = 2_000
+
+Whole = Callable[[Sequence[Row]], list[Row]]  # gives rows the bodies that were put away
 
 
 def problems(
@@ -37,24 +40,48 @@ def problems(
     return found
 
 
-def damage(ask: Ask) -> tuple[str, bool]:
+def damage(ask: Ask, whole: Whole) -> tuple[str, bool]:
     """Return what is wrong with a log's own file, and whether only its indexes are."""
     try:
         quick = [row[0] for row in ask("PRAGMA quick_check", ()) if row[0] != "ok"]
         stated = head.stated(ask)
-        if wrong := quick or _untrue(ask, stated):
+        if wrong := quick or _untrue(ask, whole, stated):
             return wrong[0], False
         return next((row[0] for row in _checked(ask) if row[0] != "ok"), ""), True
     except LogCorrupt as error:
         return str(error), False
 
 
-def _untrue(ask: Ask, stated: Sequence[tuple[int, int]]) -> list[str]:
-    """Return which events are not as they were written; of what was put away the row alone."""
+def _untrue(ask: Ask, whole: Whole, stated: Sequence[tuple[int, int]]) -> list[str]:
+    """Return which events are not as they were written, those that were put away among them."""
     found, wrong = events(ask, 0)
-    away = {row[0] for row in ask("SELECT seq FROM events WHERE body = ?", (PUT_AWAY,))}
-    numbers = sorted({event.seq for event in found} | away)
-    return wrong or _missing(numbers, stated)
+    away, wrong_away = _put_away(ask, whole)
+    numbers = sorted([*(event.seq for event in found), *away])
+    return wrong or wrong_away or _missing(numbers, stated)
+
+
+def _put_away(ask: Ask, whole: Whole) -> tuple[list[int], list[str]]:
+    """Return the numbers of what was put away, and what is wrong with their rows.
+
+    A segment that cannot be read is not the log's own file, and its rows are taken for true.
+    """
+    sql = f"SELECT {COLUMNS} FROM events WHERE body = ? AND seq > ? ORDER BY seq LIMIT ?"
+    numbers: list[int] = []
+    wrong: list[str] = []
+    while rows := ask(sql, (PUT_AWAY, numbers[-1] if numbers else 0, _BATCH)):
+        numbers += (row[0] for row in rows)
+        for row in _readable(rows, whole):
+            try:
+                event_of(row)
+            except LogCorrupt as error:
+                wrong.append(str(error))
+    return numbers, wrong
+
+
+def _readable(rows: Sequence[Row], whole: Whole) -> list[Row]:
+    with suppress(LogCorrupt):
+        return whole(rows)
+    return []
 
 
 def events(ask: Ask, after: int) -> tuple[list[Event], list[str]]:

@@ -13,6 +13,7 @@ import msgspec
 from store.events import RECEIPTS
 from store.job_events import Planned, Step
 from store.log import EventLog
+from store.logfile.file import Row
 from store.logfile.rows import BODY
 
 _HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
@@ -31,13 +32,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What was said in the order of the log, by memory, and by key where a memory gave it a value.
+    """What was said in the order of the log, by memory, and by key where a memory became its value.
+    `held` has the keys of the memories that are, or were, the value of one.
 
     It is of the plans it was read for; of others it tells nothing.
     """
 
     memories: Mapping[str, Sequence[Said]]
     keys: Sequence[tuple[int, Key]]
+    held: Mapping[str, Key]
 
     def changed(self, plan: Planned, own: Set[str] = frozenset()) -> tuple[str, ...]:
         """Return what changed since a plan was made of what it rests on.
@@ -55,16 +58,23 @@ class Since:
                     yield f"{id_} was {one.kind} since"
                     break
         if not own:
-            wanted = _keys(plan)
+            wanted = _keys(plan, self.held)
             for seq, (project, key) in self.keys if wanted else ():
                 if seq > plan.watermark and (project, key) in wanted:
-                    yield f"{key} was recorded since"
+                    yield f"{key} was given a value since"
 
 
 def since(log: EventLog, made: Sequence[Planned]) -> Since:
     """Return what was said since plans were made."""
-    gone = log.undone(log.head()) if made else frozenset()
-    return Since(_of_memories(log, made, gone), _of_keys(log, made, gone))
+    if not made:
+        return Since({}, (), {})
+    gone = log.undone(log.head())
+    ids = sorted({id_ for plan in made for id_ in touched(plan.steps)})
+    least = min(plan.watermark for plan in made)
+    held = _held(log, ids)
+    wanted = set[Key]().union(*(_keys(plan, held) for plan in made))
+    keys = _of_keys(log, least, wanted, gone) if wanted else ()
+    return Since(_of_memories(log, ids, least, gone), keys, held)
 
 
 def touched(steps: Sequence[Step]) -> Iterator[str]:
@@ -78,16 +88,13 @@ def touched(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _of_memories(
-    log: EventLog, made: Sequence[Planned], gone: Set[str]
+    log: EventLog, ids: Sequence[str], after: int, gone: Set[str]
 ) -> dict[str, Sequence[Said]]:
-    ids = sorted({id_ for plan in made for id_ in touched(plan.steps)})
-    if not ids:
-        return {}
     harmless = ", ".join("?" * len(_HARMLESS))
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
     rows = log.rows(
         f"subject IN (SELECT value FROM json_each(?)) AND +seq > ? AND kind NOT IN ({harmless})",
-        (_json(ids), min(plan.watermark for plan in made), *sorted(_HARMLESS)),
+        (_json(ids), after, *sorted(_HARMLESS)),
     )
     found: dict[str, list[Said]] = {}
     for seq, id_, _, kind, subject, *_ in rows:
@@ -101,29 +108,40 @@ class _Recorded(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(_Recorded)
+_HAS_KEY = 'instr(body, \'"key":"\') > 0'
 
 
-def _of_keys(log: EventLog, made: Sequence[Planned], gone: Set[str]) -> list[tuple[int, Key]]:
-    keyed = [plan for plan in made if _keys(plan)]
-    if not keyed:
-        return []
-    wanted = set[Key]().union(*map(_keys, keyed))
+def _held(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
+    """Return the keys of those memories that are a value of one."""
     rows = log.rows(
-        "+kind = 'recorded' AND seq > ? AND instr(body, '\"key\":\"') > 0",
-        (min(plan.watermark for plan in keyed),),
+        f"subject IN (SELECT value FROM json_each(?)) AND +kind = 'recorded' AND {_HAS_KEY}",
+        (_json(ids),),
     )
-    found = [
-        (row[0], (row[5], key))
-        for row in rows
-        if row[1] not in gone and (key := _decoder.decode(row[BODY]).key) is not None
+    return {row[1]: key for row in rows if (key := _key(row)) is not None}
+
+
+def _of_keys(log: EventLog, after: int, wanted: Set[Key], gone: Set[str]) -> list[tuple[int, Key]]:
+    """Return where a memory became the value of a key, in order."""
+    rows = log.rows(f"+kind = 'recorded' AND seq > ? AND {_HAS_KEY}", (after,))
+    found = [(row[0], _key(row)) for row in rows if row[1] not in gone]
+    rows = [
+        row for row in log.rows("+kind = 'restored' AND seq > ?", (after,)) if row[1] not in gone
     ]
-    return [one for one in found if one[1] in wanted]
+    held = _held(log, [row[4] for row in rows])
+    found += [(row[0], held.get(row[4])) for row in rows]
+    return sorted((seq, key) for seq, key in found if key is not None and key in wanted)
 
 
-def _keys(plan: Planned) -> set[Key]:
-    """Return the keys that a plan would give a value."""
+def _key(row: Row) -> Key | None:
+    key = _decoder.decode(row[BODY]).key
+    return None if key is None else (row[5], key)
+
+
+def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
+    """Return the keys that a plan would give a value, and those of the memories it touches."""
     steps = (one for one in plan.steps if one.event == "recorded")
-    return {(one.project, key) for one in steps if (key := one.body.get("key"))}
+    given = {(one.project, key) for one in steps if (key := one.body.get("key"))}
+    return given.union(held[id_] for id_ in touched(plan.steps) if id_ in held)
 
 
 def _json(ids: Sequence[str]) -> str:

@@ -62,6 +62,9 @@ BAIT = (
 )
 
 
+REPEATED = 1 / 30  # of the texts, said over and over
+
+
 def notes(count: int, chance: random.Random) -> Iterator[str]:
     """Yield notes of words that follow Zipf, in all scripts, with a name or a number."""
     words = {script: [_word(chance, *ends) for _ in range(400)] for script, ends in SCRIPTS.items()}
@@ -83,8 +86,15 @@ def _zipf(chance: random.Random, words: list[str]) -> str:
     return words[min(int(chance.paretovariate(1.0)) - 1, len(words) - 1)]
 
 
-def hostile(chance: random.Random, *, longest: int = 65_536, known: list[str] | None = None) -> str:
-    """Return a text of one or several kinds; one of thirty is as long as may be.
+def hostile(
+    chance: random.Random,
+    *,
+    longest: int = 65_536,
+    known: list[str] | None = None,
+    repeats: bool = True,
+) -> str:
+    """Return a text of one or several kinds; one of thirty is said over and over, as long as may
+    be, unless it is not to repeat.
 
     `known` are texts that are there: parts of them are asked too.
     """
@@ -93,7 +103,7 @@ def hostile(chance: random.Random, *, longest: int = 65_536, known: list[str] | 
         pieces.append(_part(chance, chance.choice(known)))
     chance.shuffle(pieces)
     text = chance.choice((" ", "", "\n", ", ", "\x00")).join(pieces) or "?"
-    if chance.random() < 1 / 30:
+    if repeats and chance.random() < REPEATED:
         text = (text * (longest // len(text) + 1))[: chance.randrange(1, longest + 1)]
     return text[:longest]
 

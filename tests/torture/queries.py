@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-from torture.hostile_texts import DATES, SCRIPTS, hostile, notes
+from torture.hostile_texts import DATES, REPEATED, SCRIPTS, hostile, notes
 from torture.outcome import Outcome, Scale
 
 from serve.answers import RecallRequest, answer
@@ -140,9 +140,15 @@ def _ask(memory: Memory, seen: Found, chance: random.Random) -> None:
 
 
 def _planted(chance: random.Random, own: str) -> dict[str, Any]:
-    """Return a request for a planted note, its words among hostile ones."""
-    around = hostile(chance, longest=600)
+    """Return a request for a planted note, its words among hostile ones and said as often.
+
+    What a question says over and over asks for the notes that hold it: that finds the fix for a
+    long bug report (docs/recall.md), and so would bury a word that is said once.
+    """
+    around = hostile(chance, longest=600, repeats=False)
     text = f"{own} {around}" if chance.random() < 0.5 else f"{around[:300]} {own}"
+    if chance.random() < REPEATED:
+        text = "\n".join([text] * chance.randrange(2, 9))
     return {"query": text, "top_k": 50, "min_confidence": 0.0, "touch": False}
 
 
