@@ -217,7 +217,6 @@ class Reader:
                     self._files.map_all()
                 with self._growing:
                     self._snapshots, self._live, self._gone, self._damage = opened
-                    self._version = None
                     self._extend()
             except _BROKEN:
                 if not self._files.step():
