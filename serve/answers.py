@@ -138,7 +138,7 @@ def answer(
         router = _router(view, asked, choices, those.as_of, receipt_id)
         return recall(view, replace(question, router=router), embedder, laps)
 
-    found = reader.answered(routed)
+    found = reader.answered(routed, without_log=True)
     took_us = round((time.perf_counter() - began) * 1e6)
     payload = _payload(found, took_us, laps, now)
     if receipt_id is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from store.agent_events import Place, Prompted, Surfaced
+from store.errors import LogError
 from store.events import Event
 from store.log import EventLog
 
@@ -55,9 +56,14 @@ class Journals:
         self._known: OrderedDict[str, tuple[Event, ...]] = OrderedDict()
 
     def of(self, session: str) -> Journal:
-        """Return what a session did, up to the newest event in the log."""
+        """Return what a session did, up to the newest event in the log; where that cannot be read,
+        what is at hand.
+        """
         known = self._known.get(session, ())
-        events = (*known, *self._log.of_session(session, known[-1].seq if known else 0))
+        try:
+            events = (*known, *self._log.of_session(session, known[-1].seq if known else 0))
+        except LogError:  # the worst is that something is said twice
+            return Journal(known)
         with self._lock:
             self._known[session] = events
             self._known.move_to_end(session)

@@ -3,13 +3,17 @@ Reader: one tenant's manifest held open, the log's tail laid over it, swapped wh
 
 The files of a manifest are hashed behind the answers, those of a small memory before the first;
 what is found to be damaged is set aside, at once where it breaks an answer.
+
+Where the log cannot be read, recall answers from what is open, or else from the newest manifest,
+and says so. It brings nothing back that was erased: an erasing drops every older manifest, and as
+long as one is begun and not ended, nothing is answered without the log.
 """
 
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -24,8 +28,8 @@ from serve.masks import Masks
 from serve.opened_files import OpenedFiles
 from serve.snapshots import Snapshots, open_manifest, open_snapshots
 from store.embedding import Embedder
-from store.errors import InvalidInput, LogCorrupt, SnapshotDamaged
-from store.events import Event
+from store.errors import InvalidInput, LogClosed, LogCorrupt, LogError, NotFound, SnapshotDamaged
+from store.events import Event, isoformat
 from store.log import EventLog
 from store.logfile.head import Gap, OtherLog
 from store.manifest import Manifest
@@ -34,6 +38,7 @@ from store.projections.memory.rows import Mask
 from store.tenant import Tenant
 
 T = TypeVar("T")
+_Gone = Gap | OtherLog | LogError | None  # of the log; the error, where it could not be read
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class View:
 
     snapshots: Snapshots
     tail: Tail
-    damage: tuple[str, ...] = ()  # events of the tail that could not be read
+    damage: tuple[str, ...] = ()  # what of the log could not be read
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -87,7 +92,10 @@ _AT_OPEN = 4 << 20  # and before the first answer: a few milliseconds, and all o
 class Reader:
     """The newest servable state of one tenant. Threads may share it."""
 
+    _view: View
+
     def __init__(self, tenant: Tenant, log: EventLog, embedder: Embedder) -> None:
+        """Raise LogError where the log cannot be read, and nothing was published to answer from."""
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
@@ -98,18 +106,16 @@ class Reader:
         while self._files.step(_AT_OPEN):
             self._swap(ahead=False)
 
-    @property
-    def damage(self) -> tuple[str, ...]:
-        """What of the log is gone or cannot be read, in words."""
-        return tuple(self._damage)
-
     @contextmanager
     def view(self) -> Iterator[View]:
         """Give the current state with every event in the log laid over it."""
         yield self.answered(lambda view: view)
 
-    def answered(self, ask: Callable[[View], T]) -> T:
+    def answered(self, ask: Callable[[View], T], *, without_log: bool = False) -> T:
         """Return what is answered from the current state.
+
+        Where the log cannot be read, raise LogError; `without_log` is for who can do with what was
+        read before or published, and shows the view's notices.
 
         Where the answer fails for a file that is damaged and was not hashed yet, that is set aside
         and the answer given from what is left.
@@ -117,7 +123,7 @@ class Reader:
         while True:
             snapshots = self._snapshots
             try:
-                return ask(self._now())
+                return ask(self._now(without_log=without_log))
             except _BROKEN:
                 if not self._is_mended(snapshots):
                     raise
@@ -134,8 +140,9 @@ class Reader:
 
         Return whether it did. Answers go on from what was open meanwhile.
         """
+        is_log_back = self._is_log_back()
         with self._swapping:
-            if self._files.step(_A_POLL):
+            if self._files.step(_A_POLL) or is_log_back:
                 self._head = None
             if is_new := self._head != self._stamp():
                 self._swap()
@@ -144,13 +151,52 @@ class Reader:
 
     def keep_up(self) -> None:
         """Take in what was appended: what an import wrote is not left to the next question."""
-        self.answered(lambda view: view)
+        self.answered(lambda view: view, without_log=True)
         self._live.embed_ahead()
 
-    def _now(self) -> View:
-        if self._log.version() != self._version:
-            self._catch_up()
+    def _now(self, *, without_log: bool) -> View:
+        try:
+            if self._log.version() != self._version:
+                self._catch_up()
+        except LogError as error:
+            # closed: its tenant was deleted, or the server ends
+            if not without_log or isinstance(error, LogClosed):
+                raise
+            return self._without_log(error)
         return self._view
+
+    def _without_log(self, error: LogError) -> View:
+        """Return what can be answered from while the log cannot be read, which it says; raise the
+        error where nothing can.
+        """
+        if self._head != self._stamp():  # what is open may be older than an erasing
+            with self._swapping:
+                self._swap()
+        if self._tenant.erasing.exists():
+            raise error
+        with self._growing:
+            if (said := self._unread(error)) not in self._view.damage:
+                self._view = replace(self._view, damage=(*self._damage, said))
+            self._version = None  # so that it is not said any more once the log can be read
+            return self._view
+
+    def _unread(self, error: LogError) -> str:
+        manifest, end = self._snapshots.manifest, self._view.tail.watermark
+        built = f", the last build is of {isoformat(manifest.at)[:16]}Z" if manifest else ""
+        return (
+            f"the log cannot be read: answers know events up to {end}{built}, and nothing can be "
+            f"recorded. {error}; `mnemolog doctor --repair` says what it can save"
+        )
+
+    def _is_log_back(self) -> bool:
+        """Return whether a log that could not be opened was opened now."""
+        if self._log.is_open:
+            return False
+        try:
+            self._log.try_again()
+        except (LogError, NotFound):
+            return False
+        return True
 
     def _is_mended(self, broken: Snapshots) -> bool:
         """Hash all that was not yet; return whether there is now another state to answer from."""
@@ -184,8 +230,20 @@ class Reader:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self._embedder.dimension
 
-    def _open(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
+    def _open(self) -> tuple[Snapshots, LiveTail, _Gone, dict[str, None]]:
         """Return what can be served, what of the log is gone, and what is wrong, in words."""
+        try:
+            self._log.version()  # raises, where it is not open
+            return self._open_with_log()
+        except LogClosed:
+            raise
+        except LogError as error:
+            snapshots = open_snapshots(self._tenant, self._embedder, self._files)
+            if snapshots.manifest is None:
+                raise
+            return snapshots, _live_tail(snapshots, self._embedder, self._log), error, {}
+
+    def _open_with_log(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
         gone, wrong = None, []
         try:
             if gone := self._log.gone():
@@ -222,6 +280,12 @@ class Reader:
 
     def _catch_up(self) -> None:
         """Lay the events that were appended since over the snapshots."""
+        if isinstance(self._gone, LogError):  # whose log it is was not looked at either
+            with self._swapping:
+                if isinstance(self._gone, LogError):
+                    self._swap()
+            if isinstance(self._gone, LogError):
+                raise self._gone
         with self._growing:
             version = self._log.version()
             if version != self._version:  # else another thread did it meanwhile
@@ -229,7 +293,7 @@ class Reader:
                 self._version = version
 
     def _extend(self) -> None:
-        if not isinstance(self._gone, OtherLog):
+        if not isinstance(self._gone, (OtherLog, LogError)):
             # read to the end first: what fails halfway is read again, not left out
             events, damage = self._log.sound(self._live.watermark)
             self._damage |= dict.fromkeys(damage + self._live.extend(events))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.embedders.learned import Acquaintance
-from store.embedders.lexical import LexicalEmbedder
+from store.embedders.lexical import IN_A_JOB, WHILE_ASKED, LexicalEmbedder
 from store.errors import ConfigError, EmbedderError
 
 __all__ = ["CHOICES", "Embedder", "LexicalEmbedder", "Matrix", "SilentEmbedder", "embedder"]
@@ -68,11 +68,12 @@ def embedder(name: str, home: Path | None = None, *, while_asked: bool = False) 
     """Return the embedder a setting names; raise ConfigError for a name of no known form.
 
     `home` is where it keeps what it makes and learns; without one it does so at every start.
-    `while_asked`: somebody waits for the answer, so a remote model gets little time and one try.
+    `while_asked`: somebody waits for the answer, so a remote model gets little time and one try;
+    and it is a server that asks, so little is kept at hand.
     """
     kind, _, rest = name.partition(":")
     if name == "lexical":
-        return LexicalEmbedder()
+        return LexicalEmbedder(WHILE_ASKED if while_asked else IN_A_JOB)
     if not rest or kind not in ("onnx", "table", "litellm"):
         raise ConfigError(f"no embedder {name!r}: use one of {', '.join(CHOICES)}")
     known = Acquaintance(home)

@@ -8,27 +8,25 @@ SQLite answers an upgrade from a read lock with BUSY whatever the timeout
 (https://www.sqlite.org/lang_transaction.html).
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import apsw
 
-from store import disk
 from store.body import Body
 from store.cold import segment
 from store.cold.segment import Segment
-from store.errors import LogBusy, NotFound
 from store.events import Event, decode
 from store.job_events import Undone
-from store.logfile import counted, salvage, sound
+from store.logfile import counted, sound
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import write as log_write
 from store.logfile.checks import Check, unerased
+from store.logfile.connections import Connections
 from store.logfile.file import MOST_SEQ, Row
 from store.logfile.head import Gap, HeadFile, OtherLog
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
@@ -46,31 +44,19 @@ class EventLog:
     Reads have a connection of their own: none waits for a write, nor for the lock of one.
     """
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
+    def __init__(self, path: Path, *, create: bool = False, waits: bool = False) -> None:
         """Open the log at `path`, made first if `create`.
 
-        Raise NotFound where there is none, LogForeign, LogVersion or LogCorrupt where the file is
-        not a log this version can read, LogBusy, LogFull or LogReadOnly as the disk says.
+        Raise NotFound where there was never one, LogForeign, LogVersion or LogCorrupt where the
+        file is not a log this version can read, or is gone, LogBusy, LogFull or LogReadOnly as the
+        disk says. With `waits` none of these LogErrors is raised but by who uses the log, until a
+        write or `try_again` finds that it can be opened.
         """
         self.path = path
-        self._lock, self._reading = threading.Lock(), threading.Lock()
         self._appends = 0
         self._head_file = HeadFile(path)
         self._bodies = segment.Bodies(segment.folder_of(path), self.segments)
-        with log_file.translated(path):
-            salvage.finish(path)
-            if create:
-                log_file.create_file(path)
-            elif not path.exists():
-                raise NotFound(f"no log at {path}: run `mnemolog init` first")
-            salvage.keep_orphaned(path)
-            self._is_only_read = disk.is_read_only(path)
-            with ExitStack() as opened:  # whatever happens, what was opened is closed
-                self._connection = opened.enter_context(closing(log_file.connect(path)))
-                log_file.prepare(self._connection, path, create=create)
-                self._reader = opened.enter_context(closing(log_file.connect(path)))
-                salvage.keep_dropped(path, self._fetch)
-                opened.pop_all()
+        self._connections = Connections(path, create=create, waits=waits)
 
     def __enter__(self) -> Self:
         return self
@@ -84,11 +70,17 @@ class EventLog:
         self.close()
 
     def close(self) -> None:
-        with self._lock, self._reading, log_file.translated(self.path):
-            self._reader.close()
-            self._connection.close()
-            self._head_file.close()
-            self._is_only_read = False  # it stays closed
+        self._connections.close()
+        self._head_file.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it could be opened, and was not closed."""
+        return self._connections.is_open
+
+    def try_again(self) -> None:
+        """Open a log that could not be opened before; raise what stands in the way still."""
+        self._connections.try_again()
 
     def append(self, events: Sequence[Event], checks: Sequence[Check] = ()) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
@@ -275,18 +267,25 @@ class EventLog:
         """
         return sound.damage(self._fetch, self.whole)
 
+    def held(self) -> int:
+        """Return how many numbers up to the head stand for an event: all but those it says it lost.
+
+        Raise LogCorrupt where what it says of that cannot be read.
+        """
+        return self.head() - sum(last - first + 1 for first, last in self.stated())
+
     def count(self) -> int:
         """Return how many events there are."""
         return int(self._fetch("SELECT count(*) FROM events")[0][0])
 
     def reindex(self) -> None:
         """Make the indexes anew from the table."""
-        with self._writing() as connection:
+        with self._connections.writing() as connection:
             connection.execute("REINDEX")
 
     def state(self, gap: Gap, at: int) -> None:
         """Say in the log that events are gone; the numbers after them come next."""
-        with self._writing() as connection, log_file.immediate(connection):
+        with self._connections.writing() as connection, log_file.immediate(connection):
             self._head_file.state(connection, gap, at)
         self._appends += 1
 
@@ -370,50 +369,14 @@ class EventLog:
 
         Return whether it could be done: while others read or write it cannot. Nothing is lost.
         """
-        with self._writing() as connection:
+        with self._connections.writing() as connection:
             return log_file.settle(connection, shrink=shrink)
 
     def _events(self, rows: Sequence[Row]) -> list[Event]:
         return [event_of(row) for row in self.whole(rows)]
 
     def _fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
-        self._open_anew()
-        with self._reading, log_file.translated(self.path):
-            return self._reader.execute(sql, values).fetchall()
-
-    def _open_anew(self) -> None:
-        """Open a log that could only be read anew once its disk can be written.
-
-        What SQLite opened to read only it never writes, nor sees what others write to it. All goes
-        with the last connection of the process, so both are closed before one is opened.
-        """
-        if not self._is_only_read or disk.is_read_only(self.path):
-            return
-        with self._lock, self._reading, log_file.translated(self.path):
-            if not self._is_only_read:  # another thread was first
-                return
-            self._reader.close()
-            self._connection.close()
-            self._connection = log_file.connect(self.path)
-            log_file.prepare(self._connection, self.path, create=False)
-            self._reader = log_file.connect(self.path)
-            self._is_only_read = False
-
-    @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
-        """Be the one thread that writes; raise LogBusy where others do for too long.
-
-        Each of them may wait for a lock of another process as long: who comes after many would wait
-        for the sum.
-        """
-        self._open_anew()
-        if not self._lock.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
-            raise LogBusy(f"{self.path} is being written by others: try again")
-        try:
-            with log_file.translated(self.path):
-                yield self._connection
-        finally:
-            self._lock.release()
+        return self._connections.fetch(sql, values)
 
     def _written(
         self,
@@ -435,7 +398,7 @@ class EventLog:
             self._head_file.move(new)
             return appended
 
-        with self._writing() as connection:
+        with self._connections.writing() as connection:
             try:
                 appended = written(connection, None)
             except log_head.Gone as found:

@@ -16,6 +16,7 @@ from serve.cli.group import Commands
 from store import build
 from store.embedding import LexicalEmbedder
 from store.log import EventLog
+from store.logfile.head import Gap
 from store.tenant import Tenant, tenant
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -403,6 +404,34 @@ def test_export_into_no_folder_is_refused(tmp_path):
     run("record", "A memory to write")
     assert run("export", "--output", str(tmp_path / "no" / "x.jsonl")).exit_code == 2
     assert run("export", "--output", str(tmp_path)).exit_code == 2
+
+
+def test_export_takes_no_place_of_a_pipe_or_a_device(tmp_path):
+    run("record", "A memory to write")
+    pipe, device = tmp_path / "pipe", tmp_path / "device"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/null")
+    for path in (pipe, device):
+        refused = run("export", "--output", str(path))
+        assert refused.exit_code == 2 and "is no file" in refused.output
+    assert pipe.is_fifo() and device.is_symlink()
+
+
+def test_export_through_a_link_leaves_it_one(tmp_path):
+    run("record", "A memory to write")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "file.jsonl")
+    assert run("export", "--output", str(link)).exit_code == 0
+    assert link.is_symlink() and "A memory to write" in (tmp_path / "file.jsonl").read_text()
+
+
+def test_status_counts_no_event_that_the_log_says_is_lost(home):
+    run("record", "A memory to keep")
+    with EventLog(tenant(home).log) as log:
+        head = log.head()
+        log.state(Gap(head + 1, head + 40), 1)
+        assert (log.head(), log.held(), log.count()) == (head + 41, head + 1, head + 1)
+    assert json.loads(run("status", "--json").stdout)["events"] == head + 1
 
 
 def test_import_markdown_tells_counts_and_the_next_step(tmp_path):

@@ -559,3 +559,16 @@ def test_differences_leave_out_what_is_far_from_a_change():
     assert ("gone", "25") in shown and ("new", "changed") in shown
     assert len(shown) < 12
     assert differences("same", "same") == []
+
+
+@pytest.mark.parametrize(("trust", "label"), [("web", True), ("tool", True), ("agent", False)])
+def test_what_a_tool_or_the_web_said_says_so_wherever_it_is_shown(
+    owner: Browser, remember: Callable[..., str], trust: str, label: bool
+):
+    id_ = remember("The gondola sails at dawn", kind="goal", status="open", trust=trust)
+    asked = "q=when+does+the+gondola+sail"
+    places = (LIST, f"{LIST}?{asked}", f"/t/default/lab?{asked}", "/t/default/goals")
+    for path in (*places, f"/t/default/memory/{id_}"):
+        text = owner.get(path).text
+        assert "The gondola sails" in text
+        assert (f"said by {trust}" in text) == label, path

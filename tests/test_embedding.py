@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.embedders.lexical import MAX_CHARACTERS
+from store.embedders import lexical
+from store.embedders.lexical import MAX_CHARACTERS, WHILE_ASKED
 from store.embedding import LexicalEmbedder, embedder
 from store.errors import ConfigError
 
@@ -49,6 +50,24 @@ def test_a_vector_is_the_same_in_another_process(child):
 def test_only_the_beginning_of_a_long_text_is_read():
     start = "deploy the server " * (MAX_CHARACTERS // 18 + 1)
     np.testing.assert_array_equal(vector(start), vector(start + " and banana bread"))
+
+
+def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monkeypatch):
+    monkeypatch.setattr(lexical, "_vocabulary", lexical._Vocabulary())
+    texts = [" ".join(f"word{n:x}" for n in range(at, at + 64)) for at in range(0, 16_384, 64)]
+    most = {}
+    found = {}
+    for who, model in (
+        ("server", embedder("lexical", while_asked=True)),
+        ("job", embedder("lexical")),
+    ):
+        for one in texts:
+            found[who, one] = model.embed([one])
+            most[who] = max(most.get(who, 0), len(lexical._vocabulary.numbers))
+    assert most["server"] <= WHILE_ASKED + 3 * 64  # a name with a number is up to three terms
+    assert 2 * WHILE_ASKED < most["job"]  # so that more could have been seen
+    for one in texts:
+        np.testing.assert_array_equal(found["server", one], found["job", one])
 
 
 def test_an_embedder_there_is_not_names_those_there_are():

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from serve.cli import main
 from store import build, commands, manifest
 from store.audits import health
 from store.audits.health import Finding, checkup
@@ -16,6 +18,7 @@ from store.commands import Draft
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
 from store.erase import wiping
+from store.errors import LogCorrupt
 from store.files import replace_file
 from store.log import EventLog
 from store.manifest import CheckResult, Refusal
@@ -93,11 +96,26 @@ def test_what_others_may_read_is_found(settings, name, severity):
 
 def test_a_damaged_event_is_an_error(settings):
     with EventLog(tenant(settings.home).log) as log:
-        log._connection.execute("DROP TRIGGER events_keep_update")
-        log._connection.execute("UPDATE events SET body = '{}' WHERE seq = 1")
+        log._connections.writer.execute("DROP TRIGGER events_keep_update")
+        log._connections.writer.execute("UPDATE events SET body = '{}' WHERE seq = 1")
     found = ills(settings)
     assert found[0].severity == "error"
     assert "event 1" in found[0].what
+
+
+def test_a_log_that_cannot_tell_its_end_is_an_error(settings):
+    path = tenant(settings.home).log
+    with EventLog(path) as log:
+        log.settle()
+        [(page,)] = log._connections.fetch(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'events'"
+        )
+    data = path.read_bytes()
+    path.write_bytes(data[: (page - 1) * 4096] + bytes(4096) + data[page * 4096 :])
+    with EventLog(path) as log, pytest.raises(LogCorrupt):
+        log.head()
+    assert ills(settings)[0].severity == "error"
+    assert CliRunner().invoke(main, ["doctor"]).stdout.startswith("error")
 
 
 def test_a_log_of_another_program_is_an_error(settings):
@@ -107,7 +125,7 @@ def test_a_log_of_another_program_is_an_error(settings):
 
 def test_a_log_of_a_later_version_is_an_error(settings):
     with EventLog(tenant(settings.home).log) as log:
-        log._connection.execute("PRAGMA user_version = 99")
+        log._connections.writer.execute("PRAGMA user_version = 99")
     assert "99" in the_ill(settings).what
 
 

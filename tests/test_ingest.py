@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from store.errors import (
     IdempotencyMismatch,
     InvalidInput,
     InvalidName,
+    LogBusy,
     LogError,
     LogForeign,
     NotFound,
@@ -479,3 +481,28 @@ def test_two_processes_share_the_work_and_do_nothing_twice(
 
 def test_the_path_is_a_file_of_the_tenant(tenant: Tenant):
     assert tenant.ingest == Path(tenant.root / "ingest.sqlite")
+
+
+def test_who_waits_for_others_of_its_process_is_told_to_try_again(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)
+    accept(queue)
+    is_in, may_end = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        with queue._file.changing():
+            is_in.set()
+            assert may_end.wait(30)
+
+    writer = threading.Thread(target=slow)
+    writer.start()
+    try:
+        assert is_in.wait(30)
+        for asks in (queue.counts, lambda: accept(queue), lambda: queue.lease("me", NOW)):
+            with pytest.raises(LogBusy, match="try again"):
+                asks()
+    finally:
+        may_end.set()
+        writer.join()
+    assert accept(queue).number == 2

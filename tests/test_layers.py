@@ -134,6 +134,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/erase/records.py",
                 "store/log.py",
                 "store/logfile/checks.py",
+                "store/logfile/connections.py",
                 "store/logfile/file.py",
                 "store/logfile/head.py",
                 "store/logfile/write.py",

@@ -188,8 +188,8 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Child):
 
 def test_a_commit_is_synced_before_it_is_acknowledged(log: EventLog):
     # kill -9 cannot show it, only a power loss: FULL is 2, and the log is in WAL mode
-    assert log._connection.pragma("synchronous") == 2
-    assert log._connection.pragma("journal_mode") == "wal"
+    assert log._connections.writer.pragma("synchronous") == 2
+    assert log._connections.writer.pragma("journal_mode") == "wal"
 
 
 def test_no_secret_is_on_the_disk_even_after_kill_9(tmp_path: Path, child: Child):

@@ -102,8 +102,8 @@ def log_busy(server: Server) -> TestResponse:
     holder = apsw.Connection(str(server.log.path))
     holder.execute("BEGIN IMMEDIATE")
     for one in server.opened._open.values():
-        one.log._connection.set_busy_timeout(1)
-    server.opened.get("default").log._connection.set_busy_timeout(1)
+        one.log._connections.writer.set_busy_timeout(1)
+    server.opened.get("default").log._connections.writer.set_busy_timeout(1)
     try:
         return server.ask("POST", "/v1/memories", NOTE)
     finally:

@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -331,6 +332,27 @@ def test_an_answer_held_open_keeps_its_snapshot_through_later_builds(memory: Mem
             memory.add(f"later note {number} is about sails")
             memory.build()
         assert [one.content for one in view.snapshots.rows.take(range(24))] == before
+
+
+def test_nothing_of_a_state_that_gave_way_stays_in_memory(memory: Memory):
+    reader, former = memory.reader(), list[weakref.ref[object]]()
+    gc.collect()
+    gc.disable()  # circles would stay until somebody looks for them
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for count in range(10):
+                assert all(answer.hits for answer in pool.map(ask, [reader] * 8, [QUERY] * 8))
+                with reader.view() as view:
+                    parts = (view, view.snapshots, view.snapshots.rows, view.tail, view.masks)
+                    former += map(weakref.ref, parts)
+                del view, parts
+                memory.add(f"The {count}th harbour queue")
+                memory.build()
+                assert reader.poll()
+    finally:
+        gc.enable()
+    assert len(former) == 50
+    assert [one() for one in former if one() is not None] == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")

@@ -137,8 +137,10 @@ def test_a_flipped_byte_is_found_by_its_hash(built, log):
 
 
 def test_a_changed_event_is_a_problem_of_the_log(built, log):
-    log._connection.execute("DROP TRIGGER events_keep_update")
-    log._connection.execute("UPDATE events SET body = replace(body, 'few', 'lot') WHERE seq = 2")
+    log._connections.writer.execute("DROP TRIGGER events_keep_update")
+    log._connections.writer.execute(
+        "UPDATE events SET body = replace(body, 'few', 'lot') WHERE seq = 2"
+    )
     report = verify(built, log, EMBEDDER)
     assert not report.ok
     assert "event 2" in report.problems[0]

@@ -110,6 +110,7 @@ class Relative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     kind: MemoryKind | None = None
+    trust: Trust | None = None
     state: State | Literal["unknown"] | None = None
     job: Maker | None = None
     text: str | None = None

@@ -4,10 +4,12 @@ What the terminal shows: JSON for programs, short lines and tables for people.
 Recalled text comes from anywhere, so it is made harmless before it reaches a terminal.
 """
 
+import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +17,7 @@ import click
 import msgspec
 
 from serve.harmless import harmless
-from store.errors import InvalidInput
+from store.errors import InvalidInput, LogError
 from store.log import EventLog
 
 LINES = 4  # of a memory's text
@@ -78,10 +80,13 @@ def block(text: str, indent: str = "    ", lines: int = LINES) -> list[str]:
 
 
 def short_id(log: EventLog, id_: str) -> str:
-    """Return the beginning of a memory's id that is enough to name it."""
-    for length in _ID_LENGTHS:
-        if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
-            return id_[:length]
+    """Return the beginning of a memory's id that is enough to name it; all of it, where the log
+    cannot say.
+    """
+    with suppress(LogError):
+        for length in _ID_LENGTHS:
+            if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
+                return id_[:length]
     return id_
 
 
@@ -122,12 +127,14 @@ def write(path: Path, data: bytes) -> None:
 
     check_writable(path)
     try:
-        replace_file(path, data)
+        replace_file(Path(os.path.realpath(path)), data)  # a link stays one
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
 
 
 def check_writable(path: Path) -> None:
-    """Raise InvalidInput where `write` has no folder to write to."""
+    """Raise InvalidInput where `write` has no folder to write to, or take a device's place."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InvalidInput(f"{path} is no file: name a new one, or one that may be replaced")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput(f"{path} cannot be written: name a file in a folder that exists")

@@ -95,6 +95,9 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
     import logging
 
     gc.disable()  # what is imported stays; the server turns it on when it is ready
+    from serve.process import heap
+
+    heap.share_one()
     from serve.process import server
     from store.registry import HOST
 

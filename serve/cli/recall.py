@@ -87,7 +87,7 @@ def recall(
     question = _question(
         settings, " ".join(query), at, touch=not no_touch, explain=explain, **asked
     )
-    with session.open_log(settings) as log:
+    with session.open_log(settings, waits=True) as log:
         payload, receipt = served.recalled(settings, question), None
         is_served = payload is not None
         if payload is None:
@@ -115,7 +115,7 @@ def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **aske
     """Show what every stage of a recall did; with ID, why that memory came back or did not."""
     settings, at = session_.settings(), session.now()
     question = _question(settings, query, at, touch=False, explain=True, **asked)
-    with session.open_log(settings) as log:
+    with session.open_log(settings, waits=True) as log:
         from serve.cli import explain
 
         if id_ is None:

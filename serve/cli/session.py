@@ -84,9 +84,12 @@ def make(settings: Settings) -> tuple[Tenant, bool]:
     return tenant, is_new
 
 
-def open_log(settings: Settings) -> EventLog:
-    """Return the chosen tenant's log; raise NotFound where it was never made."""
-    return EventLog(chosen(settings).log)
+def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
+    """Return the chosen tenant's log; raise NotFound where it was never made.
+
+    With `waits` it may be one that cannot be opened: see EventLog.
+    """
+    return EventLog(chosen(settings).log, waits=waits)
 
 
 def open_or_make(settings: Settings) -> EventLog:

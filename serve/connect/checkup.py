@@ -18,7 +18,7 @@ from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
 from serve.connect.switches import switched_off
 from store.audits.health import Finding
-from store.errors import MnemologError
+from store.errors import LogError, MnemologError
 from store.log import EventLog
 
 LOOKED_AT = 20_000  # events at the log's end
@@ -78,8 +78,12 @@ def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
 
 def _seen(log: EventLog) -> dict[str, int]:
     """Return when each host's hooks were last heard, in microseconds UTC."""
-    seen = {}
-    for event in log.sound(max(0, log.head() - LOOKED_AT))[0]:  # damage is another's finding
+    seen: dict[str, int] = {}
+    try:
+        newest = log.sound(max(0, log.head() - LOOKED_AT))[0]
+    except LogError:  # damage is another's finding
+        return seen
+    for event in newest:
         if event.kind in _HOOK_KINDS and event.agent:
             seen[event.agent] = event.at
     return seen

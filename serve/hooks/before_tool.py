@@ -41,17 +41,13 @@ def answered(call: Call) -> Reply:
 
 def _named(call: Call, tool: ToolUse) -> list[Named]:
     files = in_project(tool.files, call.event.cwd) if tool.doing == "edit" else ()
-    found = call.tenant.reader.answered(
-        lambda view: named_by_tool(view, call.filter, tool.command, files)
-    )
+    found = call.answered(lambda view: named_by_tool(view, call.filter, tool.command, files))
     if tool.command is None or all(one.is_forbidden for one in found):
         return found
     # what a lesson wants done first may be done already: the journal is only read for this
     acted = [event.body for event in call.journal.turn if isinstance(event.body, Acted)]
     before = [one.command for one in acted if one.command and one.passed is not False]
-    return call.tenant.reader.answered(
-        lambda view: named_by_tool(view, call.filter, tool.command, files, before)
-    )
+    return call.answered(lambda view: named_by_tool(view, call.filter, tool.command, files, before))
 
 
 def _surfaced(call: Call, named: Named) -> Event:

@@ -3,18 +3,23 @@ Call: one hook event on its way, with all that answering it may look at or write
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import TypeVar
 
 from serve.filters import Filter
 from serve.hooks.event import HookEvent
 from serve.journal import Journal
 from serve.process.tenants import OpenTenant
+from serve.reader import View
 from store.body import Body
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import Event, Trust, new_id
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,10 @@ class Call:
     def filter(self) -> Filter:
         """What may come back here and now."""
         return Filter(self.now, self.project)
+
+    def answered(self, ask: Callable[[View], T]) -> T:
+        """Return what the memory answers; without its log, where that cannot be read."""
+        return self.tenant.reader.answered(ask, without_log=True)
 
     def told(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:
         """Return an event of this session that is to be written; without a subject, of itself."""

@@ -67,7 +67,7 @@ def answered(call: Call) -> Reply:
         return SILENCE
     began = time.perf_counter()
     receipt_id = new_id(call.now)
-    found = call.tenant.reader.answered(lambda view: _found(view, call, receipt_id))
+    found = call.answered(lambda view: _found(view, call, receipt_id))
     said = _block(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:

@@ -50,12 +50,11 @@ def answered(call: Call) -> Reply:
 def _said(call: Call, start: Start) -> Block:
     if start == "fork":
         return Block()  # the model has all that was said in the session it comes from
-    ask = call.tenant.reader.answered
     if start in ("compact", "resume"):
         done = work(call.journal.events, call.event.cwd)
         if done.asked or done.edited or done.recorded:
-            return rendered(ask(lambda view: _digest(view, call, done)), DIGEST_BYTES)
-    return rendered(ask(lambda view: brief(view, call.filter)), BRIEF_BYTES)
+            return rendered(call.answered(lambda view: _digest(view, call, done)), DIGEST_BYTES)
+    return rendered(call.answered(lambda view: brief(view, call.filter)), BRIEF_BYTES)
 
 
 def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:

@@ -1,8 +1,8 @@
 """The tools that read: recall, get_memory, recent, project_overview. none changes a memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,7 @@ from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
 from serve.moments import moment_if_any
+from serve.reader import View
 from serve.rules import role
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
@@ -21,6 +22,8 @@ from store import commands
 from store.events import micros
 from store.projections.memories import FORGOTTEN, Memory
 from store.traits import RULE_KINDS
+
+T = TypeVar("T")
 
 _HISTORY = 20  # events and edges of one memory
 _BRIEF = 10  # memories of a group
@@ -125,7 +128,8 @@ def recent(here: Here, asked: Recent) -> Told:
     since = _micros(asked.since, here.now)
     wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
     found = _newest(here, wanted, asked.limit or 20)
-    return Told(f"{_count(len(found))}, the newest first.", groups={"memories": _notes(found)})
+    said = _said(here, f"{_count(len(found))}, the newest first.")
+    return Told(said, groups={"memories": _notes(found)})
 
 
 def project_overview(here: Here, asked: ProjectOverview) -> Told:
@@ -135,15 +139,13 @@ def project_overview(here: Here, asked: ProjectOverview) -> Told:
     project = here.scope(asked.project)
     where = f"the project {project}" if project else "no project in particular"
     count = sum(len(those) for those in found.values())
-    return Told(f"{_count(count)} of {where}.", groups=found)
+    return Told(_said(here, f"{_count(count)} of {where}."), groups=found)
 
 
 def _of_topic(here: Here, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
     wanted = here.filter(asked.project)
     question = overviews.about(asked.topic or "", wanted, here.choices)
-    found = here.tenant.reader.answered(
-        lambda view: overviews.overview(view, question, here.embedder)
-    )
+    found = _answered(here, lambda view: overviews.overview(view, question, here.embedder))
     names = ("rules", "now", "goals", "background", "replaced")
     return {name: getattr(found, name) for name in names}
 
@@ -155,7 +157,7 @@ def of_project(here: Here, project: str | None = None) -> dict[str, Sequence[Mem
         return _newest(here, here.filter(project, kinds), _BRIEF)
 
     wanted = here.filter(project)
-    goals = here.tenant.reader.answered(lambda view: open_goals(view, wanted))
+    goals = _answered(here, lambda view: open_goals(view, wanted))
     groups: dict[str, Sequence[Memory]] = {
         "rules": [one for one in newest_of(*sorted(RULE_KINDS)) if role(one) == "rule"],
         "now": newest_of("decision"),
@@ -167,7 +169,16 @@ def of_project(here: Here, project: str | None = None) -> dict[str, Sequence[Mem
 
 
 def _newest(here: Here, wanted: Filter, limit: int) -> list[Memory]:
-    return here.tenant.reader.answered(lambda view: newest(view, wanted, limit))
+    return _answered(here, lambda view: newest(view, wanted, limit))
+
+
+def _answered(here: Here, ask: Callable[[View], T]) -> T:
+    """Return what the memory answers, also without its log; `_said` says what that lacks."""
+    return here.tenant.reader.answered(ask, without_log=True)
+
+
+def _said(here: Here, sentence: str) -> str:
+    return " ".join([sentence, *_answered(here, lambda view: view.damage)])
 
 
 def _notes(memories: Sequence[Memory]) -> list[Note]:

@@ -139,6 +139,9 @@ class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
 def main() -> None:
     """Serve the home that the environment names; what is said goes to its `server.log`."""
     gc.disable()  # what is imported stays; the server turns it on when it is ready
+    from serve.process import heap
+
+    heap.share_one()
     from serve.process import server
 
     log = logging.getLogger("mnemolog")

@@ -5,8 +5,6 @@ It ends when it is told to, when nobody asked for long, and when its registry fi
 being answered is finished first, and what was gathered is written.
 """
 
-import contextlib
-import ctypes
 import gc
 import logging
 import math
@@ -15,7 +13,6 @@ import secrets
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,7 +29,7 @@ from serve.process.tenants import OpenTenants, spawn_build
 from serve.process.turns import RANKING, WAITING, Turns, is_late
 from store import tenant as tenants
 from store.config import Choices, Settings
-from store.errors import ConfigError
+from store.errors import ConfigError, LogError
 from store.files import is_gone
 from store.log import EventLog
 from store.registry import HOST, Server, register, sole
@@ -44,7 +41,6 @@ FINISH_S = 5.0  # for what is being answered when we are told to end
 REQUEST_S = 20.0  # for a request to come whole: who dribbles it keeps a connection no longer
 CONNECTIONS = 512
 MAX_HEAD = 64 << 10
-_M_ARENA_MAX = -8  # mallopt(3)
 
 
 def _say(port: int) -> None:
@@ -65,7 +61,6 @@ def run(
     is free; else, and where another server of this home runs, raise ConfigError.
     """
     os.umask(0o077)  # receipts and registry are their owner's alone
-    _share_one_heap()
     with sole(settings):
         token = owner_token(settings)
         _make_default(settings)
@@ -165,14 +160,11 @@ def _end_on_signal(server: Any, ending: threading.Event) -> None:
 
 def _make_default(settings: Settings) -> None:
     tenant = tenants.tenant(settings.home, settings.choices.tenant)
-    EventLog(tenant.log, create=True).close()
-
-
-def _share_one_heap() -> None:
-    """Let threads take memory from one heap: glibc gives each its own, which keeps its largest."""
-    if sys.platform == "linux":
-        with contextlib.suppress(AttributeError):  # a C library without this setting
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    try:
+        EventLog(tenant.log, create=True).close()
+    except LogError:
+        if not tenant.exists:  # else who opens it says so, or answers without its log
+            raise
 
 
 def _listen(port: int, elsewhere: bool) -> socket.socket:

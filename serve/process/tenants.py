@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -122,7 +122,10 @@ class OpenTenants:
         return sorted(self._open.values(), key=lambda one: one.tenant.name)
 
     def get(self, name: str) -> OpenTenant:
-        """Return a tenant, opened if need be; raise InvalidName or NotFound."""
+        """Return a tenant, opened if need be; raise InvalidName or NotFound.
+
+        Raise LogError where its log cannot be opened and nothing was published to answer from.
+        """
         self._asked_at = self._clock()
         return self._opened(name)
 
@@ -134,13 +137,18 @@ class OpenTenants:
             if name in self._deleting:
                 raise NotFound(f"no tenant {name!r}: it is being deleted")
             if name not in self._open:
-                tenant = tenants.existing(self.settings.home, name)
-                events = EventLog(tenant.log)
-                reader = Reader(tenant, events, self.embedder)
-                for damage in reader.damage:
-                    log.error("tenant %s: %s", name, damage)
-                self._open[name] = OpenTenant(tenant, events, reader)
+                self._open[name] = self._newly_opened(tenants.existing(self.settings.home, name))
             return self._open[name]
+
+    def _newly_opened(self, tenant: Tenant) -> OpenTenant:
+        """Open a tenant; one whose log cannot be opened answers from what was published."""
+        with ExitStack() as opened:
+            events = opened.enter_context(EventLog(tenant.log, waits=True))
+            reader = Reader(tenant, events, self.embedder)
+            for damage in reader.answered(lambda view: view.damage, without_log=True):
+                log.error("tenant %s: %s", tenant.name, damage)
+            opened.pop_all()
+        return OpenTenant(tenant, events, reader)
 
     def make(self, name: str) -> bool:
         """Make a tenant where there is none of the name; return whether it did.
@@ -215,7 +223,8 @@ class OpenTenants:
             with suppress(LogError):  # it was said; what can be read is read all the same
                 one.notes.write()
             one.reader.poll()
-            self._build_if_idle(one)
+            if one.log.is_open:  # else it was said, and each tick tries again
+                self._build_if_idle(one)
         except (LogError, OSError):
             # upkeep must never end the server; the next tick tries again
             log.exception("upkeep of tenant %s failed", one.tenant.name)

@@ -106,7 +106,8 @@ def of_answer(
 
 
 def _named(memory: Memory, sure: float) -> dict[str, Any]:
-    return {"id": memory.id, "text": memory.content[:120], "confidence": round(sure, 4)}
+    text = memory.content[:120]
+    return {"id": memory.id, "text": text, "trust": memory.trust, "confidence": round(sure, 4)}
 
 
 def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool_]) -> list[str]:

@@ -63,7 +63,8 @@ def _one(view: View, id_: str) -> dict[str, Any]:
     memory = view.tail.find(id_)
     if memory is None:
         return {"id": id_, "state": "unknown"}
-    shown = {"id": id_, "kind": memory.kind, "state": memory.state, "job": memory.job}
+    shown = {"id": id_, "kind": memory.kind, "trust": memory.trust, "state": memory.state}
+    shown |= {"job": memory.job or ""}
     text = "" if memory.state == FORGOTTEN else one_line(memory.content, _LONGEST)
     return {name: value for name, value in (shown | {"text": text}).items() if value}
 

@@ -17,7 +17,14 @@ from store import agreed, disk, failures, projections, snapshot
 from store import manifest as manifests
 from store.config import Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
-from store.errors import ConfigError, MnemologError, NoManifest, NotFound, SnapshotDamaged
+from store.errors import (
+    ConfigError,
+    LogError,
+    MnemologError,
+    NoManifest,
+    NotFound,
+    SnapshotDamaged,
+)
 from store.events import RECEIPTS, isoformat
 from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
@@ -264,7 +271,7 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
         return
     yield from _snapshots(tenant, manifest)
     yield from _canaries(manifest)
-    yield _tail(settings, manifest, log)
+    yield from _tail(settings, manifest, log)
     try:
         yield from _versions(manifest, embedder(settings.choices.embedder, settings.home))
     except ConfigError as error:
@@ -297,15 +304,21 @@ def canaries_alarm(check: CheckResult) -> str:
     return check.detail if check.metadata.get("is_doubted") else ""
 
 
-def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Finding:
-    if manifest.watermark > log.head():
-        what = f"the log ends at {log.head()}, but was at {manifest.watermark} when last built"
-        return Finding("error", what, "restore a newer backup of the log")
-    waiting = sum(event.kind not in RECEIPTS for event in log.sound(manifest.watermark)[0])
+def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Finding]:
+    try:
+        head, fresh = log.head(), log.sound(manifest.watermark)[0]
+    except LogError:  # said by `_log`
+        return
+    if manifest.watermark > head:
+        what = f"the log ends at {head}, but was at {manifest.watermark} when last built"
+        yield Finding("error", what, "restore a newer backup of the log")
+        return
+    waiting = sum(event.kind not in RECEIPTS for event in fresh)
     what = f"{waiting} changes since the last build"
     if waiting > LONG_TAIL * (settings.choices.build_after or 500):
-        return Finding("warn", f"{what}: recall grows slow", _BUILD)
-    return Finding("ok", what)
+        yield Finding("warn", f"{what}: recall grows slow", _BUILD)
+    else:
+        yield Finding("ok", what)
 
 
 def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:

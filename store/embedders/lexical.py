@@ -25,7 +25,7 @@ _BATCH = 256  # texts at a time: bounds the gathered term vectors to some 10 MB 
 _SLOTS = 4  # places a feature is spread over: fewer clashes than one at the same dimension
 _TRIGRAMS_WEIGH = 0.5
 _GRAIN, _COUNT_GRAIN = 2.0**10, 2.0**5
-_MOST_TERMS = 32_768  # of the vocabulary: 32 MB of vectors
+IN_A_JOB, WHILE_ASKED = 32_768, 8_192  # terms at hand, a kB each: a server keeps them for good
 _LONGEST_REMEMBERED = 64  # characters of a chunk; longer ones seldom come again
 _ROUND = 8  # texts of about as many terms are added up at once
 MAX_CHARACTERS = 4_000  # of a text; what follows changes a vector little
@@ -39,10 +39,15 @@ class LexicalEmbedder:
     model = f"lexical-2.{text.TOKENIZER_VERSION}"
     dimension = 256
 
+    def __init__(self, most_terms: int = IN_A_JOB) -> None:
+        """Of about `most_terms` terms the vectors are kept at hand, for all embedders together."""
+        self._most_terms = most_terms
+
     def embed(self, texts: Sequence[str]) -> Matrix:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
             with _lock:
+                _make_room(self._most_terms)
                 sums = _sums([one[:MAX_CHARACTERS] for one in texts[start : start + _BATCH]])
             lengths = np.linalg.norm(sums, axis=1, keepdims=True)
             np.divide(sums, lengths, out=vectors[start : start + _BATCH], where=lengths > 0)
@@ -69,7 +74,9 @@ class _Vocabulary(dict[str, tuple[int, ...]]):
         if (number := self.numbers.get(term)) is None:
             number = self.numbers[term] = len(self.numbers)
             if number == len(self.vectors):
-                self.vectors = np.concatenate([self.vectors, np.zeros_like(self.vectors)])
+                grown = np.zeros((2 * number, LexicalEmbedder.dimension), np.float32)
+                grown[:number] = self.vectors  # the rest takes no memory until it is written
+                self.vectors = grown
             self.vectors[number] = _term_vector(term)
         return number
 
@@ -78,11 +85,14 @@ _vocabulary = _Vocabulary()
 _lock = threading.Lock()  # it is changed where it is read
 
 
+def _make_room(most_terms: int) -> None:
+    global _vocabulary
+    if max(len(_vocabulary.numbers), len(_vocabulary) // 4) > most_terms:
+        _vocabulary = _Vocabulary()
+
+
 def _sums(texts: Sequence[str]) -> Matrix:
     """Return the sum of each text's term vectors by the root of their count, [n, dimension]."""
-    global _vocabulary
-    if max(len(_vocabulary.numbers), len(_vocabulary) // 4) > _MOST_TERMS:
-        _vocabulary = _Vocabulary()
     numbers_of = _vocabulary.__getitem__
     found = [[*chain.from_iterable(map(numbers_of, one.split()))] for one in texts]
     sizes = np.fromiter(map(len, found), np.int64, len(found))

@@ -131,20 +131,20 @@ def forget(tenant: Tenant, ids: Collection[str]) -> None:
     """
     found = begun(tenant)
     if found is None or set(found.ids) <= set(ids):
-        remove_files([_path(tenant)])
+        remove_files([tenant.erasing])
 
 
 def begun(tenant: Tenant) -> Begun | None:
     """Return the erasing that was begun and not ended, if there is one that can be read."""
     try:
-        return _decoder.decode(_path(tenant).read_bytes())
+        return _decoder.decode(tenant.erasing.read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
 def is_begun(tenant: Tenant) -> bool:
     """Return whether an erasing was begun and not ended."""
-    return _path(tenant).exists()
+    return tenant.erasing.exists()
 
 
 def names(tenant: Tenant) -> set[str]:
@@ -158,7 +158,7 @@ def _kept(tenant: Tenant, log: EventLog, ids: Sequence[str]) -> Marks:
     gone = [text for one in erasing.changes(log, ids) for text in _gone(one.said, one.left)]
     found = before.marks | _telling(marks_.of(gone, before.marks.salt))
     both = Begun(tuple(dict.fromkeys((*before.ids, *ids))), found)
-    replace_file(_path(tenant), msgspec.json.encode(both))
+    replace_file(tenant.erasing, msgspec.json.encode(both))
     return found
 
 
@@ -187,7 +187,3 @@ def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
             erasing.rewrite(log, changed)
             erasing.settled(log)
     return len(changed)
-
-
-def _path(tenant: Tenant) -> Path:
-    return tenant.root / "erasing.json"

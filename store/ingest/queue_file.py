@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from store import disk
-from store.errors import LogForeign, LogVersion
+from store.errors import LogBusy, LogForeign, LogVersion
 from store.ingest.job import Job
 from store.logfile import file as log_file
 from store.logfile.file import Row
@@ -34,7 +34,10 @@ def job_of(row: Sequence[Any]) -> Job:
 
 
 class QueueFile:
-    """The file at a path, opened when it is first needed. Threads may share it."""
+    """The file at a path, opened when it is first needed. Threads may share it.
+
+    All raise LogBusy where others of the process, or another one, hold it for too long.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,14 +60,14 @@ class QueueFile:
         """Return rows; there are none where there is no file, or one that was never finished."""
         if not self.exists:
             return []
-        with self._lock, log_file.translated(self.path):
+        with self._alone():
             connection = self._ours(make=False)
             return [] if connection is None else rows(connection, sql, *values)
 
     @contextmanager
     def changing(self) -> Iterator[apsw.Connection]:
         """Hold the write lock of the file, made where there is none; all is done or nothing."""
-        with self._lock, log_file.translated(self.path):
+        with self._alone():
             connection = self._ours(make=True)
             assert connection is not None, "it was made"
             with log_file.immediate(connection):
@@ -73,10 +76,25 @@ class QueueFile:
     def settle(self) -> None:
         """Leave nothing in the write-ahead log, unless somebody else reads it just now."""
         ahead = self.path.with_name(f"{self.path.name}-wal")
-        with self._lock, log_file.translated(self.path):
+        with self._alone():
             connection = self._ours(make=False) if ahead.exists() else None
             if connection is not None and ahead.stat().st_size:
                 log_file.settle(connection)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Be the one thread at the file; raise LogBusy where others are for too long.
+
+        Each of them may wait for a lock of another process as long: who comes after many would wait
+        for the sum.
+        """
+        if not self._lock.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
+            raise LogBusy(f"{self.path} is being written by others: try again")
+        try:
+            with log_file.translated(self.path):
+                yield
+        finally:
+            self._lock.release()
 
     def _ours(self, *, make: bool) -> apsw.Connection | None:
         """Return our connection to the file that is there: its tenant may have been deleted since,

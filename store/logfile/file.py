@@ -123,8 +123,7 @@ def translated(path: Path) -> Iterator[None]:
     except (apsw.BusyError, apsw.LockedError) as error:
         raise LogBusy(f"{path} is locked by another process: try again") from error
     except apsw.ConnectionClosedError as error:
-        # its tenant was deleted, or the server ends: whoever asks again hears which
-        raise LogClosed(f"the log of {path.parent.name} was closed: ask again") from error
+        raise closed(path) from error
     except apsw.FullError as error:
         raise LogFull(
             f"no space left for {path}: nothing was written, free some and retry"
@@ -149,6 +148,13 @@ def translated(path: Path) -> Iterator[None]:
         known = disk.failure(error, path) if isinstance(error, OSError) else None
         unknown = LogError(f"reading or writing {path} failed ({error}): check the disk")
         raise known or unknown from error
+
+
+def closed(path: Path) -> LogClosed:
+    """Return what is said of a log whose tenant was deleted, or whose server ends: whoever asks
+    again hears which.
+    """
+    return LogClosed(f"the log of {path.parent.name} was closed: ask again")
 
 
 def create_file(path: Path) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 from model_server import Asked, ModelServer
+from torture.blocks import HIDDEN, items, rises
 from torture.lies import FACT, LIES, Seed
 from torture.outcome import Outcome, Scale
-from torture.poisoning import HIDDEN, items, rises
 from torture.poisons import canary, poison
 from torture.secret_kinds import KINDS
 from torture.server import environment

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 from click.testing import CliRunner
 from hosts_told import PROMPTS, RECORDED, event_name, in_session, laced
+from torture.blocks import HIDDEN, items, rises
 from torture.doors import MINUTE, NOW, QUARANTINED, TOLD, Door, Place, place
 from torture.outcome import Outcome, Scale
-from torture.poisons import Poison, poison
+from torture.poisoned_pages import asked, logged_in
+from torture.poisons import Poison, Sent, poison
 
 from pipelines.consolidate.consolidate import JOB as CONSOLIDATE
 from pipelines.distill.distill import JOB as DISTILL
@@ -37,7 +38,7 @@ from serve.summaries.facts import known
 from store import commands, frame
 from store.commands import Draft
 from store.config import Settings
-from store.events import TRUSTS, encode
+from store.events import encode
 from store.frame import CLOSING, OPENING
 from store.projections.memories import ACTIVE, Memory
 from store.traits import MAY_RULE
@@ -58,7 +59,6 @@ TRUE = (
     Draft(id="true-6", kind="decision", content="We chose Postgres for the queue: SKIP LOCKED."),
 )
 _TOGETHER = 7  # memories in a block
-HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -76,17 +76,10 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         yield _at_a_start(here, sent)
         yield from _asked_for(here, sent, scale.of(10, 200))
         yield _framed(here)
+        yield _on_pages(here, sent, scale.of(8, 100), "built")
         yield _worked_over(here)
+        yield _on_pages(here, sent, scale.of(2, 20), "after the jobs")
         yield _fed_back(here, scale.of(1, 50))
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A poison that came in by a door; `is_told`: it may be said unasked, by its label."""
-
-    door: str
-    poison: Poison
-    is_told: bool
 
 
 def _planted(here: Place, times: int) -> Iterator[Sent]:
@@ -113,16 +106,6 @@ class Finding:
         if found and not may_come:
             faults.append("was said unasked")
         self.wrong += [f"{sent.door}: {fault}, {where}" for fault in faults]
-
-
-def items(text: str) -> list[dict[str, Any]]:
-    """Return the notes of all blocks in a text, read by who knows only the frame's two lines."""
-    found = []
-    for part in text.split(OPENING)[1:]:
-        for line in part.partition(CLOSING)[0].split("\n"):
-            if line.startswith("{"):
-                found.append(msgspec.json.decode(line))
-    return found
 
 
 def _faults(sent: Sent, text: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -212,7 +195,7 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
 
 
 def _asked_for(here: Place, sent: Sequence[Sent], most: int) -> Iterator[Outcome]:
-    """Ask for each by MCP and REST, and for a few at the command line and on the pages."""
+    """Ask for each by MCP and REST, and for a few at the command line."""
     by_agents, by_programs = Finding(), Finding()
     for one in sent:
         for name, given in (
@@ -258,6 +241,11 @@ def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
             wrong.append(f"{one.door}: what a terminal obeys is printed")
     wrong += [] if came else ["none was found"]
     return Outcome("canaries, asked for at the command line", len(sent), "commands", wrong)
+
+
+def _on_pages(here: Place, sent: Sequence[Sent], most: int, when: str) -> Outcome:
+    texts = {one.id: one.content for one in _memories(here)}
+    return asked(logged_in(here.client, NOW), sent, texts, most, when)
 
 
 def _memories(here: Place) -> list[Memory]:
@@ -309,13 +297,6 @@ def _worked_over(here: Place) -> Outcome:
     values = [value for key, value in held if key == "deploy.region"]
     wrong += [f"deploy.region has the values {values}"] if len(values) != 1 else []
     return Outcome("jobs over canaries", len(memories), "memories", wrong, f"{steps} steps applied")
-
-
-def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
-    """Return whether what a job made is trusted more than the least of its sources."""
-    sources = [memories[id_] for id_ in made.source_ids if id_ in memories]
-    least = max((TRUSTS.index(one.trust) for one in sources), default=0)
-    return TRUSTS.index(made.trust) < least
 
 
 def _fed_back(here: Place, turns: int) -> Outcome:

@@ -2,14 +2,15 @@
 Bit rot: every file of a memory is damaged in every way, and a fresh process looks at what is left.
 
 What is wrong must be named, by the doctor or by recall itself, or be proven harmless: events and
-answers are those of the undamaged memory. Recall answers all the same; only a log that cannot be
-opened at all keeps it silent. And whoever goes on with a damaged log must not make it worse.
+answers are those of the undamaged memory. Recall answers all the same; where a log cannot be opened
+at all, what was published says. And whoever goes on with a damaged log must not make it worse.
 """
 
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pyarrow as pa
@@ -33,6 +34,7 @@ _MINE, _OTHERS = Path("tenants/default"), Path("tenants/other")
 _LOG = ("log.sqlite", "log.sqlite-wal")
 _BESIDE = ("HEAD", "log.head", "ingest.sqlite")
 _EVENTS = 208  # in the log
+_HEADER = 100  # bytes: https://www.sqlite.org/fileformat.html#the_database_header
 _BUDGET_S = 5.0  # of one answer, on a machine that does other things too
 _FELL = (LookupError, ValueError, TypeError, OSError, AssertionError, apsw.Error, pa.ArrowException)
 
@@ -51,9 +53,17 @@ class Tally:
     def outcome(self, tried: str, of: str, floor: int = 0) -> Outcome:
         note = f"{self.detected} detected, {self.harmless} harmless"
         if self.unopened:
-            note += f", {self.unopened} logs not opened"
+            note += f", {self.unopened} logs not opened: answered from what was published"
         note += f"; slowest answer {self.slowest_s * 1000:.0f} ms"
         return Outcome(tried, self.points, of, self.wrong, note, floor=floor)
+
+
+@dataclass(frozen=True)
+class Base:
+    """What is seen of the undamaged memory, and answered from what was published of it alone."""
+
+    whole: Seen
+    published: tuple[Any, ...]
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -63,6 +73,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     try:
         yield from _flipped(home, copy, scale)
         yield from _mishaps(home, older, copy, scale)
+        yield _headless(home, older, copy, scale)
         yield rot_home.damaged(home, copy, scale)
         yield from _repaired(home, copy, scale)
         yield _by_sqlite_alone(home, copy, scale)
@@ -74,8 +85,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 def _flipped(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
     chance = random.Random(8)
-    base = seen(copied(home, copy))
-    assert base.answers and not base.alarms, base.alarms
+    base = _undamaged(home, copy)
     groups = {
         "log": ([_MINE / name for name in _LOG], scale.of(12, 400)),
         "head, HEAD, queue": ([_MINE / name for name in _BESIDE], scale.of(2, 40)),
@@ -169,13 +179,32 @@ def _by_sqlite_alone(home: Path, copy: Path, scale: Scale) -> Outcome:
 def _mishaps(home: Path, older: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
     """Cut, zero, exchange and remove files; of the fast tier's, some."""
     chance = random.Random(9)
-    base = seen(copied(home, copy))
+    base = _undamaged(home, copy)
     beside = [_MINE / name for name in (*_LOG, *_BESIDE)]
     derived = files(home, "tenants/default/manifests/*", "tenants/default/cold/*/*")
     snapshots = chance.sample(_live(home), scale.of(2, 25))
     for what, some in {"log and beside": beside, "built": [*derived, *snapshots]}.items():
         damages = (one for file in some for one in _of(home, older, file, chance, scale))
         yield _tried(damages, home, copy, base).outcome(f"mishaps: {what}", "mishaps")
+
+
+def _headless(home: Path, older: Path, copy: Path, scale: Scale) -> Outcome:
+    """Damage the header of a log that lies in one file: many a one cannot be opened then."""
+    chance, log = random.Random(11), _MINE / "log.sqlite"
+    settled = copied(home, home.with_name("settled")).home
+    with EventLog(settled / log) as opened:
+        opened.settle()
+    base = _undamaged(settled, copy)
+    damages = [
+        *flips(settled, log, scale.of(8, 300), chance, within=_HEADER),
+        *_of(settled, older, log, chance, scale),
+        Damage(log, "no database", b"no database"),
+        Damage(log, "missing", None),
+    ]
+    tally = _tried(damages, settled, copy, base)
+    if not tally.unopened:
+        tally.wrong.append("every log could be opened: nothing was tried")
+    return tally.outcome("a log in one file: its header", "mishaps")
 
 
 def _of(
@@ -194,7 +223,7 @@ def _tried(
     damages: Iterable[Damage],
     home: Path,
     copy: Path,
-    base: Seen,
+    base: Base,
     look: Callable[[Settings], Seen] = seen,
 ) -> Tally:
     tally = Tally()
@@ -211,14 +240,24 @@ def _tried(
     return tally
 
 
-def _judge(tally: Tally, damage: Damage, found: Seen, base: Seen) -> None:
-    alarms = found.alarms - base.alarms
-    is_same = found.events == base.events and _said(damage, found) == _said(damage, base)
+def _undamaged(home: Path, copy: Path) -> Base:
+    whole = seen(copied(home, copy))
+    assert whole.answers and not whole.alarms, whole.alarms
+    published = rot_memory.published(copied(home, copy))
+    assert published != whole.answers, "the log knows more than what was published"
+    return Base(whole, published)
+
+
+def _judge(tally: Tally, damage: Damage, found: Seen, base: Base) -> None:
+    alarms, whole = found.alarms - base.whole.alarms, base.whole
+    is_same = found.events == whole.events and _said(damage, found) == _said(damage, whole)
     tally.slowest_s = max(tally.slowest_s, found.slowest_s)
     if found.answers is None:
+        tally.wrong.append(f"{damage}: recall does not answer: {found.refused}")
+    elif not found.is_open:
         tally.unopened += 1
-        if damage.file.name not in _LOG:
-            tally.wrong.append(f"{damage}: recall does not answer: {found.refused}")
+        if found.answers != base.published:
+            tally.wrong.append(f"{damage}: recall does not answer what was published")
     if found.slowest_s > _BUDGET_S:
         tally.wrong.append(f"{damage}: an answer took {found.slowest_s:.1f} s")
     if alarms:

@@ -31,10 +31,15 @@ class Damage:
             os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-def flips(home: Path, file: Path, count: int, chance: random.Random) -> Iterator[Damage]:
-    """Yield the file with one bit flipped, at places drawn from all of it; no place twice."""
+def flips(
+    home: Path, file: Path, count: int, chance: random.Random, within: int | None = None
+) -> Iterator[Damage]:
+    """Yield the file with one bit flipped, at places drawn from all of it, or its first `within`
+    bytes; no place twice.
+    """
     data = (home / file).read_bytes()
-    for place in chance.sample(range(len(data) * 8), min(count, len(data) * 8)):
+    places = range(8 * len(data[:within]))
+    for place in chance.sample(places, min(count, len(places))):
         flipped = bytearray(data)
         flipped[place // 8] ^= 1 << place % 8
         yield Damage(file, f"bit {place % 8} of byte {place // 8} flipped", bytes(flipped))

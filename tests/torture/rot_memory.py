@@ -40,9 +40,10 @@ EMBEDDER = LexicalEmbedder()
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a fresh process sees of a tenant. `answers` is None where recall did not answer.
+    """What a fresh process sees of a tenant. `answers` is None where recall did not answer, and
+    `refused` says why; `is_open` is False of a log that could not be opened.
 
-    `alarms` are what the doctor and recall itself say is wrong; `refused` the error of opening.
+    `alarms` are what the doctor and recall itself say is wrong.
     """
 
     events: tuple[Event, ...]
@@ -50,6 +51,7 @@ class Seen:
     alarms: frozenset[str]
     refused: str = ""
     slowest_s: float = 0.0
+    is_open: bool = True
 
 
 def make(home: Path) -> Path:
@@ -135,12 +137,21 @@ def seen(settings: Settings, *, looks: bool = True) -> Seen:
     tenant = tenants.tenant(settings.home, "default")
     alarms = set(_alarms(settings)) if looks else set()
     try:
-        with EventLog(tenant.log) as log:
-            events = tuple(log.sound(0)[0])
+        with EventLog(tenant.log, waits=True) as log:
+            is_open = log.is_open
+            events = tuple(log.sound(0)[0]) if is_open else ()
             answers, notices, slowest = _asked(tenant, log)
     except MnemologError as error:
         return Seen((), None, frozenset({*alarms, str(error)}), str(error))
-    return Seen(events, answers, frozenset({*alarms, *notices}), "", slowest)
+    return Seen(events, answers, frozenset({*alarms, *notices}), "", slowest, is_open)
+
+
+def published(settings: Settings) -> tuple[Any, ...]:
+    """Return what is answered from what was built alone; the home loses its log for it."""
+    tenants.tenant(settings.home).log.unlink()
+    found = seen(settings, looks=False)
+    assert found.answers and not found.is_open, found.refused
+    return found.answers
 
 
 def _alarms(settings: Settings) -> list[str]:

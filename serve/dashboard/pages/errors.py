@@ -17,8 +17,7 @@ def blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/errors")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        with opened.reader.view() as view:
-            notices = view.snapshots.notices
+        notices = opened.reader.answered(lambda view: view.notices, without_log=True)
         kept = [
             (where, one)
             for where, root in (("home", site.settings.home), (tenant, opened.tenant.root))

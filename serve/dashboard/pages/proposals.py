@@ -3,6 +3,7 @@ Proposals: plans, recommendations and drafts of lessons as diffs; accepted, reje
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from flask import Blueprint, Response, render_template, request
@@ -10,9 +11,12 @@ from flask import Blueprint, Response, render_template, request
 from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
 from serve.dashboard.wording import pretty
+from serve.process.tenants import OpenTenant
+from serve.reader import View
 from serve.summaries import proposals
-from serve.summaries.proposals import State
+from serve.summaries.proposals import Changed, Proposal, State
 from store.errors import InvalidInput
+from store.projections.memories import Memory
 
 SHOWN = 100  # proposals, or steps of one, at once
 STATES: tuple[State, ...] = get_args(State)
@@ -50,10 +54,12 @@ def blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         one, start = proposals.find(opened.log, id_), max(0, request.args.get("from", 0, int))
         end, here = start + SHOWN, tenant_url("proposals.show", id_=id_)
+        shown = proposals.steps(one, start, SHOWN)
         return render_template(
             "proposal.html",
             one=one,
-            steps=proposals.steps(one, start, SHOWN),
+            steps=shown,
+            trusts=_trusts(opened, one, shown),
             start=start,
             next=f"{here}?from={end}" if end < len(one.made) else "",
             first=here if start else "",
@@ -77,6 +83,19 @@ def blueprint(site: Site) -> Blueprint:
 
 def _from(state: str, start: int) -> str:
     return tenant_url("proposals.index", **{"state": state, "from": start})
+
+
+def _trusts(opened: OpenTenant, one: Proposal, shown: Sequence[Changed]) -> dict[str, str]:
+    """Return whose word the memories are that some steps are about, by id."""
+    ids = [id_ for step in shown for id_ in (step.subject, step.other) if id_ is not None]
+    trusts: dict[str, str] = {
+        step.subject: step.trust for step in one.made if step.event == "recorded"
+    }
+
+    def known(view: View) -> list[Memory]:
+        return [memory for id_ in ids if (memory := view.tail.find(id_)) is not None]
+
+    return trusts | {memory.id: memory.trust for memory in opened.reader.answered(known)}
 
 
 def _words(value: Any) -> str:

@@ -1,0 +1,143 @@
+"""
+Connections: the two that an open log has, and the opening of a log that could not be opened before.
+
+One writes, a thread at a time; the other reads, so that nobody who reads waits for a write, nor for
+the lock of one.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import apsw
+
+from store import disk
+from store.errors import LogBusy, LogClosed, LogCorrupt, LogError, NotFound
+from store.logfile import file as log_file
+from store.logfile import head as log_head
+from store.logfile import salvage
+from store.logfile.file import Row
+
+
+class Connections:
+    """Those of one log. Threads may share it; close it."""
+
+    writer: apsw.Connection
+    _reader: apsw.Connection
+
+    def __init__(self, path: Path, *, create: bool = False, waits: bool = False) -> None:
+        """Open the log at `path`, made first if `create`; raise as EventLog does.
+
+        With `waits` it is no error that a log cannot be opened now: whoever reads is told why,
+        until `try_again`, or who writes, finds it mended.
+        """
+        self.path = path
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        self._why_not: LogError | NotFound | None = None  # neither is open
+        self._is_only_read = False
+        try:
+            self._open(create=create)
+        except LogError as error:
+            if not waits:
+                raise
+            self._why_not = error
+
+    @property
+    def is_open(self) -> bool:
+        return self._why_not is None
+
+    def fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
+        """Return the rows of a query."""
+        if self._why_not is not None:
+            raise type(self._why_not)(*self._why_not.args)
+        self._open_writable()
+        with self._reading, log_file.translated(self.path):
+            return self._reader.execute(sql, values).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[apsw.Connection]:
+        """Be the one thread that writes; raise LogBusy where others do for too long.
+
+        Each of them may wait for a lock of another process as long: who comes after many would wait
+        for the sum.
+        """
+        self.try_again()
+        self._open_writable()
+        if not self._writing.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
+            raise LogBusy(f"{self.path} is being written by others: try again")
+        try:
+            with log_file.translated(self.path):
+                yield self.writer
+        finally:
+            self._writing.release()
+
+    def try_again(self) -> None:
+        """Open a log that could not be opened; raise what stands in the way still."""
+        if self._why_not is None:
+            return
+        with self._writing:
+            if isinstance(self._why_not, LogClosed):
+                raise LogClosed(*self._why_not.args)
+            if self._why_not is not None:  # else another thread was first
+                self._open_or_keep_why()
+
+    def close(self) -> None:
+        with self._writing, self._reading, log_file.translated(self.path):
+            if self._why_not is None:
+                self._reader.close()
+                self.writer.close()
+            self._is_only_read = False
+            self._why_not = log_file.closed(self.path)
+
+    def _open(self, *, create: bool = False) -> None:
+        path = self.path
+        with log_file.translated(path):
+            salvage.finish(path)
+            if create:
+                log_file.create_file(path)
+            elif not path.exists():
+                raise _missing(path)
+            salvage.keep_orphaned(path)
+            is_only_read = disk.is_read_only(path)
+            with ExitStack() as opened:  # whatever happens, what was opened is closed
+                writer = opened.enter_context(closing(log_file.connect(path)))
+                log_file.prepare(writer, path, create=create)
+                reader = opened.enter_context(closing(log_file.connect(path)))
+
+                def ask(sql: str, values: tuple[object, ...]) -> list[Row]:
+                    with log_file.translated(path):
+                        return reader.execute(sql, values).fetchall()
+
+                salvage.keep_dropped(path, ask)
+                opened.pop_all()
+        self.writer, self._reader, self._is_only_read = writer, reader, is_only_read
+
+    def _open_or_keep_why(self) -> None:
+        try:
+            self._open()
+        except (LogError, NotFound) as error:
+            self._why_not = error
+            raise
+        self._why_not = None
+
+    def _open_writable(self) -> None:
+        """Open a log that could only be read anew once its disk can be written.
+
+        What SQLite opened to read only it never writes, nor sees what others write to it. All goes
+        with the last connection of the process, so both are closed before one is opened.
+        """
+        if not self._is_only_read or disk.is_read_only(self.path):
+            return
+        with self._writing, self._reading, log_file.translated(self.path):
+            if self._is_only_read:  # else another thread was first
+                self._reader.close()
+                self.writer.close()
+                self._open_or_keep_why()
+
+
+def _missing(path: Path) -> NotFound | LogCorrupt:
+    """Return what to say of a log that is not there: whether one was there, its head tells."""
+    if log_head.path_of(path).exists():
+        return LogCorrupt(f"{path} is missing: restore a backup")
+    return NotFound(f"no log at {path}: run `mnemolog init` first")

@@ -1,0 +1,389 @@
+"""A log that cannot be opened: recall answers from what was published, and says so."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import dashboard_page
+import mcp_client
+import pytest
+from background import mnemolog
+from conftest import NOW, Built
+from test_server import Server
+
+from serve.answers import RecallRequest, answer
+from serve.app import create_app
+from serve.hooks.answer import Hooks
+from serve.hooks.hosts import HOSTS
+from serve.process.tenants import OpenTenants
+from serve.reader import Reader, View
+from store import commands
+from store import tenant as tenants
+from store.audits.repair import repair
+from store.commands import Draft
+from store.config import Settings
+from store.errors import LogClosed, LogCorrupt, LogError, LogForeign, NotFound
+from store.files import replace_file
+from store.log import EventLog
+from store.logfile import erasing
+from store.tenant import Tenant
+
+ASKED = "where does the recall server listen?"
+FOUND = "The recall server listens on 127.0.0.1:7437 and refuses any other Host header."
+
+
+def _emptied(log: Path) -> None:
+    log.write_bytes(b"")
+
+
+def _no_database(log: Path) -> None:
+    log.write_bytes(b"no database at all " * 1_000)
+
+
+def _without_header(log: Path) -> None:
+    log.write_bytes(bytes(100) + log.read_bytes()[100:])
+
+
+def _anothers(log: Path) -> None:
+    log.unlink()
+    connection = apsw.Connection(str(log))
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+
+
+def _of_a_newer_version(log: Path) -> None:
+    connection = apsw.Connection(str(log))
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def _that_nobody_may_open(log: Path) -> None:
+    log.unlink()
+    log.mkdir()  # a mode of 0 stops no root, who runs the tests here and there
+
+
+def _missing(log: Path) -> None:
+    log.unlink()
+
+
+SPOILT = (
+    _emptied,
+    _no_database,
+    _without_header,
+    _anothers,
+    _of_a_newer_version,
+    _that_nobody_may_open,
+    _missing,
+)
+Spoil = Callable[[Path], None]
+
+
+@pytest.fixture
+def closed(built: Built) -> Tenant:
+    """A tenant that was built, whose log nobody has open and that lies in one file."""
+    built.log.settle()
+    built.log.close()
+    return built.tenant
+
+
+def mend(log: Path, whole: bytes) -> None:
+    """Put a log back."""
+    log.rmdir() if log.is_dir() else log.unlink(missing_ok=True)
+    replace_file(log, whole)
+
+
+@pytest.fixture
+def served(closed: Tenant, home: Path) -> Iterator[Callable[[], OpenTenants]]:
+    """Open the tenants of the home, when asked; they are closed in the end."""
+    made: list[OpenTenants] = []
+
+    def serve() -> OpenTenants:
+        made.append(OpenTenants(Settings(home)))
+        return made[-1]
+
+    yield serve
+    for one in made:
+        one.close()
+
+
+def recalled(tenants: OpenTenants, query: str = ASKED) -> dict[str, Any]:
+    opened = tenants.get("default")
+    request = RecallRequest(query=query, touch=False)
+    return answer(opened.reader, tenants.embedder, request, tenants.settings.choices, NOW)[0]
+
+
+@contextmanager
+def without_log(reader: Reader) -> Iterator[View]:
+    yield reader.answered(lambda view: view, without_log=True)
+
+
+def prompted(prompt: str) -> dict[str, Any]:
+    told = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": "/"}
+    return told | {"prompt": prompt}
+
+
+def texts(said: dict[str, Any]) -> list[str]:
+    return [hit["text"] for hit in said["hits"]]
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_recall_answers_says_so_and_recovers_by_itself(
+    served: Callable[[], OpenTenants], closed: Tenant, spoil: Spoil
+):
+    whole = closed.log.read_bytes()
+    spoil(closed.log)
+    opened = served()
+    said = recalled(opened)
+    assert texts(said)[0] == FOUND and said["degraded"]
+    [notice] = said["notices"]
+    assert notice.startswith("the log cannot be read: answers know events up to 46, the last build")
+    assert str(closed.log) in notice and "`mnemolog doctor --repair`" in notice
+    with pytest.raises(LogError):
+        opened.get("default").log.append(commands.recorded_all([Draft(content="new")], NOW))
+    mend(closed.log, whole)
+    one = opened.get("default")
+    assert one.reader.poll()
+    said = recalled(opened)
+    assert texts(said)[0] == FOUND and "notices" not in said
+    commands.record(one.log, Draft(content="The gateway listens on port 9"), NOW)
+    assert recalled(opened, "gateway port")["hits"][0]["text"] == "The gateway listens on port 9"
+
+
+def test_a_write_that_finds_the_log_mended_is_recalled_at_once(
+    served: Callable[[], OpenTenants], closed: Tenant
+):
+    whole = closed.log.read_bytes()
+    _no_database(closed.log)
+    opened = served()
+    one = opened.get("default")
+    assert recalled(opened)["degraded"]
+    mend(closed.log, whole)
+    commands.record(one.log, Draft(content="The gateway listens on port 9"), NOW)
+    said = recalled(opened, "gateway port")
+    assert said["hits"][0]["text"] == "The gateway listens on port 9" and not said["degraded"]
+
+
+def test_hooks_and_tools_answer_without_the_log(
+    served: Callable[[], OpenTenants], closed: Tenant, home: Path
+):
+    _no_database(closed.log)
+    opened = served()
+    hooks = Hooks(opened, lambda: NOW, deadline_s=30.0)
+    assert FOUND in json.dumps(hooks.answer(HOSTS["claude-code"], prompted(ASKED)))
+    # what waits to be written tells what was said
+    assert hooks.answer(HOSTS["claude-code"], prompted(f"{ASKED} which port?")) is None
+    begun = {"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup"}
+    assert "Answer every recall" in json.dumps(hooks.answer(HOSTS["claude-code"], begun))
+    hooks.close()
+    client = create_app(opened, mcp_client.TOKEN, lambda: NOW).test_client()
+    told = mcp_client.modern(client, "tools/call", name="recall", arguments={"query": ASKED})
+    said = told.json["result"]["structuredContent"]
+    assert said["degraded"] and said["memories"][0]["text"] == FOUND
+    assert "the log cannot be read" in said["said"]
+    told = mcp_client.modern(client, "tools/call", name="recent", arguments={})
+    said = told.json["result"]["structuredContent"]
+    assert len(said["memories"]) == 20 and "the log cannot be read" in said["said"]
+    told = mcp_client.modern(client, "tools/call", name="project_overview", arguments={})
+    assert "the log cannot be read" in told.json["result"]["structuredContent"]["said"]
+    told = mcp_client.modern(client, "tools/call", name="remember", arguments={"content": "new"})
+    assert told.json["result"]["isError"]
+    assert "is not a SQLite file" in told.json["result"]["content"][0]["text"]
+
+
+def test_the_dashboard_says_what_is_wrong(served: Callable[[], OpenTenants], closed: Tenant):
+    _no_database(closed.log)
+    browser = dashboard_page.browser(dashboard_page.application(served()))
+    page = browser.get("/t/default/errors")
+    assert page.status_code == 200 and "the log cannot be read" in page.text
+    for name in ("overview", "memories"):
+        page = browser.get(f"/t/default/{name}")
+        assert page.status_code == 500 and "is not a SQLite file" in page.text
+
+
+def test_nothing_is_answered_where_nothing_was_published(home: Path):
+    with EventLog(tenants.tenant(home).log, create=True) as log:
+        commands.record(log, Draft(content="The gateway listens on port 9"), NOW)
+        log.settle()
+    _no_database(log.path)
+    opened = OpenTenants(Settings(home))
+    with pytest.raises(LogForeign):
+        opened.get("default")
+    opened.close()
+
+
+def test_while_an_erasing_is_not_ended_nothing_comes_from_what_was_published_before(
+    served: Callable[[], OpenTenants], closed: Tenant
+):
+    with EventLog(closed.log) as log:
+        replace_file(closed.erasing, b"{}")
+        erasing.erase(log, ["m00"], NOW)
+    whole = closed.log.read_bytes()
+    _no_database(closed.log)
+    opened = served()
+    with pytest.raises(LogForeign):
+        recalled(opened)
+    mend(closed.log, whole)
+    assert FOUND not in texts(recalled(opened))
+
+
+def test_a_log_that_fails_later_leaves_what_was_read_of_it(built: Built):
+    commands.record(built.log, Draft(content="The gateway listens on port 9"), NOW)
+    reader = Reader(built.tenant, built.log, built.embedder)
+    with reader.view() as view:
+        assert view.notices == ()
+    with _failing(built.log), pytest.raises(LogError, match="no disk"), reader.view():
+        pass
+    with _failing(built.log), without_log(reader) as view:
+        [notice] = view.notices
+        assert "know events up to 47," in notice and "no disk" in notice
+        assert view.tail.current()[0].content == "The gateway listens on port 9"
+    with without_log(reader) as view:
+        assert view.notices == ()
+
+
+def test_what_is_built_while_a_server_cannot_read_the_log_is_answered_from(built: Built):
+    reader = Reader(built.tenant, built.log, built.embedder)
+    commands.record(built.log, Draft(id="new", content="The gateway listens on port 9"), NOW)
+    published = built.rebuild()
+    with _failing(built.log), without_log(reader) as view:
+        assert view.snapshots.manifest == published and view.notices
+        assert view.tail.find("new") is not None
+    with without_log(reader) as view:
+        assert view.notices == ()
+
+
+def test_without_the_log_nothing_is_answered_from_what_is_published_no_more(built: Built):
+    reader = Reader(built.tenant, built.log, built.embedder)
+    built.tenant.head.unlink()
+    shutil.rmtree(built.tenant.manifests)
+    with _failing(built.log), pytest.raises(LogError, match="no disk"), without_log(reader):
+        pass
+
+
+def test_a_log_that_was_closed_is_not_answered_for(built: Built):
+    reader = Reader(built.tenant, built.log, built.embedder)
+    built.log.close()
+    with pytest.raises(LogClosed), without_log(reader):
+        pass
+
+
+class _failing:
+    """A log that the disk does not give, as long as the block lasts."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._of = log._connections
+
+    def __enter__(self) -> None:
+        self._of._why_not = LogError("no disk")
+
+    def __exit__(self, *_: object) -> None:
+        self._of._why_not = None
+
+
+def test_another_log_in_its_place_is_noticed_when_it_can_be_opened_again(
+    served: Callable[[], OpenTenants], closed: Tenant, home: Path
+):
+    with EventLog(tenants.tenant(home, "other").log, create=True) as other:
+        commands.record_batch(
+            other, [Draft(content=f"The recall server {n} is theirs") for n in range(99)], NOW
+        )
+        other.settle()
+    _no_database(closed.log)
+    opened = served()
+    assert recalled(opened)["degraded"]
+    mend(closed.log, other.path.read_bytes())
+    assert opened.get("default").reader.poll()
+    said = recalled(opened)
+    assert "it is another log" in said["notices"][0] and texts(said)[0] == FOUND
+    assert not any("theirs" in text for text in texts(said))
+
+
+def test_a_log_that_is_gone_is_not_one_that_never_was(closed: Tenant, home: Path):
+    closed.log.unlink()
+    with pytest.raises(LogCorrupt, match="is missing: restore a backup"):
+        EventLog(tenants.existing(home).log)
+    with pytest.raises(NotFound):
+        tenants.existing(home, "other")
+
+
+@pytest.mark.parametrize("spoil", [_emptied, _missing])
+def test_what_lay_in_the_write_ahead_file_of_an_emptied_log_is_saved(
+    tmp_path: Path, built: Built, spoil: Spoil
+):
+    copy = tenants.tenant(tmp_path / "copy")
+    shutil.copytree(built.tenant.root, copy.root)  # while it is open: events lie in the -wal
+    ahead = copy.log.with_name("log.sqlite-wal")
+    commands.record_batch(built.log, [Draft(content=f"note {n}") for n in range(9)], NOW)
+    shutil.copy(built.log.path.with_name(ahead.name), ahead)
+    shutil.copy(built.tenant.log_head, copy.log_head)
+    spoil(copy.log)
+    with EventLog(copy.log, create=True) as log:  # as a server begins: SQLite deletes the -wal
+        assert log.gone() is not None
+    list(repair(Settings(tmp_path / "copy"), NOW, may_touch_log=True))
+    with EventLog(copy.log) as log:
+        there = {event.id for event in log.read()}
+    assert {event.id for event in built.log.read(built.log.head() - 9)} <= there
+
+
+def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, tmp_path: Path):
+    whole = closed.log.read_bytes()
+    _no_database(closed.log)
+    server = Server(tmp_path / "home").ready()
+    try:
+        said = server.recall(ASKED)
+        assert texts(said)[0] == FOUND and "the log cannot be read" in said["notices"][0]
+        assert FOUND in json.dumps(server.ask("/v1/hooks/claude-code", prompted(ASKED)))
+        assert server.ask("/v1/memories", {"content": "new"}) == _problem("log_foreign")
+        for path in ("/v1/memories", "/v1/memories/m00", "/v1/goals"):
+            assert server.ask(path) == _problem("log_foreign")
+        assert server.ask("/ready")[0] == 503
+        assert "Traceback" not in server.said()
+        mend(closed.log, whole)
+        deadline = time.monotonic() + 30
+        while server.recall(ASKED)["degraded"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        server.add("The gateway listens on port 9")
+        assert server.recall("gateway port")["hits"][0]["text"] == "The gateway listens on port 9"
+        assert server.end() == 0
+        assert {one.query for one in _receipts(server)} >= {ASKED}
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def _receipts(server: Server) -> list[Any]:
+    return [event.body for event in server.receipts()]
+
+
+class _problem:
+    """A refusal of a server, with a code."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, tuple)
+        status, said = other
+        return (status, said["code"]) == (500, self.code)
+
+
+def test_the_command_line_recalls_and_refuses_to_write(closed: Tenant):
+    _no_database(closed.log)
+    done = mnemolog("recall", ASKED)
+    assert done.returncode == 0, done.stderr
+    assert FOUND in " ".join(done.stdout.split()) and "m00" in done.stdout
+    assert "note: the log cannot be read" in done.stderr
+    assert "no receipt was kept" in done.stderr
+    done = mnemolog("why", ASKED)
+    assert done.returncode == 0 and "the log cannot be read" in done.stdout + done.stderr
+    for words in (["record", "new"], ["list"], ["forget", "m00"]):
+        done = mnemolog(*words)
+        assert done.returncode and "is not a SQLite file" in done.stderr
+    done = mnemolog("hook", "claude-code", event=json.dumps(prompted(ASKED)).encode())
+    assert done.returncode == 0 and FOUND in done.stdout

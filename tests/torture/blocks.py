@@ -1,0 +1,32 @@
+"""
+Blocks: how whoever knows only the frame reads what is put before a model, and what it may not hold.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from store.events import TRUSTS
+from store.frame import CLOSING, OPENING
+from store.projections.memories import Memory
+
+HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")
+
+
+def items(text: str) -> list[dict[str, Any]]:
+    """Return the notes of all blocks in a text, read by who knows only the frame's two lines."""
+    found = []
+    for part in text.split(OPENING)[1:]:
+        for line in part.partition(CLOSING)[0].split("\n"):
+            if line.startswith("{"):
+                found.append(msgspec.json.decode(line))
+    return found
+
+
+def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
+    """Return whether what a job made is trusted more than the least of its sources."""
+    sources = [memories[id_] for id_ in made.source_ids if id_ in memories]
+    least = max((TRUSTS.index(one.trust) for one in sources), default=0)
+    return TRUSTS.index(made.trust) < least

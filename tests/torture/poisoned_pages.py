@@ -1,0 +1,201 @@
+"""
+Poisoned pages: the dashboard, asked for poisons by whoever looks for them.
+
+A page is parsed. No text of a memory makes an element, an attribute, a script or an address; what
+a tool or the web said stands in a row, or on a page, that says so, and never among the rules.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import quote, urlsplit
+
+from dashboard_page import Browser
+from flask.testing import FlaskClient
+from mcp_client import TOKEN
+from torture.blocks import items
+from torture.outcome import Outcome
+from torture.poisons import Sent
+
+from serve.dashboard.sessions import signer
+from store.frame import OPENING
+
+OURS = frozenset(
+    """a article aside body button canvas caption circle code datalist dd del details dialog div dl
+    dt fieldset footer form g h1 h2 h3 head header html i input ins kbd label legend li link main
+    meta meter nav ol option output p path pre rect script section select span strong summary svg
+    table tbody td text textarea th thead time title tr ul line polyline figure figcaption title
+    desc br""".split()
+)
+_QUARANTINED = ("tool", "web")
+LABELS = ("said by tool", "said by web")
+_VOID = frozenset("br circle img input line link meta path polyline rect".split())
+_ROWS = frozenset("li tr article".split())
+_ADDRESSES = ("href", "src", "action", "formaction", "data", "xlink:href", "srcdoc", "style")
+# what says again what was asked, or is to be changed, and no memory
+_ECHOES = frozenset("title input textarea".split())
+# an attribute may quote a memory where only a reader of the page hears it
+_QUOTED = frozenset("value aria-label title href placeholder datetime".split())
+
+
+@dataclass(slots=True)
+class Row:
+    """An element that holds texts: what it says, and those within it."""
+
+    tag: str
+    named: Mapping[str, str | None]
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.said).split())
+
+
+class Page(HTMLParser):
+    """A page's rows, the innermost first, and what of it is not ours."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.texts: list[tuple[str, list[Row]]] = []  # each with what it stands in
+        self._open: list[Row] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag not in OURS:
+            self.wrong.append(f"an element <{tag[:30]}>")
+        if tag == "script" and "src" not in named:
+            self.wrong.append("a script within the page")
+        for name, value in attrs:
+            self.attributes.append((tag, name, value or ""))
+            if name.startswith("on") or name in ("style", "srcdoc"):
+                self.wrong.append(f"an attribute {name}")
+            if name in _ADDRESSES and not _is_ours(value or ""):
+                self.wrong.append(f"an address {value!r:.60}")
+        if tag not in _VOID:
+            self._open.append(Row(tag, named))
+
+    def handle_endtag(self, tag: str) -> None:
+        if any(one.tag == tag for one in self._open):
+            while self._open and self._open.pop().tag != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        for one in self._open:
+            one.said.append(data)
+        self.texts.append((data, list(self._open)))
+
+    def unlabelled(self, word: str, *, is_of_one: bool) -> Iterator[str]:
+        """Yield where a word stands in no row that says a tool or the web said it.
+
+        The page of one memory says it once, for all that stands there.
+        """
+        whole = " ".join(said for said, _ in self.texts)
+        for said, within in self.texts:
+            if word not in said or any(one.tag in _ECHOES for one in within):
+                continue
+            if OPENING in said:
+                found = [one for one in items(said) if word in json.dumps(one)]
+                if not all(one.get("trust") in _QUARANTINED for one in found):
+                    yield "is unlabelled in a block"
+                if any(one["role"] == "rule" for one in found):
+                    yield "is a rule in a block"
+                continue
+            row = next((one for one in reversed(within) if one.tag in _ROWS), None)
+            looked_at = whole if is_of_one or row is None else row.text
+            if not any(label in looked_at for label in LABELS):
+                yield f"is unlabelled in <{(row or within[-1]).tag}>"
+
+    def misused(self, word: str) -> Iterator[str]:
+        """Yield attributes that a word has no place in."""
+        for tag, name, value in self.attributes:
+            if word in value and name not in _QUOTED:
+                yield f"stands in {tag}'s {name}"
+            if word in value and name == "href" and word in urlsplit(value).netloc:
+                yield "is an address's host"
+
+
+def _is_ours(address: str) -> bool:
+    return not address or address[0] == "#" or (address[0] == "/" and address[1:2] != "/")
+
+
+def logged_in(client: FlaskClient, now: int) -> Browser:
+    """Return a browser of the owner's."""
+    signing = signer(TOKEN)
+    cookie = signing.value(now)
+    session = signing.session(cookie, now)
+    assert session is not None
+    client.set_cookie(signing.cookie, cookie, domain="127.0.0.1")
+    return Browser(client, session.csrf)
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What was looked at. `words` are canaries and their doors."""
+
+    browser: Browser
+    words: Mapping[str, str]
+    pages: int = 0
+    labelled: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def at(self, path: str, *, is_of_one: bool = False) -> Page | None:
+        answer = self.browser.get(path)
+        self.pages += 1
+        if answer.status_code != 200:
+            self.wrong.append(f"{path}: {answer.status_code}")
+            return None
+        page = Page(answer.text)
+        self.wrong += [f"{fault}, {path}" for fault in page.wrong]
+        for word, door in self.words.items():
+            if word in answer.text:
+                faults = [*page.misused(word), *page.unlabelled(said_of(word), is_of_one=is_of_one)]
+                self.wrong += [f"{door}: {fault}, {path}" for fault in faults]
+                self.labelled += not faults
+                if path.endswith("/lessons"):
+                    self.wrong.append(f"{door}: is among the lessons")
+        return page
+
+    def follow(self, page: Page | None, where: str) -> None:
+        """Look at what a page leads to."""
+        found = page.attributes if page is not None else ()
+        for path in {value for _, name, value in found if name == "href" and where in value}:
+            self.at(path)
+
+
+def said_of(word: str) -> str:
+    """Return how the text of a poison begins, which no question about it says."""
+    return f"page about {word} says"
+
+
+def asked(
+    browser: Browser, sent: Sequence[Sent], ids: Mapping[str, str], most: int, when: str
+) -> Outcome:
+    """Look for poisons on all pages that may show them; `ids` are the memories, with their texts.
+
+    Each is asked for, until `most` were.
+    """
+    words = {one.poison.canary: one.door for one in sent if not one.is_told}
+    kept = {word: id_ for id_, text in ids.items() for word in words if said_of(word) in text}
+    looked = _Looked(browser, words)
+    for name in _SHARED:
+        looked.at(f"/t/default/{name}")
+    for state in ("waiting", "accepted"):
+        looked.follow(looked.at(f"/t/default/proposals?state={state}"), "/proposals/")
+    for word, id_ in list(kept.items())[:most]:
+        question = quote(f"what does the page about {word} say?")
+        looked.at(f"/t/default/memories?q={question}")
+        looked.at(f"/t/default/lab?q={question}&min_confidence=0")
+        looked.at(f"/t/default/memory/{quote(id_)}", is_of_one=True)
+        looked.at(f"/t/default/memory/{quote(id_)}/edit", is_of_one=True)
+        looked.follow(looked.at(f"/t/default/graph?name=deploy-{word}"), "/graph/entity?")
+    looked.wrong += [] if looked.labelled > most else ["hardly any was found"]
+    tried, note = f"canaries, asked for on pages, {when}", f"{looked.labelled:,} times labelled"
+    return Outcome(tried, looked.pages, "pages", looked.wrong, note)
+
+
+_SHARED = tuple("overview memories goals lessons proposals recalls graph errors jobs lab".split())
