@@ -11,6 +11,7 @@ from torture import forged_write
 from torture.forged_write import Place
 
 from serve.reader import Reader
+from serve.summaries import picture
 from store import agreed, build, projections
 from store import manifest as manifests
 from store.audits import health
@@ -153,3 +154,11 @@ def test_snapshots_of_another_log_are_not_served(built: Built):
     table = table.set_column(0, table.schema.field("id"), ids)
     forged_write.put(home_of(built), at, table)
     assert "is of another log" in notices(built)
+
+
+@pytest.mark.parametrize("name", ["layout", "entities"])
+def test_a_picture_without_its_tables_is_none(built: Built, name: str):
+    manifest = manifests.current(built.tenant)
+    bare = msgspec.structs.replace(manifest.projections[name], parts={})
+    refs = {**manifest.projections, name: bare}
+    assert picture.drawn(msgspec.structs.replace(manifest, projections=refs)) is None

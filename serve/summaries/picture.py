@@ -106,6 +106,10 @@ def mark(manifest: Manifest) -> str | None:
     entities = manifest.projections.get("entities")
     if ref is None or entities is None or ref.version != LAYOUT_PROJECTION.version:
         return None
+    if not (
+        {"nodes", "lines"} <= ref.parts.keys() and {"entities", "edges"} <= entities.parts.keys()
+    ):
+        return None  # no build writes such
     return f"{ref.digest[:16]}{entities.digest[:16]}"
 
 
