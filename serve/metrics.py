@@ -76,7 +76,7 @@ def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metr
         single("silent_recalls_total", "counter", "Those that brought nothing.", recalls.silent),
         ("mnemolog_recall_seconds", "histogram", "How long they took.", _took(recalls, label)),
         single("appends_total", "counter", "Transactions written.", one.log.version()[1]),
-        single("log_events", "gauge", "Events in the log.", head),
+        single("log_events", "gauge", "Events in the log.", one.log.held()),
         single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes(one.tenant)),
         single("tail_events", "gauge", "Events since the last build.", max(0, head - built)),
         single("manifest", "gauge", "The manifest served.", manifest.number if manifest else 0),

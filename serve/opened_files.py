@@ -2,19 +2,24 @@
 OpenedFiles: the files that answers are given from, mapped after a glance and hashed behind them.
 
 A glance tells, by length and time, whether anybody wrote to a file since. What the disk itself did
-to its bytes shows in its hash, which is taken a bounded amount at a time; a file found damaged is
-not opened again, and no build takes it over unseen. What two manifests share stays mapped from one
+to its bytes shows in its hash, which is taken a bounded amount at a time, and with it is seen
+whether what was written is as agreed; a file found damaged is not opened again, and no build takes
+it over unseen. What two manifests share stays mapped from one
 to the next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
+import pyarrow as pa
 
 from store import snapshot
+from store.agreed import Agreed
 from store.errors import SnapshotDamaged
+from store.manifest import Manifest
 from store.projection import Built, Part, PartFile, Projection
-from store.snapshot import SnapshotRef, hashing
+from store.snapshot import hashing
 from store.tenant import Tenant
 
 
@@ -26,6 +31,7 @@ class OpenedFiles:
         self._root, self._are_trusted = tenant.snapshots, are_trusted
         self._parts: dict[str, Part] = {}  # by path, as all of these
         self._earlier: dict[str, Part] = {}
+        self._checks: dict[str, Callable[[pa.Table], None]] = {}
         self._whole: set[str] = set()
         self._damaged: dict[str, str] = {}  # what is wrong
         self._waiting: dict[str, Part] = {}  # to be hashed
@@ -35,18 +41,21 @@ class OpenedFiles:
         """Turn to another manifest, or to the same one again."""
         self._earlier |= self._parts
         self._parts, self._waiting, self._under_way = {}, {}, None
+        self._checks = {}
 
     def settle(self) -> None:
         """Let go of what the manifest that was turned to does not share."""
         self._earlier = {}
         self._whole &= self._parts.keys()
 
-    def tables(self, ref: SnapshotRef, projection: Projection) -> Built:
-        """Return the tables of a snapshot; each part is mapped when it is asked for.
+    def tables(self, manifest: Manifest, projection: Projection) -> Built:
+        """Return the tables of a manifest's snapshot; each part is mapped when it is asked for.
 
         Raise SnapshotDamaged where a file that recall reads is known, or seen, not to be what was
-        written.
+        written, and where its tables do not fit together.
         """
+        agreed, ref = Agreed(manifest), manifest.projections[projection.name]
+        agreed.check_rows(projection)
         read = {name: some for name, some in ref.parts.items() if name not in projection.for_builds}
         ref = msgspec.structs.replace(ref, parts=read)
         for file in ref.files:
@@ -56,6 +65,11 @@ class OpenedFiles:
         tables = snapshot.read(
             self._root, ref, projection, check=False, validate=not self._are_trusted
         )
+        for name, some in tables.parts.items():
+            for number, part in enumerate(some):
+                self._checks[_file(part).path] = partial(
+                    agreed.check_part, projection.name, name, number
+                )
         parts = {name: [self._kept(part) for part in some] for name, some in tables.parts.items()}
         return Built(projection.schemas, parts)
 
@@ -80,12 +94,12 @@ class OpenedFiles:
         return False
 
     def _hashed(self, path: str, part: Part) -> int:
-        """Hash the next piece of a file; return its bytes, 0 once it is found whole and mapped."""
+        """Hash the next piece of a file; return its bytes, 0 once it is whole and as agreed."""
         if self._under_way is None:
             self._under_way = hashing(self._root, _file(part))
         for piece in self._under_way:
             return piece
-        _ = part.table
+        self._checks[path](part.table)  # it was read just now: this costs no disk
         self._whole.add(path)
         del self._waiting[path]
         self._under_way = None

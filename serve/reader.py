@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -73,7 +74,17 @@ class View:
 
 
 # what reading a damaged file that nobody hashed yet may raise
-_BROKEN = (SnapshotDamaged, LookupError, ValueError, OverflowError, pa.ArrowException)
+_BROKEN = (
+    SnapshotDamaged,
+    LookupError,
+    ValueError,
+    OverflowError,
+    pa.ArrowException,
+    # of what is not as agreed: a null where none may be, a text that is no JSON
+    TypeError,
+    AttributeError,
+    msgspec.MsgspecError,
+)
 _A_POLL = 32 << 20  # bytes hashed in a look: a thirtieth of a processor while it lasts
 _AT_OPEN = 4 << 20  # and before the first answer: a few milliseconds, and all of a small memory
 
@@ -206,7 +217,6 @@ class Reader:
                     self._files.map_all()
                 with self._growing:
                     self._snapshots, self._live, self._gone, self._damage = opened
-                    self._version = None
                     self._extend()
             except _BROKEN:
                 if not self._files.step():
@@ -222,30 +232,49 @@ class Reader:
 
     def _open(self) -> tuple[Snapshots, LiveTail, _Gone, dict[str, None]]:
         """Return what can be served, what of the log is gone, and what is wrong, in words."""
-        snapshots = open_snapshots(self._tenant, self._embedder, self._files)
-        live = _live_tail(snapshots, self._embedder, self._log)
         try:
             self._log.version()  # raises, where it is not open
-            return snapshots, live, *self._laid_over(live)
+            return self._open_with_log()
         except LogClosed:
             raise
         except LogError as error:
+            snapshots = open_snapshots(self._tenant, self._embedder, self._files)
             if snapshots.manifest is None:
                 raise
             return snapshots, _live_tail(snapshots, self._embedder, self._log), error, {}
 
-    def _laid_over(self, live: LiveTail) -> tuple[Gap | OtherLog | None, dict[str, None]]:
-        """Lay the log's tail over the snapshots; return what of it is gone, and what is wrong."""
+    def _open_with_log(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
         gone, wrong = None, []
         try:
             if gone := self._log.gone():
                 wrong.append(f"{gone}: run `mnemolog doctor`")
         except LogCorrupt as error:
             wrong.append(str(error))
+        snapshots = open_snapshots(
+            self._tenant, self._embedder, self._files, self._check if not wrong else _no_check
+        )
+        live = _live_tail(snapshots, self._embedder, self._log)
         if not isinstance(gone, OtherLog):  # which may be another tenant's
             events, damage = self._log.sound(live.watermark)
             wrong += damage + live.extend(events)
-        return gone, dict.fromkeys(wrong)
+        return snapshots, live, gone, dict.fromkeys(wrong)
+
+    def _check(self, found: Snapshots) -> None:
+        """Raise SnapshotDamaged where snapshots are not of this log, which lost nothing."""
+        head = self._log.head()
+        if found.watermark > head:
+            raise SnapshotDamaged(
+                f"manifest {_number(found)} was built up to event {found.watermark}, the log ends "
+                f"at {head}: `mnemolog build` mends it"
+            )
+        try:
+            newest = [found.rows.memories.value(len(found.rows) - 1, "id")] if found.rows else []
+        except _BROKEN:
+            return  # a damaged file: it is hashed soon, and named then
+        if newest and not self._log.known(newest):
+            raise SnapshotDamaged(
+                f"manifest {_number(found)} is of another log: `mnemolog build` mends it"
+            )
 
     def _catch_up(self) -> None:
         """Lay the events that were appended since over the snapshots."""
@@ -286,6 +315,14 @@ def standing(
 def _live_tail(snapshots: Snapshots, embedder: Embedder, log: EventLog | None = None) -> LiveTail:
     rows, postings, vectors = snapshots.rows, snapshots.postings, snapshots.vectors
     return LiveTail(rows, postings, embedder, vectors, snapshots.watermark, log)
+
+
+def _no_check(found: Snapshots) -> None:
+    """Let be: a log that has lost events may well be behind what was built from it."""
+
+
+def _number(found: Snapshots) -> int:
+    return found.manifest.number if found.manifest else 0
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:

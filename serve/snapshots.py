@@ -86,14 +86,25 @@ class Snapshots:
         return RowRules(self.rows)
 
 
-def open_snapshots(tenant: Tenant, embedder: Embedder, files: OpenedFiles) -> Snapshots:
-    """Return the newest manifest that can be served, with a notice for all that was set aside."""
+def open_snapshots(
+    tenant: Tenant,
+    embedder: Embedder,
+    files: OpenedFiles,
+    check: Callable[[Snapshots], None] = lambda found: None,
+) -> Snapshots:
+    """Return the newest manifest that can be served, with a notice for all that was set aside.
+
+    One is not served where `check` raises SnapshotDamaged of it.
+    """
     notices: list[str] = []
     for manifest in _candidates(tenant, notices):
         try:
-            return open_manifest(tenant, manifest, embedder, notices, files)
+            found = open_manifest(tenant, manifest, embedder, notices, files)
+            check(found)
         except SnapshotDamaged as error:
             notices.append(str(error))
+        else:
+            return found
     return Snapshots(
         manifest=None,
         rows=MemoryRows.empty(),
@@ -191,4 +202,4 @@ def _tables(
             f"{projection.name} was built as {made}, this is {projection.version}: "
             "`mnemolog build` mends it"
         )
-    return files.tables(ref, projection)
+    return files.tables(manifest, projection)

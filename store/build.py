@@ -19,8 +19,9 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
+from store import agreed, projections, snapshot
 from store import manifest as manifests
-from store import projections, snapshot
+from store.agreed import Agreed
 from store.audits.audit import audit
 from store.audits.audited import Audited
 from store.builds import candidate as candidates
@@ -298,11 +299,16 @@ def load(build: Build, ref: SnapshotRef) -> Built:
 def _loaded(build: Build, ref: SnapshotRef) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
     projection = next(one for one in build.projections if one.name == ref.projection)
-    if projection.version != ref.version:
+    served, root = published(build.tenant), build.tenant.snapshots
+    if projection.version != ref.version or served is None:
         return None
     try:
         look = snapshot.verify if build.thorough else snapshot.glance
-        look(build.tenant.snapshots, ref)
+        look(root, ref)
+        if build.thorough or snapshot.is_doubted(root, ref):
+            agreed.check(root, served, projection)
+        else:
+            Agreed(served).check_rows(projection)
     except SnapshotDamaged:
         return None
     return load(build, ref)

@@ -38,6 +38,7 @@ from store.events import (
     micros,
     new_id,
 )
+from store.job_events import Undone
 from store.log import Appended, EventLog
 from store.logfile.checks import erased
 from store.redaction import redact
@@ -225,7 +226,8 @@ def archive(log: EventLog, id_: str, now: int, reason: str | None = None) -> Eve
 def restore(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
     """Make a forgotten, archived, superseded or expired memory current again.
 
-    Raise Conflict for one that a job made of what was erased: it says what that said.
+    Raise Conflict for one that a job made of what was erased, which says what that said, and for
+    one whose plan was undone.
     """
     return _tell(log, id_, Restored(reason=reason), now)
 
@@ -262,7 +264,8 @@ def told(
     """Return the event that changes a memory, without writing it; `trust` says whose word it is.
 
     Raise NotFound where the memory, or another that the change names, is unknown or was erased,
-    Conflict for a `Restored` of what a job made of an erased one, and JunkText or InvalidInput for
+    Conflict where a plan recorded it that was undone, since nothing can be said of what counts no
+    more, and for a `Restored` of what a job made of an erased one, and JunkText or InvalidInput for
     a revision that `recorded` would not take either.
     """
     first = _must_know(log, id_)
@@ -363,7 +366,19 @@ def _must_know(log: EventLog, id_: str) -> Event:
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
         raise NotFound(erased(id_))
+    if events[0].body.made is not None and (plan := _undone(log, id_)) is not None:
+        raise Conflict(
+            f"memory {id_!r} is of plan {plan}, which was undone: record anew what still holds"
+        )
     return events[0]
+
+
+def _undone(log: EventLog, id_: str) -> str | None:
+    """Return the plan that recorded a memory and was undone; None where there is none such."""
+    for event in log.of_jobs(("undone",)):
+        if isinstance(event.body, Undone) and id_ in event.body.events:
+            return event.subject
+    return None
 
 
 def _erased_source(log: EventLog, recorded: Event) -> str | None:

@@ -5,6 +5,7 @@ To bring it back, move the folder from `<home>/deleted` to `<home>/tenants`, und
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -69,6 +70,7 @@ def put_away(home: Path, tenant: Tenant, now: int) -> Deleted:
     Raise Conflict where another program has the folder open on a system that minds.
     """
     ended = tokens.revoke_all(home, tenant.name, now)  # before: a new tenant may take the name
+    shutil.rmtree(tenant.successor, ignore_errors=True)  # of a restoring that was killed at once
     return Deleted(tenant=tenant.name, kept_in=str(move_away(home, tenant, now)), tokens=ended)
 
 

@@ -267,6 +267,13 @@ class EventLog:
         """
         return sound.damage(self._fetch, self.whole)
 
+    def held(self) -> int:
+        """Return how many numbers up to the head stand for an event: all but those it says it lost.
+
+        Raise LogCorrupt where what it says of that cannot be read.
+        """
+        return self.head() - sum(last - first + 1 for first, last in self.stated())
+
     def count(self) -> int:
         """Return how many events there are."""
         return int(self._fetch("SELECT count(*) FROM events")[0][0])

@@ -11,17 +11,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from store.errors import NoManifest, SnapshotDamaged, SnapshotError
+from store.events import EARLIEST, LATEST
 from store.files import remove_files, replace_file, sweep
+from store.projection import Count
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 KEEP = 3  # manifests, the current one included
 CANARIES = "canaries"  # the check that asks recall itself
+
+
+Moment = Annotated[int, Meta(ge=EARLIEST, le=LATEST)]  # microseconds UTC
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -37,13 +43,13 @@ class CheckResult(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """A published set of snapshots. `at` is microseconds UTC, `watermark` that of the memories."""
 
-    number: int
-    at: int
-    watermark: int
+    number: Count
+    at: Moment
+    watermark: Count
     embedder: str
     projections: Mapping[str, SnapshotRef]
     checks: tuple[CheckResult, ...] = ()
-    dimension: int = 0  # of the embedder's vectors; 0: it never answered
+    dimension: Count = 0  # of the embedder's vectors; 0: it never answered
 
     @property
     def bytes(self) -> int:
@@ -62,8 +68,8 @@ class Manifest(msgspec.Struct, frozen=True):
 class Refusal(msgspec.Struct, frozen=True):
     """Why the newest build was not published."""
 
-    at: int
-    watermark: int
+    at: Moment
+    watermark: Count
     checks: tuple[CheckResult, ...]
 
     @property
@@ -72,13 +78,15 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    number: int
+    number: Count
     sha256: str
 
 
 # made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
 _decoder = msgspec.json.Decoder(Manifest)
 _head_decoder = msgspec.json.Decoder(_Head)
+# what is no JSON, no text, not of these types, or nested so deeply that reading it ends
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def current(tenant: Tenant) -> Manifest:
@@ -129,7 +137,7 @@ def refuse(tenant: Tenant, refusal: Refusal) -> None:
 def last_refusal(tenant: Tenant) -> Refusal | None:
     try:
         return msgspec.json.decode(tenant.refused.read_bytes(), type=Refusal)
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+    except (OSError, *_UNREADABLE):
         return None
 
 
@@ -163,7 +171,7 @@ def _head(tenant: Tenant) -> _Head:
         return _head_decoder.decode(tenant.head.read_bytes())
     except FileNotFoundError:
         raise NoManifest(f"nothing was built for {tenant.name} yet: run `mnemolog build`") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+    except (OSError, *_UNREADABLE) as error:
         raise SnapshotDamaged(f"{tenant.head}: {error}: `mnemolog build` mends it") from error
 
 
@@ -183,6 +191,9 @@ def _load(tenant: Tenant, number: int) -> tuple[Manifest, str]:
     path = _path(tenant, number)
     try:
         data = path.read_bytes()
-        return _decoder.decode(data), sha256(data).hexdigest()
-    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+        found = _decoder.decode(data)
+    except (OSError, *_UNREADABLE) as error:
         raise SnapshotDamaged(f"{path}: {error}: `mnemolog build` mends it") from error
+    if found.number != number:
+        raise SnapshotDamaged(f"{path} is number {found.number}: `mnemolog build` mends it")
+    return found, sha256(data).hexdigest()

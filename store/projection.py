@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import Meta
 
 from store.events import Event
 
@@ -28,18 +29,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+# what a file of ours may say, whoever wrote it: nothing that no build counts up to
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+# below the snapshots folder and in no other, whatever a system takes for a separator
+PartPath = Annotated[str, Meta(pattern=r"^[a-z_]+/[0-9A-Za-z_-]+\.arrow$")]
+
+
 class PartFile(msgspec.Struct, frozen=True):
     """Where a part lies, below the snapshots folder, and what its file was when it was written.
 
     `digest` is of the rows, `sha256` of the file; `modified` is the file's time in nanoseconds.
     """
 
-    path: str
-    rows: int
+    path: PartPath
+    rows: Count
     digest: str
-    bytes: int
+    bytes: Count
     sha256: str
-    modified: int = 0
+    modified: Annotated[int, Meta(ge=-(2**62), le=2**62)] = 0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import pyarrow.ipc
 
 from store.errors import SnapshotDamaged
 from store.files import make_folder, passing_name, sync_folder
-from store.projection import Built, Part, PartFile, Projection, digest
+from store.projection import Built, Count, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
 
@@ -36,7 +36,7 @@ class SnapshotRef(msgspec.Struct, frozen=True):
 
     projection: str
     version: str
-    watermark: int
+    watermark: Count
     digest: str
     inputs: Mapping[str, str]
     parts: Mapping[str, tuple[PartFile, ...]]
@@ -163,6 +163,14 @@ def glance(root: Path, ref: SnapshotRef) -> None:
     the bytes is for `verify` to find.
     """
     _check(root, ref.files, _problem_at_a_glance)
+
+
+def is_doubted(root: Path, ref: SnapshotRef) -> bool:
+    """Return whether a file is not as old as it was written, or not there."""
+    try:
+        return any((root / file.path).stat().st_mtime_ns != file.modified for file in ref.files)
+    except OSError:
+        return True
 
 
 def hashing(root: Path, file: PartFile) -> Iterator[int]:

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from store.errors import InvalidName, NotFound
+from store.files import sync_folder
 
 DEFAULT = "default"
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -77,9 +78,17 @@ class Tenant:
         return self.root / "erasing.json"
 
     @property
+    def successor(self) -> Path:
+        """Where a whole folder waits that is to take this one's place, while this is put away."""
+        return self.root.with_name(f".next-{self.name}")
+
+    @property
     def exists(self) -> bool:
-        """Whether it was made; its log may be damaged, or gone."""
-        return self.log.exists() or self.log_head.exists()
+        """Whether it was made; its log may be damaged, or gone.
+
+        Where a successor waits for its empty place, it takes it now.
+        """
+        return self.log.exists() or self.log_head.exists() or _succeeded(self)
 
 
 def tenant(home: Path, name: str = DEFAULT) -> Tenant:
@@ -101,12 +110,21 @@ def existing(home: Path, name: str = DEFAULT) -> Tenant:
     return found
 
 
+def _succeeded(tenant: Tenant) -> bool:
+    """Let a tenant's successor take its place, for whoever put the old one away and was killed."""
+    with suppress(OSError):  # there is none, which is usual, or another process was first
+        os.rename(tenant.successor, tenant.root)
+        sync_folder(tenant.root.parent)
+    return tenant.log.exists()
+
+
 def tenants(home: Path) -> Iterator[Tenant]:
     """Yield every tenant of a home, by name."""
     folder = home / "tenants"
     if folder.is_dir():
-        for path in sorted(folder.iterdir()):
-            if _TENANT.fullmatch(path.name) and (found := Tenant(path.name, path)).exists:
+        names = {path.name.removeprefix(".next-") for path in folder.iterdir()}
+        for name in sorted(filter(_TENANT.fullmatch, names)):
+            if (found := Tenant(name, folder / name)).exists:
                 yield found
 
 

@@ -3,6 +3,9 @@
 import errno
 import json
 import os
+import shutil
+import subprocess
+import sys
 import threading
 import zipfile
 from pathlib import Path
@@ -12,7 +15,7 @@ from click.testing import CliRunner, Result
 from conftest import NOW, Built, raw
 
 from serve.cli import main, processes
-from store import commands
+from store import commands, deletion
 from store import tenant as tenants
 from store.backup import archive, backups, copies
 from store.backup.archive import Listing
@@ -232,6 +235,53 @@ def test_what_a_restore_could_not_erase_again_is_left_for_the_doctor_to_name(
     backups.restore(Settings(home), kept, None, NOW, replace=True)
     found = wiping.begun(built.tenant)
     assert found is not None and found.ids == ("m02",)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from store.backup import backups
+from store.config import Settings
+
+home, kept, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+rename, done = os.rename, []
+
+def killed(source, to):
+    rename(source, to)
+    done.append(to)
+    if len(done) == last:
+        os._exit(9)
+
+os.rename = killed
+backups.restore(Settings(home), kept, None, 1_700_000_000_000_000, replace=True)
+print(len(done))
+"""
+
+
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_a_restore_that_is_killed_between_its_renames_leaves_the_old_or_the_new(
+    built: Built, kept: Path, home: Path, renames: int
+):
+    commands.record(built.log, Draft(id="later", content="Written after the backup"), NOW)
+    built.log.close()
+    words = [sys.executable, "-P", "-c", KILLED, str(home), str(kept), str(renames)]
+    assert subprocess.run(words, check=False).returncode == 9
+    assert [one.name for one in tenants.tenants(home)] == ["default"]
+    found = tenants.existing(home)
+    with EventLog(found.log) as log:
+        assert bool(log.known(["later"])) == (renames == 1) and log.integrity() == []
+    assert backups.restore(Settings(home), kept, None, NOW, replace=True).listing.events
+    assert [path.name for path in (home / "tenants").iterdir()] == ["default"]
+
+
+def test_a_deleted_tenant_is_not_brought_back_by_a_restore_that_was_killed(
+    built: Built, kept: Path, home: Path
+):
+    restored(home, kept, "other")
+    left = tenants.tenant(home, "other")
+    shutil.copytree(left.root, left.successor)
+    deletion.delete(Settings(home), "other", NOW)
+    assert not left.exists
 
 
 def test_a_log_that_cannot_be_read_is_replaced_and_its_erasures_are_not_known(

@@ -16,6 +16,7 @@ from serve.cli.group import Commands
 from store import build
 from store.embedding import LexicalEmbedder
 from store.log import EventLog
+from store.logfile.head import Gap
 from store.tenant import Tenant, tenant
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -422,6 +423,15 @@ def test_export_through_a_link_leaves_it_one(tmp_path):
     link.symlink_to(tmp_path / "file.jsonl")
     assert run("export", "--output", str(link)).exit_code == 0
     assert link.is_symlink() and "A memory to write" in (tmp_path / "file.jsonl").read_text()
+
+
+def test_status_counts_no_event_that_the_log_says_is_lost(home):
+    run("record", "A memory to keep")
+    with EventLog(tenant(home).log) as log:
+        head = log.head()
+        log.state(Gap(head + 1, head + 40), 1)
+        assert (log.head(), log.held(), log.count()) == (head + 41, head + 1, head + 1)
+    assert json.loads(run("status", "--json").stdout)["events"] == head + 1
 
 
 def test_import_markdown_tells_counts_and_the_next_step(tmp_path):

@@ -160,11 +160,11 @@ def test_damage_that_breaks_catching_up_with_the_log_is_set_aside_at_once(
     reader = memory.reader()
     extend, calls = LiveTail.extend, []
 
-    def broken_once(live: LiveTail, events: Iterable[Event]) -> None:
+    def broken_once(live: LiveTail, events: Iterable[Event]) -> list[str]:
         calls.append(live)
         if len(calls) == 1:
             raise IndexError("an offset out of the file")
-        extend(live, events)
+        return extend(live, events)
 
     monkeypatch.setattr(LiveTail, "extend", broken_once)
     memory.add("the newest note is about lanterns", "newest")

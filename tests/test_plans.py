@@ -98,6 +98,21 @@ def test_undone_it_leaves_the_memory_with_the_digest_it_had(built, memory, clock
         plans.apply(built.log, plan.id, clock())
 
 
+def test_nothing_is_said_of_what_an_undone_plan_recorded(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock())
+    plans.undo(built.log, plan.id, clock())
+    for says in (
+        lambda: commands.restore(built.log, "merged", clock()),
+        lambda: commands.revise(built.log, "merged", Revised(content="Another word"), clock()),
+        lambda: commands.supersede(built.log, "m08", "merged", clock()),
+        lambda: commands.link(built.log, "m08", "merged", "related", clock()),
+    ):
+        with pytest.raises(Conflict, match=f"plan {plan.id}, which was undone"):
+            says()
+    assert commands.restore(built.log, "m00", clock()).subject == "m00"
+
+
 def test_an_export_knows_nothing_of_an_undone_plan(built, memory, clock: Clock):
     before = [*export(built.log, clock(), all_states=True)]
     plan = planned(built, merge(built, memory, clock), clock)

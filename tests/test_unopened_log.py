@@ -234,6 +234,8 @@ def test_while_an_erasing_is_not_ended_nothing_comes_from_what_was_published_bef
 def test_a_log_that_fails_later_leaves_what_was_read_of_it(built: Built):
     commands.record(built.log, Draft(content="The gateway listens on port 9"), NOW)
     reader = Reader(built.tenant, built.log, built.embedder)
+    with reader.view() as view:
+        assert view.notices == ()
     with _failing(built.log), pytest.raises(LogError, match="no disk"), reader.view():
         pass
     with _failing(built.log), without_log(reader) as view:

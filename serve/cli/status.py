@@ -49,7 +49,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     found: dict[str, Any] = {
         "tenant": tenant.name,
         "home": str(settings.home),
-        "events": head,
+        "events": log.held(),
         "log_bytes": log_bytes(tenant),
         "manifest": None,
         "tail": head,

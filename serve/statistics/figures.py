@@ -47,7 +47,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
     return Statistics(
         tenant=tenant.name,
         at=now,
-        events=log.head(),
+        events=log.held(),
         memories=memories(view, now),
         disk=disk(tenant),
         growth=growth(log, now),

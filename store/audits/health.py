@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from store import disk, failures, projections, snapshot
+from store import agreed, disk, failures, projections, snapshot
 from store import manifest as manifests
 from store.config import Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
@@ -31,6 +31,7 @@ from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.logfile.head import numbers
 from store.manifest import CheckResult, Manifest
 from store.plans import roster
+from store.projection import Projection
 from store.registry import is_held, listens, running
 from store.tenant import Tenant, existing
 
@@ -70,15 +71,24 @@ def checkup(settings: Settings) -> list[Finding]:
 def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
     """Return, for each projection whose files are not what was written, what is wrong and the cure.
 
-    Every file is hashed: a flipped bit shows in no other way.
+    Every file is hashed: a flipped bit shows in no other way. What is in it is looked at too.
     """
+    known = {one.name: one for one in _known(manifest)}
     found = []
-    for ref in manifest.projections.values():
+    for name, ref in manifest.projections.items():
         try:
             snapshot.verify(tenant.snapshots, ref)
+            if name in known and known[name].version == ref.version:
+                agreed.check(tenant.snapshots, manifest, known[name])
         except SnapshotDamaged as error:
             found.append(str(error))
     return found
+
+
+def _known(manifest: Manifest) -> tuple[Projection, ...]:
+    """Return the projections of this version of mnemolog, as for the manifest's own model."""
+    model = SilentEmbedder(manifest.embedder, manifest.dimension, "nothing is embedded here")
+    return projections.all_of(model)
 
 
 def _permissions(home: Path) -> Iterator[Finding]:
@@ -320,11 +330,9 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
     if isinstance(chosen, SilentEmbedder):
         yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")
-    for projection in projections.all_of(chosen):
+    for projection in _known(manifest):
         ref = manifest.projections.get(projection.name)
-        if projection.name not in ("vectors", "fields") and (
-            ref is None or ref.version != projection.version
-        ):
+        if ref is None or ref.version != projection.version:
             yield Finding("warn", f"{projection.name} is of another version of mnemolog", _BUILD)
 
 

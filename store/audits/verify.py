@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from store import build, projections, snapshot
 from store import manifest as manifests
+from store.agreed import Agreed
 from store.embedding import Embedder, SilentEmbedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
@@ -110,8 +111,7 @@ def _verdicts(
         verdicts = []
         for projection in projections.all_of(embedder):
             on_progress(projection.name)
-            ref = manifest.projections.get(projection.name)
-            verdicts.append(_verdict(tenant, projection, ref, rebuilt[projection.name]))
+            verdicts.append(_verdict(tenant, projection, manifest, rebuilt[projection.name]))
         return tuple(verdicts)
 
 
@@ -143,19 +143,27 @@ def _proof(
     return silent, kept
 
 
-def _verdict(
-    tenant: Tenant, projection: Projection, ref: SnapshotRef | None, rebuilt: Built
-) -> Verdict:
+def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt: Built) -> Verdict:
     name = projection.name
+    ref = manifest.projections.get(name)
     if ref is None or ref.version != projection.version:
         made = "not built" if ref is None else f"built as version {ref.version}"
         detail = f"{made}, this is {projection.version}: `mnemolog build` mends it"
         return Verdict(name, False, detail)
     try:
         snapshot.verify(tenant.snapshots, ref)
+        Agreed(manifest).check_tables(projection)
+        live = snapshot.read(tenant.snapshots, ref, projection, check=False)
+        return _compared(ref, live, rebuilt)
     except SnapshotDamaged as error:
         return Verdict(name, False, str(error))
-    live = snapshot.read(tenant.snapshots, ref, projection, check=False)
+
+
+def _compared(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
+    """Return whether tables are those that were built again; raise SnapshotDamaged where one is not
+    what its projection's are.
+    """
+    name = ref.projection
     if digest(rebuilt) == digest(live) == ref.digest and _are_as_named(live):
         rows = ", ".join(f"{count} {of}" for of, count in rebuilt.rows.items())
         return Verdict(name, True, f"{rows}, as the log gives them")

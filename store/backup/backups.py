@@ -115,7 +115,7 @@ def restore(
     one, SourceError as `check` does, InvalidName, BuildBusy, LogBusy or LogFull.
     """
     tenant = tenants.tenant(settings.home, name or archive.listed(path).tenant)
-    is_there = tenant.root.is_dir() and any(tenant.root.iterdir())
+    is_there = tenant.exists or (tenant.root.is_dir() and any(tenant.root.iterdir()))
     if is_there and not replace:
         raise Conflict(
             f"there is a tenant {tenant.name}: name another (--into), or replace it (--replace)"
@@ -128,12 +128,7 @@ def restore(
             return Restored(tenant=tenant.name, listing=listing)
         with deletion.unused(tenant):
             erased = _erase_again(staged, tenant, now)
-            kept_in = deletion.move_away(settings.home, tenant, now)
-            try:
-                _take_place(staged, tenant)
-            except BaseException:  # an interrupt too: what was there comes back first
-                os.rename(kept_in, tenant.root)
-                raise
+            kept_in = _replace(staged, tenant, settings.home, now)
     return Restored(tenant=tenant.name, listing=listing, replaced=str(kept_in), erased_again=erased)
 
 
@@ -218,13 +213,37 @@ def _check_jobs(staged: Tenant) -> int:
     return count
 
 
+def _replace(staged: Tenant, tenant: Tenant, home: Path, now: int) -> Path:
+    """Let a proven folder take a tenant's place; return where the old one lies now.
+
+    Whoever is killed between the two renames leaves the new one under a name that says whose
+    successor it is: the next who asks for the tenant gives it its place.
+    """
+    shutil.rmtree(tenant.successor, ignore_errors=True)
+    _rename(staged.root, tenant.successor)
+    try:
+        kept_in = deletion.move_away(home, tenant, now)
+        if not tenant.exists:
+            os.rename(kept_in, tenant.root)
+            raise Conflict(f"{tenant.root} cannot be made: try again")
+    except BaseException:  # an interrupt too
+        if tenant.root.exists():  # else the successor is what there is
+            shutil.rmtree(tenant.successor, ignore_errors=True)
+        raise
+    return kept_in
+
+
 def _take_place(staged: Tenant, tenant: Tenant) -> None:
     """Give a proven folder its name; raise Conflict where somebody made that tenant meanwhile."""
+    _rename(staged.root, tenant.root)
+
+
+def _rename(folder: Path, to: Path) -> None:
     try:
-        os.rename(staged.root, tenant.root)
+        os.rename(folder, to)
     except OSError as error:
-        raise Conflict(f"{tenant.root} cannot be made ({error.strerror}): try again") from error
-    sync_folder(tenant.root.parent)
+        raise Conflict(f"{to} cannot be made ({error.strerror}): try again") from error
+    sync_folder(to.parent)
 
 
 def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:

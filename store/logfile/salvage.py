@@ -175,6 +175,8 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
         log_file.settle(connection)
     finally:
         connection.close()
+    for left in (_ahead(new), _shared(new)):  # SQLite lets it be where the disk refuses once
+        left.unlink(missing_ok=True)
 
 
 def _without_body(row: Row) -> Row:

@@ -9,11 +9,11 @@ of each: a COMMIT that ended in an error may still be durable.
 
 import errno
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from torture import fault, work_controls
+from torture import fault, work_controls, work_repair
 from torture import work as works
 from torture.crash_points import Place, evenly, of_scale
 from torture.fault import Action, Kind
@@ -45,13 +45,18 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     place = Place(folder)
     with forks(place.fault) as processes:
         tried = 0
-        for name in of_scale(scale):
+        for name in (*of_scale(scale), *_repairs(scale)):
             found = refused_at(place, processes, name, EACH[scale])
             tried += found.points
             yield found
         for control in work_controls.REFUSED:
             yield refused_at(place, processes, control.name, CONTROLS)
     yield Outcome("the disk refused, all together", tried, "points", floor=FLOOR)
+
+
+def _repairs(scale: Scale) -> Iterable[str]:
+    """Return the works on a damaged log."""
+    return [] if scale is Scale.FAST else [work.name for work in work_repair.WORKS]
 
 
 def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
@@ -115,7 +120,7 @@ def refused(
     with all that open, the work is done again when the disk is well.
     """
     work, place, told = works.named(name), Path(home), list[str]()
-    server = _Server.of(place)
+    server = _Server.of(place) if name in works.BY_NAME else _NO_SERVER
     fault.arm(Action(action), at, error)
     how, wrong = _attempted(work, place, told.append)
     wrong += server.asked()
@@ -185,4 +190,5 @@ class _Server:
             self._log.close()
 
 
+_NO_SERVER = _Server(None, None)  # a damaged log answers no recall, and none may run at its repair
 _LEFT_OPEN: list[_Server] = []  # closed by nobody: the process ends as if it was killed

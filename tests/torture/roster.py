@@ -26,6 +26,7 @@ NAMES = (
     "answers",
     "erasing",
     "rot",
+    "forged",
     "queries",
     "rpc",
     "gate",

@@ -12,6 +12,7 @@ from store import commands
 from store import tenant as tenants
 from store.audits.repair import repair
 from store.config import Choices, Settings
+from store.errors import LogError
 from store.logfile import salvage
 
 _MANY = texts("r", 60, 3)
@@ -32,9 +33,12 @@ def _damage(home: Path) -> None:
 
 
 def _repair(home: Path, acknowledge: Acknowledge) -> None:
-    found = list(repair(Settings(home, Choices()), NOW, may_touch_log=True))
-    if all(one.state == "mended" for one in found):
-        acknowledge(_DONE)
+    for one in repair(Settings(home, Choices()), NOW, may_touch_log=True):
+        if one.state == "failed":
+            raise LogError(one.how)  # as the command ends with 1
+    with log_of(home) as log:  # which tells what stood in the way, where nothing was tried
+        if not log.integrity():
+            acknowledge(_DONE)
 
 
 def _check(home: Path, acknowledged: Collection[str]) -> list[str]:

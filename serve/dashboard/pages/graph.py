@@ -11,7 +11,7 @@ from serve.dashboard.sites import Site
 from serve.reader import View
 from serve.summaries import picture
 from serve.summaries.picture import Entity
-from store.errors import NotFound
+from store.errors import NotFound, SnapshotDamaged
 from store.mentions.mentions import EntityKind
 from store.projections.entities import EntityIndex
 
@@ -58,7 +58,10 @@ def blueprint(site: Site) -> Blueprint:
         answer.set_etag(mark)
         answer.headers["Cache-Control"] = "private, no-cache"  # kept, and asked about every time
         if not request.if_none_match.contains(mark):
-            answer.set_data(picture.picture(opened.tenant, manifest, found))
+            try:
+                answer.set_data(picture.picture(opened.tenant, manifest, found))
+            except SnapshotDamaged as error:
+                raise NotFound(f"there is no picture: {error}") from error
         answer.make_conditional(request)
         return answer
 

@@ -40,10 +40,10 @@ POSTINGS = pa.schema([("document", pa.uint32()), ("impact", pa.float32()), ("cou
 WIDE = pa.schema([("term", pa.int32())])
 SPREAD = pa.schema([("impact", pa.float32())])
 DOCUMENTS = pa.schema([("length", pa.int32()), ("fingerprint", pa.uint64())])
-_IN_PARTS = ("words", "postings", "wide", "spread", "documents", "kin")
+IN_PARTS = ("words", "postings", "wide", "spread", "documents", "kin")
 # of all segments
 TERMS = pa.schema([("hash", pa.uint64()), ("documents", pa.int32()), ("idf", pa.float64())])
-SEGMENTS = pa.schema([(name, pa.int64()) for name in _IN_PARTS])
+SEGMENTS = pa.schema([(name, pa.int64()) for name in IN_PARTS])
 STATISTICS = pa.schema(
     [
         ("documents", pa.int64()),
@@ -125,10 +125,10 @@ def updated(
     idf, average_idf = bm25.okapi_idf(frequencies, len(indexed), formula.epsilon)
     seen = bm25.sample_coverage(int((frequencies == 1).sum()), occurrences)
     return {
-        **{name: [segment.parts[name] for segment in segments] for name in _IN_PARTS},
+        **{name: [segment.parts[name] for segment in segments] for name in IN_PARTS},
         "terms": _arrow(TERMS, hashes, frequencies, idf),
         "segments": _arrow(
-            SEGMENTS, *([one.parts[name].rows for one in segments] for name in _IN_PARTS)
+            SEGMENTS, *([one.parts[name].rows for one in segments] for name in IN_PARTS)
         ),
         "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
     }
@@ -173,7 +173,7 @@ class _Old:
         if one not in self.ranges or len(_between(changed, one)):
             return None
         place = self.ranges.index(one)
-        parts = {name: self.tables.parts[name][place] for name in _IN_PARTS}
+        parts = {name: self.tables.parts[name][place] for name in IN_PARTS}
         words = parts["words"].table
         ends = np.append(view(words, "offset"), parts["postings"].rows)
         return _Segment(parts, view(words, "hash"), np.diff(ends))

@@ -1,0 +1,241 @@
+"""
+Agreed: whether a manifest's snapshots hold what every build writes, whatever their hashes say.
+
+A hash tells that a file is what somebody wrote, not that he wrote what was agreed: a builder with a
+fault, another program, a version that is half like this one. How many rows there are is looked at
+when a snapshot is opened, in the manifest alone; what is in them once a file is hashed anyway,
+which reads it. That a text or a moment is another than the log's is for `verify`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store import snapshot
+from store.columns import view
+from store.errors import SnapshotDamaged
+from store.manifest import Manifest
+from store.projection import Projection
+from store.projections.agreed import (
+    HERE,
+    RUNS,
+    SAME_ROWS,
+    VALUES,
+    WATERMARK,
+    Numbers,
+    Order,
+    Present,
+)
+from store.projections.lexical import segments
+from store.snapshot import SnapshotRef
+
+_ANY = Numbers(None)  # of a column nobody follows: an integer all the same
+_EXPONENT = np.uint16(0x7C00)  # of a half: all set in what is no finite number
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What the snapshots of one manifest must hold: places lead from one of them into others."""
+
+    manifest: Manifest
+
+    def check_rows(self, projection: Projection) -> None:
+        """Raise SnapshotDamaged where a snapshot lacks a table, or its tables do not fit together.
+
+        Only the manifest is looked at.
+        """
+        self.check_tables(projection)
+        for problem in self._of_rows(projection.name):
+            raise _not_agreed(projection.name, problem)
+
+    def check_tables(self, projection: Projection) -> None:
+        """Raise SnapshotDamaged where a snapshot lacks a table, or is of another manifest."""
+        for problem in self._of_tables(projection):
+            raise _not_agreed(projection.name, problem)
+
+    def check_part(self, projection: str, table: str, number: int, rows: pa.Table) -> None:
+        """Raise SnapshotDamaged where a part of a table has values that are not as agreed."""
+        for problem in self._of_part(projection, table, number, rows):
+            path = self.manifest.projections[projection].parts[table][number].path
+            raise _not_agreed(path, f"{table}.{problem}")
+
+    def _of_tables(self, projection: Projection) -> Iterator[str]:
+        name, ref = projection.name, self.manifest.projections[projection.name]
+        if ref.projection != name:
+            yield f"it is {ref.projection}"
+        if ref.watermark != self.manifest.watermark:
+            yield f"it was built at {ref.watermark}, the manifest at {self.manifest.watermark}"
+        if ref.parts.keys() != projection.schemas.keys():
+            yield f"it has the tables {', '.join(ref.parts) or 'none'}"
+        paths = [file.path for file in ref.files]
+        if len(paths) != len({*paths}):
+            yield "it names a file twice"
+
+    def _of_rows(self, name: str) -> Iterator[str]:
+        for table, other in SAME_ROWS.items():
+            found, limit = self._rows(table, 0), self._rows(other, 0)
+            if table.startswith(f"{name}.") and limit is not None and found != limit:
+                yield f"{table} has {found} rows, {other} has {limit}"
+        yield from _of_numbers_of_rows(name, self.manifest.projections[name])
+
+    def _of_part(self, projection: str, name: str, number: int, table: pa.Table) -> Iterator[str]:
+        if name == "segments":
+            yield from _of_segments(self.manifest.projections[projection], table)
+        rules = VALUES.get(projection, {}).get(name, {})
+        for field in table.schema:
+            rule = rules.get(field.name, _ANY)
+            for array in table.column(field.name).chunks:
+                if isinstance(rule, Present):
+                    problem = _of_any(array, rule)
+                elif pa.types.is_integer(getattr(array.type, "value_type", array.type)):
+                    problem = _of_numbers(array, rule, self._limit(rule, number))
+                else:
+                    problem = ""
+                if problem or not _is_finite(array):
+                    yield f"{field.name} {problem or 'has what is no number'}"
+        if f"{projection}.{name}" in RUNS:
+            yield from self._of_runs(*RUNS[f"{projection}.{name}"], table)
+
+    def _of_runs(self, first: str, count: str | None, of: str, table: pa.Table) -> Iterator[str]:
+        """Yield what is wrong with runs of rows, which lie one after the other and are all rows."""
+        starts = view(table, first)
+        if count is None:
+            ends, starts = starts[1:], starts[:-1]
+        else:
+            ends = starts + view(table, count)
+        rows, begins = self._rows(of, 0) or 0, np.concatenate([[0], ends])
+        if begins[-1] != rows or (begins[:-1] != starts).any():
+            yield f"{first} does not say where the rows of {of} are"
+
+    def _limit(self, rule: Numbers, number: int) -> int | None:
+        if isinstance(rule.below, int) or rule.below is None:
+            return rule.below
+        if rule.below == WATERMARK:
+            return self.manifest.watermark + rule.more
+        rows = self._rows(rule.below, number)
+        return None if rows is None else rows + rule.more
+
+    def _rows(self, name: str, number: int) -> int | None:
+        """Return the rows of a table, or of its part of a number; None where it is not there."""
+        projection, _, table = name.removesuffix(HERE).partition(".")
+        ref = self.manifest.projections.get(projection)
+        parts = () if ref is None else ref.parts.get(table, ())
+        if ref is None or table not in ref.parts:
+            return None
+        if name.endswith(HERE):
+            return parts[number].rows if number < len(parts) else 0
+        return sum(part.rows for part in parts)
+
+
+def _not_agreed(what: str, problem: str) -> SnapshotDamaged:
+    return SnapshotDamaged(f"{what} is not as agreed ({problem}): `mnemolog build` mends it")
+
+
+def check(
+    root: Path, manifest: Manifest, projection: Projection, but: frozenset[str] = frozenset()
+) -> None:
+    """Raise SnapshotDamaged where a snapshot is not as agreed; all of it is read `but` tables."""
+    agreed, ref = Agreed(manifest), manifest.projections[projection.name]
+    agreed.check_rows(projection)
+    for name, parts in snapshot.read(root, ref, projection, check=False).parts.items():
+        for number, part in enumerate(() if name in but else parts):
+            agreed.check_part(projection.name, name, number, part.table)
+
+
+def _of_numbers_of_rows(name: str, ref: SnapshotRef) -> Iterator[str]:
+    """Yield what of the rows of tables follows from other rows of the same snapshot."""
+    rows = ref.rows
+    if name in ("postings", "sessions"):
+        counts = {len(ref.parts[table]) for table in segments.IN_PARTS}
+        if len(counts) != 1 or {rows["segments"]} != counts:
+            yield "its segments have other parts than they say"
+        elif any(
+            wide.rows * documents.rows != spread.rows
+            for wide, documents, spread in zip(
+                *(ref.parts[table] for table in ("wide", "documents", "spread")), strict=True
+            )
+        ):
+            yield "its wide words have other rows than they say"
+        if rows["statistics"] != 1:
+            yield f"it has {rows['statistics']} rows of statistics"
+    if name == "sessions" and rows["starts"] != rows["documents"] + 1:
+        yield f"it has {rows['documents']} sessions, and where {rows['starts'] - 1} begin"
+    if name == "vectors":
+        by_part = [[part.rows for part in ref.parts[table]] for table in ("rows", "codes", "signs")]
+        if by_part[0] != by_part[1] or (by_part[2] and by_part[2] != by_part[0]):
+            yield "its parts do not fit together"
+        if rows["calibration"] > 1:
+            yield f"it has {rows['calibration']} calibrations"
+
+
+def _of_segments(ref: SnapshotRef, table: pa.Table) -> Iterator[str]:
+    for name in segments.IN_PARTS:
+        if table.column(name).to_pylist() != [part.rows for part in ref.parts[name]]:
+            yield f"{name} has other rows than its parts"
+
+
+def _of_numbers(array: pa.Array, rule: Numbers, limit: int | None) -> str:
+    """Return what is wrong with integers, or lists of them; empty where nothing is."""
+    if array.null_count and not rule.may_lack:
+        return "lacks a value"
+    if pa.types.is_list(array.type):
+        array = array.values
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=not array.null_count)
+    if array.null_count:
+        values = values[~np.isnan(values)]  # floats, to which nulls are NaN
+    if not len(values):
+        return ""
+    least, most = int(values.min()), int(values.max())
+    if rule.least is not None and least < rule.least:
+        return f"has {least}, below {rule.least}"
+    if limit is not None and most >= limit:
+        return f"has {most}, and must be below {limit}"
+    return "" if _is_in(rule.order, values) else "is not in order"
+
+
+def _is_in(order: Order, values: npt.NDArray[Any]) -> bool:
+    """Return whether numbers are in an order; of "each once" all are within their number."""
+    if order == "ascending":
+        return bool((values[1:] >= values[:-1]).all())
+    if order == "rising":
+        return bool((values[1:] > values[:-1]).all())
+    if order == "each once":
+        return bool((np.bincount(values) == 1).all())
+    return True
+
+
+def _of_any(array: pa.Array, rule: Present) -> str:
+    if array.null_count or (pa.types.is_list(array.type) and array.values.null_count):
+        return "lacks a value"
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        return "lacks a value"
+    if rule.are_json:
+        try:
+            for text in {*array.to_pylist()}:
+                msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError):
+            return "is not JSON"
+    return ""
+
+
+def _is_finite(array: pa.Array) -> bool:
+    """Return whether all numbers of a column are; nulls and what are no numbers count as such."""
+    if pa.types.is_fixed_size_list(array.type):
+        if array.null_count:
+            return False
+        return _is_finite(array.values)
+    if not pa.types.is_floating(array.type) or not len(array):
+        return True
+    values = array.to_numpy(zero_copy_only=not array.null_count)
+    if array.null_count:
+        return not bool(np.isinf(values).any())  # a null is NaN here
+    if values.dtype == np.float16:
+        bits = values.view(np.uint16)
+        return not bool(((bits & _EXPONENT) == _EXPONENT).any())
+    return bool(np.isfinite(values).all())

@@ -1,0 +1,13 @@
+"""Snapshots that are not as agreed are set aside, whatever their hashes say: some of what `make
+torture` tries."""
+
+from pathlib import Path
+
+from torture import forged
+from torture.outcome import Scale, told
+
+
+def test_what_was_forged_is_set_aside_or_named(tmp_path: Path):
+    outcomes = list(forged.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert sum(one.points for one in outcomes) >= 30

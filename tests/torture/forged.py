@@ -1,0 +1,182 @@
+"""
+Forged snapshots: files whose hashes are true, and whose content is not as agreed.
+
+A builder with a fault, another program or a version that is half like ours may write such. Every
+page is answered from a fresh server all the same, rightly or with a notice that something is set
+aside: never with an error, and no process ends. What is wrong in its schema, number of rows,
+places or numbers is seen by who opens it. What only says something else (another text, another
+moment) is not: the hashes are true and nothing contradicts it but the log, and that is what
+`mnemolog verify` looks at. It must name each of them; and what was set aside the next build makes
+anew.
+"""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from torture import forged_changes, forged_home, forged_manifest, forged_seen, forged_write
+from torture.apart import Answer, Apart
+from torture.outcome import Outcome, Scale
+from torture.rot_memory import copied
+
+# places that some page follows, whatever is asked: what the control is led astray by
+_FOLLOWED = {
+    f"{where}: beyond all"
+    for where in (
+        "facts.facts[0]: document",
+        "postings.postings[0]: document",
+        "memories.columns[0]: project",
+        "entities.mentions[0]: document",
+    )
+}
+
+Point = tuple[str, Callable[[Path], None], bool]  # what, how, and whether it must be seen
+
+
+@dataclass
+class Tally:
+    """What became of the points."""
+
+    points: int = 0
+    set_aside: int = 0
+    harmless: int = 0
+    left: int = 0  # to `verify`, which names them
+    healed: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def outcome(self, tried: str, floor: int) -> Outcome:
+        note = (
+            f"{self.set_aside} set aside, {self.harmless} changed no answer, {self.left} named by "
+            f"verify alone; {self.healed} healed by a build"
+        )
+        return Outcome(tried, self.points, "forgeries", self.wrong, note, floor=floor)
+
+
+def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
+    home, copy = folder / "home", folder / "copy"
+    forged_home.make(home)
+    with Apart(forged_seen.act, ("seen", str(home))) as server:
+        base = server.ask(("seen", str(home))).value
+        assert not base.failed and not base.notices, (base.failed, base.notices)
+        copied(home, copy)
+        built = server.ask(("healed", str(copy))).value
+        copied(home, copy)
+        alarms = server.ask(("told", str(copy))).value[1]
+        look = _Look(home, copy, server, base, built, alarms)
+        chance = random.Random(11)
+        points = list(_of_tables(home))
+        columns = _drawn(points, scale.of(18, 600), chance)
+        yield look.at(columns, scale.of(9, 10)).outcome("forged tables", 600)
+        says = _drawn(list(_of_manifests(home)), scale.of(8, 150), chance)
+        yield look.blindly([one for one in points if one[0] in _FOLLOWED])
+        yield look.at(says, scale.of(9, 5)).outcome("forged manifests", 150)
+
+
+def _of_tables(home: Path) -> Iterator[Point]:
+    for place in forged_write.places(home):
+        table = forged_write.read(home, place)
+        for one in forged_changes.forgeries(f"{place.projection}.{place.table}", table):
+            forge = partial(forged_write.put, place=place, table=one.table)
+            yield f"{place}: {one.what}", forge, one.is_seen
+
+
+def _of_manifests(home: Path) -> Iterator[Point]:
+    for what, forge in forged_manifest.forgeries(home):
+        yield what, forge, True
+
+
+def _drawn(points: list[Point], most: int, chance: random.Random) -> list[Point]:
+    return chance.sample(points, most) if len(points) > most else points
+
+
+@dataclass
+class _Look:
+    home: Path
+    copy: Path
+    server: Apart
+    base: forged_seen.Seen
+    built: forged_seen.Seen  # the same after one more build
+    alarms: frozenset[str]  # of the doctor, about the home itself
+
+    def at(self, points: list[Point], every: int) -> Tally:
+        """Try each; every so manieth, and all that a server did not see, is verified and built."""
+        tally = Tally()
+        for number, (what, forge, is_seen) in enumerate(points):
+            self._copy()
+            forge(self.copy)
+            tally.points += 1
+            tally.wrong += [
+                f"{what}: {one}" for one in self._wrong(tally, is_seen, number % every == 0)
+            ]
+        return tally
+
+    def blindly(self, points: list[Point]) -> Outcome:
+        """Try each with a server that agrees to anything: the control."""
+        wrong = []
+        for what, forge, _ in points:
+            self._copy()
+            forge(self.copy)
+            found = self._asked("blind").value
+            if found is None or found.failed or found.answers != self.base.answers:
+                wrong.append(what)
+        tried = "control: a server that agrees to anything"
+        return Outcome(tried, len(points), "forgeries", wrong, is_control=True)
+
+    def _copy(self) -> None:
+        copied(self.home, self.copy)
+        shutil.copytree(
+            self.home / "tenants/other", self.copy / "tenants/other", dirs_exist_ok=True
+        )
+
+    def _wrong(self, tally: Tally, must_be_seen: bool, is_asked: bool) -> Iterator[str]:
+        found = self._asked("seen")
+        if found.value is None:
+            yield f"the server did not open it: {found.refused or found.crash}"
+            return
+        yield from found.value.failed[:2]
+        is_same = found.value.answers == self.base.answers
+        if found.value.notices:
+            tally.set_aside += 1
+        elif is_same:
+            tally.harmless += 1
+        elif must_be_seen:
+            yield f"silently wrong: {_differing(found.value, self.base)}"
+        if is_asked or not (found.value.notices or is_same):
+            is_lie = not found.value.notices and not is_same and not must_be_seen
+            yield from self._told(tally, bool(found.value.notices), is_lie)
+
+    def _told(self, tally: Tally, is_set_aside: bool, is_lie: bool) -> Iterator[str]:
+        """Yield what verify, the doctor and the next build leave undone."""
+        told = self._asked("told")
+        if told.value is None:
+            yield f"verify or doctor fell: {told.refused or told.crash}"
+            return
+        by_verify, by_doctor = told.value[0], told.value[1] - self.alarms
+        if is_lie:
+            tally.left += by_verify
+            if not by_verify:
+                yield "silently wrong, and verify does not name it"
+        if is_set_aside and not by_verify:
+            yield "verify does not name it"
+        if is_set_aside and not by_doctor:
+            yield "the doctor does not name it"
+        if is_set_aside:
+            built = self._asked("healed")
+            if built.value is None:
+                yield f"the build fell: {built.refused or built.crash}"
+            elif built.value.notices or built.value.failed:
+                yield f"not healed: {[*built.value.notices, *built.value.failed][:2]}"
+            elif built.value.answers != self.built.answers:
+                yield f"healed to another: {_differing(built.value, self.built)}"
+            else:
+                tally.healed += 1
+
+    def _asked(self, what: str) -> Answer:
+        return self.server.ask((what, str(self.copy)))
+
+
+def _differing(found: forged_seen.Seen, base: forged_seen.Seen) -> list[str]:
+    return [name for name, said in base.answers.items() if found.answers.get(name) != said][:3]

@@ -1,0 +1,124 @@
+"""
+What a fresh server says of a forged memory, page by page, in a process that may crash.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from dashboard_page import HOST, TOKEN, application, browser
+from torture.rot_memory import EMBEDDER, NOW
+
+from serve.process.tenants import OpenTenants
+from store import build, tenant
+from store.agreed import Agreed
+from store.audits import health
+from store.audits.verify import verify
+from store.config import Choices, Settings
+from store.log import EventLog
+
+CHOICES = Choices()
+QUESTIONS = ("who owns the cache in staging?", "what broke in src/parser.py?")
+MODES = ("auto", "lexical", "vector", "entity")
+PAGES = (
+    "/v1/overview?topic=cache", "/v1/conflicts", "/v1/entities?prefix=s",
+    "/v1/graph?entity=src/cache.py", "/v1/facts", "/v1/goals", "/v1/memories?limit=100",
+    "/v1/memories/default-m07",
+    "/v1/keys/deploy.region/history", "/v1/lessons", "/v1/digest", "/v1/receipts",
+    "/v1/tenants/default/stats",
+)  # fmt: skip
+DRAWN = ("/t/default/graph", "/t/default/graph/picture")  # of the dashboard, for a browser
+_PASSING = frozenset(
+    {"recall", "took_us", "took_ms", "laps", "notices", "snapshot_bytes", "log_bytes"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was answered, by request; `notices` is what recall said is set aside."""
+
+    answers: Mapping[str, Any]
+    failed: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def seen(home: str) -> Seen:
+    """Ask a fresh server of a home for everything.
+
+    What it does not answer has failed; a page may say that there is no such thing, and that is
+    another answer than with 200.
+    """
+    tenants = OpenTenants(Settings(Path(home), CHOICES))
+    answers: dict[str, Any] = {}
+    failed, notices = [], dict[str, None]()
+    bearer = HOST | {"Authorization": f"Bearer {TOKEN}"}
+    try:
+        app = application(tenants, lambda: NOW)
+        client = app.test_client()
+        for question in QUESTIONS:
+            for mode in MODES:
+                asked = {"query": question, "mode": mode, "min_confidence": 0.0, "touch": False}
+                said = client.post("/v1/recall", json=asked, headers=bearer)
+                name = f"recall {mode}: {question}"
+                answers[name] = _lasting(said.json)
+                if said.status_code == 200:
+                    notices |= dict.fromkeys(said.json.get("notices", ()))
+                else:
+                    failed.append(f"{name}: {said.status_code} {said.text[:200]}")
+        for page in PAGES:
+            said = client.get(page, headers=bearer)
+            answers[page] = _lasting(said.json)
+            if said.status_code not in (200, 404):
+                failed.append(f"{page}: {said.status_code} {said.text[:200]}")
+        drawn = browser(app).client
+        for page in DRAWN:
+            said = drawn.get(page, headers=HOST)
+            if said.status_code >= 500:
+                failed.append(f"{page}: {said.status_code}")
+    finally:
+        tenants.close()
+    return Seen(answers, tuple(failed), tuple(notices))
+
+
+def _lasting(said: Any) -> Any:
+    """Return an answer without what is another at each one."""
+    if isinstance(said, dict):
+        return {name: _lasting(one) for name, one in said.items() if name not in _PASSING}
+    return [_lasting(one) for one in said] if isinstance(said, list) else said
+
+
+def told(home: str) -> tuple[bool, frozenset[str]]:
+    """Return whether `verify` finds something, and what the doctor does."""
+    settings = Settings(Path(home), CHOICES)
+    of = tenant.existing(settings.home, "default")
+    with EventLog(of.log) as log:
+        is_named = not verify(of, log, EMBEDDER).ok
+    found = health.checkup(settings)
+    return is_named, frozenset(one.what for one in found if one.severity != "ok")
+
+
+def healed(home: str) -> Seen:
+    """Build as `mnemolog build` does, and ask a fresh server again."""
+    of = tenant.existing(Path(home), "default")
+    with EventLog(of.log) as log:
+        build.rebuild(of, log, EMBEDDER, NOW)
+    return seen(home)
+
+
+def blind(home: str) -> Seen:
+    """Ask a server that takes whatever a file holds."""
+    logging.disable(logging.CRITICAL)  # its tracebacks are what is wanted, and nobody's to read
+    try:
+        with patch.object(Agreed, "check_part", lambda *of: None):
+            return seen(home)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def act(asked: tuple[str, str]) -> Any:
+    """Do one of these to a home, by its name."""
+    name, home = asked
+    return {"seen": seen, "told": told, "healed": healed, "blind": blind}[name](home)
