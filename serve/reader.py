@@ -267,11 +267,13 @@ class Reader:
                 f"manifest {_number(found)} was built up to event {found.watermark}, the log ends "
                 f"at {head}: `mnemolog build` mends it"
             )
+        ends = [len(found.rows) - 1, 0] if found.rows else []
         try:
-            newest = [found.rows.memories.value(len(found.rows) - 1, "id")] if found.rows else []
+            ids = [found.rows.memories.value(row, "id") for row in ends]
         except _BROKEN:
             return  # a damaged file: it is hashed soon, and named then
-        if newest and not self._log.known(newest):
+        # one that says it lost events does not know what was built from them
+        if ids and not self._log.known(ids) and not self._log.stated():
             raise SnapshotDamaged(
                 f"manifest {_number(found)} is of another log: `mnemolog build` mends it"
             )

@@ -71,7 +71,7 @@ def _index(of: str, documents: str) -> dict[str, dict[str, Rule]]:
         "words": {
             "hash": _RISING,
             "word": _PRESENT,
-            "offset": Numbers(below=f"{of}.postings{HERE}", more=1, order="ascending"),
+            "offset": Numbers(below=f"{of}.postings{HERE}", order="rising"),
         },
         "postings": {"document": Numbers(below=documents), "impact": _PRESENT, "count": _COUNT},
         "wide": {"term": Numbers(below=f"{of}.words{HERE}", order="rising")},
