@@ -25,7 +25,8 @@ _BATCH = 256  # texts at a time: bounds the gathered term vectors to some 10 MB 
 _SLOTS = 4  # places a feature is spread over: fewer clashes than one at the same dimension
 _TRIGRAMS_WEIGH = 0.5
 _GRAIN, _COUNT_GRAIN = 2.0**10, 2.0**5
-IN_A_JOB, WHILE_ASKED = 32_768, 8_192  # terms at hand, a kB each: a server keeps them for good
+# terms at hand, a kB each; a server keeps them for good, and short of 8,192, where they double
+IN_A_JOB, WHILE_ASKED = 32_768, 8_000
 _LONGEST_REMEMBERED = 64  # characters of a chunk; longer ones seldom come again
 _ROUND = 8  # texts of about as many terms are added up at once
 MAX_CHARACTERS = 4_000  # of a text; what follows changes a vector little
