@@ -3,9 +3,9 @@ OpenedFiles: the files that answers are given from, mapped after a glance and ha
 
 A glance tells, by length and time, whether anybody wrote to a file since. What the disk itself did
 to its bytes shows in its hash, which is taken a bounded amount at a time, and with it is seen
-whether what was written is as agreed; a file found damaged is not opened again, and no build takes
-it over unseen. What two manifests share stays mapped from one
-to the next.
+whether what was written keeps the constraints of its tables; a file found damaged is not opened
+again, and no build takes it over unseen. What two manifests share stays mapped from one to the
+next.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from store import snapshot
-from store.agreed import Agreed
+from store.constraints import Constraints
 from store.errors import SnapshotDamaged
 from store.manifest import Manifest
 from store.projection import Built, Part, PartFile, Projection
@@ -54,8 +54,8 @@ class OpenedFiles:
         Raise SnapshotDamaged where a file that recall reads is known, or seen, not to be what was
         written, and where its tables do not fit together.
         """
-        agreed, ref = Agreed(manifest), manifest.projections[projection.name]
-        agreed.check_rows(projection)
+        constraints, ref = Constraints(manifest), manifest.projections[projection.name]
+        constraints.check_rows(projection)
         read = {name: some for name, some in ref.parts.items() if name not in projection.for_builds}
         ref = msgspec.structs.replace(ref, parts=read)
         for file in ref.files:
@@ -68,7 +68,7 @@ class OpenedFiles:
         for name, some in tables.parts.items():
             for number, part in enumerate(some):
                 self._checks[_file(part).path] = partial(
-                    agreed.check_part, projection.name, name, number
+                    constraints.check_part, projection.name, name, number
                 )
         parts = {name: [self._kept(part) for part in some] for name, some in tables.parts.items()}
         return Built(projection.schemas, parts)

@@ -19,15 +19,15 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store import agreed, projections, snapshot
+from store import constraints, projections, snapshot
 from store import manifest as manifests
-from store.agreed import Agreed
 from store.audits.audit import audit
 from store.audits.audited import Audited
 from store.builds import candidate as candidates
 from store.builds import journal, parallel
 from store.builds.journal import Journal
 from store.builds.pace import Pace
+from store.constraints import Constraints
 from store.disk import writing
 from store.embedding import Embedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
@@ -306,9 +306,9 @@ def _loaded(build: Build, ref: SnapshotRef) -> Built | None:
         look = snapshot.verify if build.thorough else snapshot.glance
         look(root, ref)
         if build.thorough or snapshot.is_doubted(root, ref):
-            agreed.check(root, served, projection)
+            constraints.check(root, served, projection)
         else:
-            Agreed(served).check_rows(projection)
+            Constraints(served).check_rows(projection)
     except SnapshotDamaged:
         return None
     return load(build, ref)

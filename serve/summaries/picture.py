@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from serve.filters import Filter
 from serve.reader import View
-from store import agreed, snapshot
+from store import constraints, snapshot
 from store.columns import view as column
 from store.manifest import Manifest
 from store.projections.entities import EntityIndex
@@ -131,7 +131,7 @@ def picture(tenant: Tenant, manifest: Manifest, index: EntityIndex) -> bytes:
     """
     ref = manifest.projections[LAYOUT_PROJECTION.name]
     tables = snapshot.read(tenant.snapshots, ref, LAYOUT_PROJECTION)
-    agreed.check(tenant.snapshots, manifest, LAYOUT_PROJECTION, LAYOUT_PROJECTION.for_builds)
+    constraints.check(tenant.snapshots, manifest, LAYOUT_PROJECTION, LAYOUT_PROJECTION.for_builds)
     nodes, lines = tables["nodes"], tables["lines"]
     entities = column(nodes, "entity")
     of = [index.kind(one) for one in entities.tolist()]

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from store import agreed, disk, failures, projections, snapshot
+from store import constraints, disk, failures, projections, snapshot
 from store import manifest as manifests
 from store.config import Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
@@ -79,7 +79,7 @@ def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
         try:
             snapshot.verify(tenant.snapshots, ref)
             if name in known and known[name].version == ref.version:
-                agreed.check(tenant.snapshots, manifest, known[name])
+                constraints.check(tenant.snapshots, manifest, known[name])
         except SnapshotDamaged as error:
             found.append(str(error))
     return found

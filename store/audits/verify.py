@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from store import build, projections, snapshot
 from store import manifest as manifests
-from store.agreed import Agreed
+from store.constraints import Constraints
 from store.embedding import Embedder, SilentEmbedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
@@ -152,7 +152,7 @@ def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt
         return Verdict(name, False, detail)
     try:
         snapshot.verify(tenant.snapshots, ref)
-        Agreed(manifest).check_tables(projection)
+        Constraints(manifest).check_tables(projection)
         live = snapshot.read(tenant.snapshots, ref, projection, check=False)
         return _compared(ref, live, rebuilt)
     except SnapshotDamaged as error:

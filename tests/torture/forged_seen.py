@@ -14,10 +14,10 @@ from torture.rot_memory import EMBEDDER, NOW
 
 from serve.process.tenants import OpenTenants
 from store import build, tenant
-from store.agreed import Agreed
 from store.audits import health
 from store.audits.verify import verify
 from store.config import Choices, Settings
+from store.constraints import Constraints
 from store.log import EventLog
 
 CHOICES = Choices()
@@ -112,7 +112,7 @@ def blind(home: str) -> Seen:
     """Ask a server that takes whatever a file holds."""
     logging.disable(logging.CRITICAL)  # its tracebacks are what is wanted, and nobody's to read
     try:
-        with patch.object(Agreed, "check_part", lambda *of: None):
+        with patch.object(Constraints, "check_part", lambda *of: None):
             return seen(home)
     finally:
         logging.disable(logging.NOTSET)

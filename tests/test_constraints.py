@@ -12,12 +12,12 @@ from torture.forged_write import Place
 
 from serve.reader import Reader
 from serve.summaries import picture
-from store import agreed, build, projections
+from store import build, constraints, projections
 from store import manifest as manifests
 from store.audits import health
 from store.columns import array
 from store.errors import SnapshotDamaged
-from store.projections.agreed import RUNS, SAME_ROWS, VALUES
+from store.projections.constraints import RUNS, SAME_ROWS, VALUES
 
 
 def home_of(built: Built) -> Path:
@@ -60,13 +60,13 @@ def test_what_is_agreed_names_tables_and_columns_that_there_are(built: Built):
 def test_what_a_build_writes_is_as_agreed(built: Built):
     manifest = built.rebuild()
     for projection in projections.all_of(built.embedder):
-        agreed.check(built.tenant.snapshots, manifest, projection)
+        constraints.check(built.tenant.snapshots, manifest, projection)
 
 
 def test_an_empty_memory_is_as_agreed(tenant, log, embedder):
     manifest = build.rebuild(tenant, log, embedder, NOW)
     for projection in projections.all_of(embedder):
-        agreed.check(tenant.snapshots, manifest, projection)
+        constraints.check(tenant.snapshots, manifest, projection)
 
 
 @pytest.mark.parametrize(

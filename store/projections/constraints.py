@@ -1,9 +1,9 @@
 """
-What is agreed of the tables of projections, beyond their schemas.
+The constraints of the tables of projections, beyond their schemas.
 
 Rows of one table are numbered by another's, and columns of places (rows, documents, codes) lead
 into others: who follows a place that leads nowhere breaks, and one below 0 is counted from the end,
-silently. `store.agreed` holds files to this.
+silently. `store.constraints` holds files to this.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """
-Agreed: whether a manifest's snapshots hold what every build writes, whatever their hashes say.
+Constraints: whether a manifest's snapshots hold what every build writes, whatever their hashes say.
 
 A hash tells that a file is what somebody wrote, not that he wrote what was agreed: a builder with a
 fault, another program, a version that is half like this one. How many rows there are is looked at
@@ -22,7 +22,7 @@ from store.columns import view
 from store.errors import SnapshotDamaged
 from store.manifest import Manifest
 from store.projection import Projection
-from store.projections.agreed import (
+from store.projections.constraints import (
     HERE,
     RUNS,
     SAME_ROWS,
@@ -40,7 +40,7 @@ _EXPONENT = np.uint16(0x7C00)  # of a half: all set in what is no finite number
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class Constraints:
     """What the snapshots of one manifest must hold: places lead from one of them into others."""
 
     manifest: Manifest
@@ -141,11 +141,11 @@ def check(
     root: Path, manifest: Manifest, projection: Projection, but: frozenset[str] = frozenset()
 ) -> None:
     """Raise SnapshotDamaged where a snapshot is not as agreed; all of it is read `but` tables."""
-    agreed, ref = Agreed(manifest), manifest.projections[projection.name]
-    agreed.check_rows(projection)
+    constraints, ref = Constraints(manifest), manifest.projections[projection.name]
+    constraints.check_rows(projection)
     for name, parts in snapshot.read(root, ref, projection, check=False).parts.items():
         for number, part in enumerate(() if name in but else parts):
-            agreed.check_part(projection.name, name, number, part.table)
+            constraints.check_part(projection.name, name, number, part.table)
 
 
 def _of_numbers_of_rows(name: str, ref: SnapshotRef) -> Iterator[str]:
