@@ -320,9 +320,8 @@ def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
     assert why["profile"] == "balanced"
     assert why["weights"] == {"importance": 0.025, "usefulness": 0.025}
     named = why["nearest_over_top_k"]
-    assert len(named) == why["dropped"]["over_top_k"] and {"id", "text", "confidence"} == set(
-        named[0]
-    )
+    assert len(named) == why["dropped"]["over_top_k"]
+    assert set(named[0]) == {"id", "text", "trust", "confidence"}
 
 
 def test_why_names_what_a_copy_was_folded_into(contradicted: Memory):

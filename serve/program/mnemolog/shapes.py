@@ -121,6 +121,7 @@ class Relative(Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str | None = None
+    trust: str | None = None
     state: str | None = None
     job: str | None = None
     text: str | None = None
