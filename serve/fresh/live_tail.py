@@ -10,7 +10,7 @@ from serve.fresh.slots import Slots
 from serve.fresh.tail import Tail
 from serve.fresh.vectors import FreshVectors
 from store.embedding import Embedder
-from store.errors import LogCorrupt
+from store.errors import LogError
 from store.events import RECEIPTS, Event
 from store.job_events import Undone
 from store.log import EventLog
@@ -57,7 +57,7 @@ class LiveTail:
                 self._edges = ()  # some may go
                 try:
                     changed |= dict.fromkeys(take_back(self._log, event, self._fold))
-                except LogCorrupt as error:
+                except LogError as error:
                     damage.append(f"plan {event.subject} is undone at the next build: {error}")
             self._changes += event.kind not in RECEIPTS
             self.watermark = event.seq

@@ -19,7 +19,7 @@ from store.projections.memory.fold import Fold
 def take_back(log: EventLog, undone: Event, fold: Fold) -> list[str]:
     """Fold anew what the plan that `undone` is about had touched; return the ids of what changed.
 
-    What the plan had recorded is forgotten. Raise LogCorrupt where an event cannot be read: then
+    What the plan had recorded is forgotten. Raise LogError where an event cannot be read: then
     nothing was changed.
     """
     plans = (event.body for event in log.about(undone.subject))
