@@ -15,7 +15,7 @@ from store.audits.verify import verify
 from store.cold import compaction
 from store.commands import Draft
 from store.config import Settings
-from store.errors import LogBusy, LogForeign
+from store.errors import LogBusy, LogCorrupt
 from store.events import Event, Recorded
 from store.log import EventLog
 from store.logfile import erasing, head, salvage
@@ -132,7 +132,7 @@ def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home:
     built.log.close()
     built.log.path.write_bytes(b"")
     ahead.write_bytes(data)
-    with pytest.raises(LogForeign):  # SQLite deletes the file on looking
+    with pytest.raises(LogCorrupt):  # SQLite deletes the file on looking
         EventLog(built.log.path)
     assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:

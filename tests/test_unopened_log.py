@@ -27,7 +27,7 @@ from store import tenant as tenants
 from store.audits.repair import repair
 from store.commands import Draft
 from store.config import Settings
-from store.errors import LogClosed, LogCorrupt, LogError, LogForeign, NotFound
+from store.errors import LogClosed, LogCorrupt, LogError, NotFound
 from store.files import replace_file
 from store.log import EventLog
 from store.logfile import erasing
@@ -192,7 +192,7 @@ def test_hooks_and_tools_answer_without_the_log(
     assert "the log cannot be read" in told.json["result"]["structuredContent"]["said"]
     told = mcp_client.modern(client, "tools/call", name="remember", arguments={"content": "new"})
     assert told.json["result"]["isError"]
-    assert "is not a SQLite file" in told.json["result"]["content"][0]["text"]
+    assert "nothing in it is mnemolog" in told.json["result"]["content"][0]["text"]
 
 
 def test_the_dashboard_says_what_is_wrong(served: Callable[[], OpenTenants], closed: Tenant):
@@ -202,7 +202,7 @@ def test_the_dashboard_says_what_is_wrong(served: Callable[[], OpenTenants], clo
     assert page.status_code == 200 and "the log cannot be read" in page.text
     for name in ("overview", "memories"):
         page = browser.get(f"/t/default/{name}")
-        assert page.status_code == 500 and "is not a SQLite file" in page.text
+        assert page.status_code == 500 and "nothing in it is mnemolog" in page.text
 
 
 def test_nothing_is_answered_where_nothing_was_published(home: Path):
@@ -211,7 +211,7 @@ def test_nothing_is_answered_where_nothing_was_published(home: Path):
         log.settle()
     _no_database(log.path)
     opened = OpenTenants(Settings(home))
-    with pytest.raises(LogForeign):
+    with pytest.raises(LogCorrupt):
         opened.get("default")
     opened.close()
 
@@ -225,7 +225,7 @@ def test_while_an_erasing_is_not_ended_nothing_comes_from_what_was_published_bef
     whole = closed.log.read_bytes()
     _no_database(closed.log)
     opened = served()
-    with pytest.raises(LogForeign):
+    with pytest.raises(LogCorrupt):
         recalled(opened)
     mend(closed.log, whole)
     assert FOUND not in texts(recalled(opened))
@@ -338,9 +338,9 @@ def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, 
         said = server.recall(ASKED)
         assert texts(said)[0] == FOUND and "the log cannot be read" in said["notices"][0]
         assert FOUND in json.dumps(server.ask("/v1/hooks/claude-code", prompted(ASKED)))
-        assert server.ask("/v1/memories", {"content": "new"}) == _problem("log_foreign")
+        assert server.ask("/v1/memories", {"content": "new"}) == _problem("log_corrupt")
         for path in ("/v1/memories", "/v1/memories/m00", "/v1/goals"):
-            assert server.ask(path) == _problem("log_foreign")
+            assert server.ask(path) == _problem("log_corrupt")
         assert server.ask("/ready")[0] == 503
         assert "Traceback" not in server.said()
         mend(closed.log, whole)
@@ -384,6 +384,6 @@ def test_the_command_line_recalls_and_refuses_to_write(closed: Tenant):
     assert done.returncode == 0 and "the log cannot be read" in done.stdout + done.stderr
     for words in (["record", "new"], ["list"], ["forget", "m00"]):
         done = mnemolog(*words)
-        assert done.returncode and "is not a SQLite file" in done.stderr
+        assert done.returncode and "nothing in it is mnemolog" in done.stderr
     done = mnemolog("hook", "claude-code", event=json.dumps(prompted(ASKED)).encode())
     assert done.returncode == 0 and FOUND in done.stdout

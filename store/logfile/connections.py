@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 
 from store import disk
-from store.errors import LogBusy, LogClosed, LogCorrupt, LogError, NotFound
+from store.errors import LogBusy, LogClosed, LogCorrupt, LogError, LogForeign, NotFound
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import salvage
@@ -91,6 +91,15 @@ class Connections:
             self._why_not = log_file.closed(self.path)
 
     def _open(self, *, create: bool = False) -> None:
+        try:
+            self._connect(create=create)
+        except LogForeign as error:
+            if log_head.path_of(self.path).exists():
+                what = "is damaged, nothing in it is mnemolog's any more"
+                raise LogCorrupt(f"{self.path} {what}: restore a backup") from error
+            raise
+
+    def _connect(self, *, create: bool) -> None:
         path = self.path
         with log_file.translated(path):
             salvage.finish(path)
