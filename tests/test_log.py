@@ -5,6 +5,7 @@ import random
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
@@ -25,7 +26,7 @@ from store.errors import (
 from store.events import Event, Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
 from store.log import EventLog
 from store.logfile import checks
-from store.logfile.file import SCHEMA_VERSION
+from store.logfile.file import AHEAD_BYTES, SCHEMA_VERSION
 from store.projection import Inputs, checked_build, digest
 from store.projections.memories import MEMORIES_PROJECTION
 
@@ -190,6 +191,20 @@ def test_a_commit_is_synced_before_it_is_acknowledged(log: EventLog):
     # kill -9 cannot show it, only a power loss: FULL is 2, and the log is in WAL mode
     assert log._connections.writer.pragma("synchronous") == 2
     assert log._connections.writer.pragma("journal_mode") == "wal"
+
+
+def test_the_write_ahead_file_is_short_again_after_a_reader_had_made_it_long(tmp_path):
+    path, text = tmp_path / "log.sqlite", "words of a note " * 600
+    ahead = path.with_name("log.sqlite-wal")
+    with EventLog(path, create=True) as log:
+        log.append([Event("first", NOW, Recorded(content="a note"), "first")])
+        with closing(apsw.Connection(str(path))) as reader:
+            reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
+            log.append([Event(f"m{n}", NOW, Recorded(content=text), f"m{n}") for n in range(2_000)])
+            assert ahead.stat().st_size > 2 * AHEAD_BYTES
+        for number in range(3):
+            log.append([Event(f"n{number}", NOW, Recorded(content="a note"), f"n{number}")])
+        assert ahead.stat().st_size <= AHEAD_BYTES
 
 
 def test_no_secret_is_on_the_disk_even_after_kill_9(tmp_path: Path, child: Child):

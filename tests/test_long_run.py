@@ -58,6 +58,10 @@ def test_whatever_grows_is_seen() -> None:
         later = [replace(one, **{name: grown}) for one in flat[40:]]
         (told,) = bounds([*flat[:40], *later])
         assert told.startswith(said)
+    rewritten = replace(flat[50], log=90 * MIB, wal=91 * MIB)  # by an erasing
+    assert list(bounds([*flat[:50], rewritten, *flat[51:]])) == []
+    (told,) = bounds([*flat[:40], *[replace(rewritten, second=one.second) for one in flat[40:]]])
+    assert told.startswith("wal stayed at 91 MiB")
     assert list(leaks(flat, flat)) == []
     (told,) = leaks([replace(flat[0], anonymous=200.0)], flat)
     assert told.startswith("120 MiB leaked")

@@ -50,6 +50,7 @@ SELECT named.value, place, (
 ) FROM asked, json_each(asked.kinds) AS named, places
 """
 BUSY_TIMEOUT_MS = 5_000
+AHEAD_BYTES = 8 << 20  # the write-ahead file keeps, however long readers or an erasing made it
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 
 MOST_SEQ = 2**62  # more than SQLite will ever number
@@ -206,6 +207,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
             "upgrade mnemolog"
         )
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {AHEAD_BYTES}")
     if version < SCHEMA_VERSION:
         _migrate(connection)
 

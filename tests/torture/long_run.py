@@ -42,6 +42,7 @@ FRESH_S = 120.0  # for a new server to read what the one before had read
 LEAK_MIB = 48.0  # beyond it: word caches that fill, and what an allocator holds back
 HANDLES, THREADS = 16, 2
 WAL = 32 * MIB  # a reader of some seconds keeps it from being emptied
+WHOLE = 1.1  # of the log, with what marks each page: an erasing writes it anew, through the WAL
 TIMES_SERVED = KEEP + 1.5  # of the current manifest's bytes: those kept, and the one being written
 OTHER_MIB = 64.0  # of files that are neither log, snapshots nor Dagster's
 DAGSTER_MIB = 64.0
@@ -133,7 +134,11 @@ def bounds(seen: Sequence[Held]) -> Iterable[str]:
         grown = _middle(after, name) - _middle(before, name)
         if grown > most:
             yield f"{name} grew by {grown:.0f}, not by at most {most}"
-    for name, limit in (("wal", WAL), ("other", OTHER_MIB * MIB), ("dagster", DAGSTER_MIB * MIB)):
+    if largest := [one.wal for one in seen if one.wal > max(WAL, WHOLE * one.log)]:
+        yield f"wal was {max(largest) / MIB:.0f} MiB, more than the log or {WAL / MIB:.0f}"
+    elif (usual := _middle(after, "wal")) > WAL:
+        yield f"wal stayed at {usual / MIB:.0f} MiB, not at most {WAL / MIB:.0f}"
+    for name, limit in (("other", OTHER_MIB * MIB), ("dagster", DAGSTER_MIB * MIB)):
         if (largest := max(getattr(one, name) for one in seen)) > limit:
             yield f"{name} was {largest / MIB:.0f} MiB, not at most {limit / MIB:.0f}"
     most_manifests = max(one.manifests for one in seen)
