@@ -31,7 +31,7 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-# every attack on the memory that we know, most of an hour long, and one table of what was lost;
+# every attack on the memory that we know, half an hour long, and one table of what was lost;
 # every push runs some of each
 torture: setup
 	$(BIN)/python -P tests/torture/run.py
