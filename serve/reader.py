@@ -250,9 +250,9 @@ class Reader:
                 wrong.append(f"{gone}: run `mnemolog doctor`")
         except LogCorrupt as error:
             wrong.append(str(error))
-        snapshots = open_snapshots(
-            self._tenant, self._embedder, self._files, self._check if not wrong else _no_check
-        )
+        # a log that has lost events may well be behind what was built from it
+        check = None if wrong else self._check
+        snapshots = open_snapshots(self._tenant, self._embedder, self._files, check)
         live = _live_tail(snapshots, self._embedder, self._log)
         if not isinstance(gone, OtherLog):  # which may be another tenant's
             events, damage = self._log.sound(live.watermark)
@@ -317,10 +317,6 @@ def standing(
 def _live_tail(snapshots: Snapshots, embedder: Embedder, log: EventLog | None = None) -> LiveTail:
     rows, postings, vectors = snapshots.rows, snapshots.postings, snapshots.vectors
     return LiveTail(rows, postings, embedder, vectors, snapshots.watermark, log)
-
-
-def _no_check(found: Snapshots) -> None:
-    """Let be: a log that has lost events may well be behind what was built from it."""
 
 
 def _number(found: Snapshots) -> int:

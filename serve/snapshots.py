@@ -90,17 +90,18 @@ def open_snapshots(
     tenant: Tenant,
     embedder: Embedder,
     files: OpenedFiles,
-    check: Callable[[Snapshots], None] = lambda found: None,
+    check: Callable[[Snapshots], None] | None = None,
 ) -> Snapshots:
     """Return the newest manifest that can be served, with a notice for all that was set aside.
 
-    One is not served where `check` raises SnapshotDamaged of it.
+    One is not served where a `check` raises SnapshotDamaged of it.
     """
     notices: list[str] = []
     for manifest in _candidates(tenant, notices):
         try:
             found = open_manifest(tenant, manifest, embedder, notices, files)
-            check(found)
+            if check is not None:
+                check(found)
         except SnapshotDamaged as error:
             notices.append(str(error))
         else:

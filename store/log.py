@@ -263,7 +263,7 @@ class EventLog:
 
     def damage(self) -> tuple[str, bool]:
         """Return the first thing that is wrong with the file itself, and whether only its indexes
-        are; "" where nothing is. Segments and head are not looked at for themselves.
+        are; "" where nothing is. Neither segments nor head are judged.
         """
         return sound.damage(self._fetch, self.whole)
 
