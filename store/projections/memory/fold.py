@@ -23,32 +23,21 @@ stale itself; but not where it is what took that one's place.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from store.events import (
     TRUSTS,
-    Archived,
     Erased,
     Event,
-    Forgotten,
     Linked,
-    Pinned,
     Recorded,
     Restored,
-    Revised,
-    Superseded,
-    micros,
 )
-from store.job_events import Staled
-from store.projections.memory import scoring
+from store.projections.memory.effects import changes_of, recorded, tiered
 from store.projections.memory.memory import (
     ACTIVE,
-    ARCHIVED,
-    AUTO,
-    DEFAULT_SCORE,
     ERASED,
     FALLEN,
     FORGOTTEN,
@@ -57,7 +46,6 @@ from store.projections.memory.memory import (
     TEXT_FIELDS,
     Edge,
     Memory,
-    indexed_text,
 )
 from store.text import text_hash
 from store.traits import MAY_RULE
@@ -122,7 +110,7 @@ class Fold:
         """Apply one event; return the ids of the memories it made or changed."""
         body = event.body
         if isinstance(body, Recorded):
-            memory = self._within_its_trust(_recorded(event, body))
+            memory = self._within_its_trust(recorded(event, body))
             self._file(memory)
             return self._put(memory, event.at)
         before = self.find(event.subject)
@@ -131,7 +119,7 @@ class Fold:
         if isinstance(body, Linked):
             self.edges.append(Edge(event.subject, body.target, body.relation, event.seq))
             return ()
-        changes = _changes(event)
+        changes = changes_of(event)
         if isinstance(body, Restored) and self._rests_on_erased(before):
             changes |= {"state": STALE, "ended_at": event.at}
         if not changes or before.text_hash == ERASED:
@@ -141,7 +129,7 @@ class Fold:
         has_ended = before.ended_at is not None and changes.get("ended_at") is not None
         if has_ended and not isinstance(body, Erased):  # what ended that one is blanked in the log
             changes["ended_at"] = before.ended_at  # it ends once
-        after = _tiered(before, replace(before, updated_at=event.at, **changes))
+        after = tiered(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             trust = max(before.trust, event.trust, key=TRUSTS.index)
             after = replace(after, text_hash=text_hash(after.text), trust=trust)
@@ -248,117 +236,3 @@ def _given_way(one: Memory, newer: Memory, at: int) -> Memory:
     if one.state == ACTIVE:
         return replace(one, state=SUPERSEDED, superseded_by=newer.id, ended_at=ends, updated_at=at)
     return replace(one, ended_at=ends if one.ended_at is None else min(one.ended_at, ends))
-
-
-def _recorded(event: Event, body: Recorded) -> Memory:
-    created = micros(body.created_at) if body.created_at else event.at
-    tags = tuple(dict.fromkeys(body.tags))
-    text = indexed_text(body.content, body.context, body.action, body.result, tags)
-    pinned = body.pinned and event.trust in MAY_RULE  # else it would confirm itself
-    return Memory(
-        id=event.id,
-        seq=event.seq,
-        kind=body.kind,
-        state=ACTIVE,
-        content=body.content,
-        context=body.context,
-        action=body.action,
-        result=body.result,
-        tags=tags,
-        project=event.project,
-        session=event.session,
-        agent=event.agent,
-        trust=event.trust,
-        source=body.source,
-        created_by=body.created_by,
-        importance=(
-            scoring.importance(body.kind, event.trust, body.key)
-            if body.importance is None
-            else body.importance
-        ),
-        score=DEFAULT_SCORE if body.score is None else body.score,
-        pinned=pinned,
-        tier=(
-            scoring.tier(body.kind, event.session, body.key, pinned=pinned)
-            if body.tier == AUTO
-            else body.tier
-        ),
-        parent_id=body.parent_id,
-        source_ids=body.source_ids,
-        insight_type=body.insight_type,
-        job=body.made.job if body.made else None,
-        superseded_by=None,
-        key=body.key,
-        value=body.value,
-        chain=body.chain,
-        status=body.status or ("open" if body.kind == "goal" else None),
-        progress=body.progress,
-        created_at=created,
-        updated_at=event.at,
-        # a ttl runs from the moment of writing: an import of old notes would expire at once
-        expires_at=event.at + body.ttl_s * 1_000_000 if body.ttl_s else None,
-        ended_at=None,
-        metadata=msgspec.json.encode(body.metadata).decode(),
-        text_hash=text_hash(text),
-    )
-
-
-# what is left of an erased memory is told by its place, its ids and its time alone, so that it is
-# the same whether its events were folded before they were blanked or after
-_BLANK: dict[str, Any] = {
-    "state": FORGOTTEN,
-    "content": "",
-    "tags": (),
-    "importance": 0.0,
-    "score": DEFAULT_SCORE,
-    "pinned": False,
-    "tier": "auto",
-    "metadata": "{}",
-    "text_hash": ERASED,
-    **dict.fromkeys(
-        "context action result source created_by insight_type superseded_by key value chain status "
-        "progress expires_at".split()
-    ),
-}
-
-
-def _tiered(before: Memory, after: Memory) -> Memory:
-    """Return a changed memory; a tier that was, or is to be, what the rules say goes by them."""
-    if after.tier == AUTO or (after.tier == before.tier == before.auto_tier):
-        return replace(after, tier=after.auto_tier)
-    return after
-
-
-_REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
-
-
-def _changes(event: Event) -> dict[str, Any]:
-    """Return the columns an event sets on the row of its subject."""
-    match event.body:
-        case Revised() as body:
-            changes = {
-                name: value for name in _REVISABLE if (value := getattr(body, name)) is not None
-            }
-            if body.tags is not None:
-                changes["tags"] = tuple(dict.fromkeys(body.tags))
-            if body.metadata is not None:
-                changes["metadata"] = msgspec.json.encode(body.metadata).decode()
-            if body.ttl_s is not None:
-                changes["expires_at"] = event.at + body.ttl_s * 1_000_000
-            return changes
-        case Superseded(by=by):
-            return {"state": SUPERSEDED, "superseded_by": by, "ended_at": event.at}
-        case Archived():
-            return {"state": ARCHIVED, "ended_at": event.at}
-        case Forgotten():
-            return {"state": FORGOTTEN, "ended_at": event.at}
-        case Staled():
-            return {"state": STALE, "ended_at": event.at}
-        case Restored():
-            return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
-        case Erased():
-            return {**_BLANK, "ended_at": event.at}
-        case Pinned(pinned=pinned):
-            return {"pinned": pinned}
-        case _:
-            return {}
