@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from serve.fresh.slots import Columns
-from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, Memory
+from store.projections.memories import ACTIVE, ARCHIVED, UNSEEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 
 
@@ -64,7 +64,7 @@ class Filter:
 
     def _in_state(self, rows: MemoryRows | Columns) -> Mask:
         if not self.active_only:
-            return ~rows.equal("state", (FORGOTTEN,))
+            return ~rows.equal("state", UNSEEN)
         if self.cold:
             return rows.equal("state", (ACTIVE, ARCHIVED))
         return rows.living(self.now) if self.as_of is None else rows.held(self.as_of)
@@ -84,7 +84,7 @@ class Filter:
 
     def _is_in_state(self, memory: Memory) -> bool:
         if not self.active_only:
-            return memory.state != FORGOTTEN
+            return memory.state not in UNSEEN
         if self.cold:
             return memory.state in (ACTIVE, ARCHIVED)
         if self.as_of is not None:

@@ -1,18 +1,19 @@
 """
 What an agent's hooks tell of its work, what became of the lessons it was shown, and what waits for
-a person's word. None of these changes a memory.
+a person's word. Prompts, actions and the ends of turns make an episode; nothing here changes any
+other memory.
 
 The project, session and agent are the envelope's. A prompt and what the agent said last are kept
-short; a tool's output never is, but for the end of a failure.
+short; of a tool's output only the telling lines are, and the end of a failure.
 """
 
 from typing import Any, Literal
 
 import msgspec
 
-from store.body import Body, Id, Name
+from store.body import Body, Id, Name, Tag
 
-Intent = Literal["small_talk", "command", "question", "work", "correction"]
+Intent = Literal["small_talk", "command", "question", "work", "correction", "general", "recap"]
 Doing = Literal["run", "edit", "read", "search", "recall", "remember", "other"]
 Effort = Literal["test", "build", "lint", "deploy", "commit", "install"]  # what a command is for
 Stage = Literal["started", "resumed", "cleared", "compacted", "stopped", "ended"]
@@ -22,15 +23,23 @@ Verdict = Literal["followed", "ignored", "not_applicable"]
 
 
 class Prompted(Body, frozen=True, kw_only=True):
-    """A person's prompt reached the agent: a turn begins. The subject is the event itself."""
+    """A person's prompt reached the agent: a turn begins. The subject is the event itself.
+
+    One that is `imported` was read from a transcript, long after.
+    """
 
     prompt: str
     intent: Intent | None = None
     turn: Name | None = None
+    branch: Name | None = None
+    imported: bool = False
 
 
 class Acted(Body, frozen=True, kw_only=True):
-    """The agent used a tool. `passed` is None where the host does not tell."""
+    """The agent used a tool. `passed` is None where the host does not tell.
+
+    `output` are the telling lines of what it wrote; `names` what the edited files define.
+    """
 
     tool: Name
     doing: Doing = "other"
@@ -39,6 +48,8 @@ class Acted(Body, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     passed: bool | None = None
     error: str | None = None
+    output: str | None = None
+    names: tuple[Tag, ...] = ()
 
 
 class SessionTold(Body, frozen=True, kw_only=True):

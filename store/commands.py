@@ -177,14 +177,14 @@ def recorded_all(drafts: Sequence[Draft], now: int) -> list[Event]:
 
 def import_drafts(
     log: EventLog,
-    drafts: Iterable[Draft],
+    drafts: Iterable[Draft | Event],
     now: int,
     *,
     on_progress: Callable[[int], None] = lambda done: None,
     on_refused: Callable[[str], None] = lambda reason: None,
 ) -> Counts:
-    """Record drafts that carry ids, in transactions of `BATCH`; what is there already is left
-    alone.
+    """Record drafts that carry ids, and events of sessions, in transactions of `BATCH`; what is
+    there already is left alone.
 
     A draft that fails the quality bar is counted as refused and stops nothing.
     """
@@ -194,7 +194,7 @@ def import_drafts(
         events: dict[str, Event] = {}
         for draft in batch:
             try:
-                event = recorded(draft, now)
+                event = draft if isinstance(draft, Event) else recorded(draft, now)
             except InvalidInput as error:
                 refused += 1
                 on_refused(str(error))

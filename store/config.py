@@ -70,6 +70,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
+    # what the user says that lasts is kept at once, as a quote
+    remember_words: bool = True
     # a server that was started in the background ends after so long unasked; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 

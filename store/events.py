@@ -56,13 +56,17 @@ MemoryKind = Literal[
     "raw_turn",
     "observation",
     "summary",
+    "statement",
 ]
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 
-MEMORY_KINDS: tuple[str, ...] = get_args(MemoryKind)
+STATEMENT = "statement"  # the user's own words, quoted, until somebody makes a rule of them
+EPISODE = "episode"  # one turn of an agent: folded from what its hooks told, never recorded
+RECORDED_KINDS: tuple[str, ...] = get_args(MemoryKind)
+MEMORY_KINDS: tuple[str, ...] = (*RECORDED_KINDS, EPISODE)
 TIERS: tuple[str, ...] = get_args(Tier)
 TRUSTS: tuple[str, ...] = get_args(Trust)
 RELATIONS: tuple[str, ...] = get_args(Relation)
@@ -253,7 +257,8 @@ KINDS: Mapping[str, type[Body]] = {
     "adopted": Adopted,
     "called": Called,
 }
-# Events that change no memory: they never make a memory fresh and are worth no rebuild alone.
+# Events that change no memory but an episode, which they are parts of: they never make a memory
+# fresh and are worth no rebuild alone.
 RECEIPTS = frozenset(
     """recalled prompted action session surfaced followed outcome proposed accepted
     rejected planned applied undone judged adopted called lost""".split()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from store.events import moment
+from store.events import EPISODE, moment
 from store.importers.jsonl import Exported
 from store.log import EventLog
 from store.projections.memories import (
@@ -34,7 +34,7 @@ def export(
     for event in log.standing(0, log.head(), cold=False):
         fold.apply(event)
     for memory in sorted(fold.rows.values(), key=lambda one: one.seq):
-        if project is not None and memory.project != project:
+        if memory.kind == EPISODE or (project is not None and memory.project != project):
             continue
         if all_states or (memory.state == ACTIVE and not _is_expired(memory, now)):
             yield msgspec.json.encode(_forgotten(memory) or _line(memory, now))

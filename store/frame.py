@@ -15,7 +15,9 @@ _BLOCK = re.compile(re.escape(OPENING) + r".*?(?:" + re.escape(CLOSING) + r"|\Z)
 
 
 # a line of a block that was quoted by itself, or is what is left of one that a host cut in two
-_NOTE = re.compile(r'\{"id":"[\w.:-]{1,64}","kind":"\w{1,64}","role":"(?:rule|fact)","date":[^\n]*')
+_NOTE = re.compile(
+    r'\{"id":"[\w.:-]{1,64}","(?:on":"\d{4}-\d\d-\d\d"|kind":"\w{1,64}","role":"(?:rule|fact)"),[^\n]*'
+)
 
 
 def contains(text: str) -> bool:

@@ -1,14 +1,13 @@
 """
-Drafts of lessons that wait for a person: proposed, then accepted or rejected.
+What waits for a person's yes to be a rule: statements, and the drafts that earlier versions made.
 
-A draft has its id from its project and words, so what was proposed once, whatever became of it, is
-never proposed again. Only a person's yes makes it a memory, and then it is the person's word.
+Accepted, a statement gives way to the memory that says the same and binds; rejected, it is
+forgotten.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -16,14 +15,21 @@ from store import commands
 from store.agent_events import Accepted, Proposed, Rejected
 from store.commands import Draft
 from store.errors import Conflict, NotFound
-from store.events import EVER, Event, MemoryKind, derived_id, new_id
-from store.importers.rules import CORRECTION
+from store.events import (
+    EVER,
+    STATEMENT,
+    Event,
+    Forgotten,
+    MemoryKind,
+    Recorded,
+    Superseded,
+    derived_id,
+    moment,
+    new_id,
+)
 from store.log import EventLog
 
 State = Literal["pending", "accepted", "rejected"]
-
-_LEAD = re.compile(r"^(?:(?:actually|please|well|and|but|so|ok|okay)\b[,:]?\s+)+", re.IGNORECASE)
-_HASH = 10  # a ULID's letters from here on are those of its hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +39,6 @@ class Proposal:
     event: Event
     state: State
     memory: str | None = None
-
-
-def lasting(sentence: str) -> str:
-    """Return a correction as a rule reads: "no, actually use pnpm" is "Use pnpm"."""
-    text = _LEAD.sub("", CORRECTION.sub("", sentence.strip()))
-    return text[:1].upper() + text[1:]
-
-
-def draft_id(project: str | None, content: str) -> str:
-    """Return the id of a draft, the same for the same words in a project."""
-    said = " ".join(content.casefold().split()).strip(" .!")
-    return derived_id(0, "lesson", project or "", said)[_HASH:]
-
-
-def proposal(
-    content: str,
-    kind: MemoryKind,
-    now: int,
-    *,
-    because: str | None = None,
-    project: str | None = None,
-    session: str | None = None,
-    agent: str | None = None,
-    source_ids: Sequence[str] = (),
-) -> Event:
-    """Return the event that proposes a lesson, without writing it.
-
-    Raise JunkText or InvalidInput for words that would make no memory.
-    """
-    text = commands.checked_text(content)
-    draft: dict[str, Any] = {"content": text, "kind": kind}
-    body = Proposed(what="lesson", draft=draft, because=because, source_ids=tuple(source_ids))
-    id_ = draft_id(project, text)
-    return Event(id_, now, body, id_, project, session, agent, "user")
 
 
 def is_draft(event: Event) -> bool:
@@ -92,48 +64,91 @@ def read(told: Sequence[Event]) -> Proposal:
 
 
 def accept(log: EventLog, id_: str, now: int) -> Event:
-    """Record the memory that a draft asks for, as the person's own word; return its event.
+    """Record the memory that a statement or draft asks for, as the person's own word; return its
+    event.
 
-    Said twice it is the same memory. Raise NotFound for an unknown draft.
+    Said twice it is the same memory. Raise NotFound for an unknown one, Conflict for a statement
+    that was forgotten.
     """
-    proposed, since = _found(log, id_)
-    for event in since:
-        if isinstance(event.body, Accepted) and event.body.memory is not None:
-            return log.about(event.body.memory)[0]
-    body = proposed.body
-    assert isinstance(body, Proposed)
-    memory_id = derived_id(proposed.at, "accepted", id_)  # the same for two who accept it at once
+    first, since = _found(log, id_)
+    memory_id = derived_id(first.at, "accepted", id_)  # the same for two who accept it at once
+    if known := log.about(memory_id):
+        return known[0]
+    if isinstance(first.body, Recorded):
+        return _accept_statement(log, first, since, memory_id, now)
+    assert isinstance(first.body, Proposed)
     draft = msgspec.convert(
-        body.draft
+        first.body.draft
         | {
             "id": memory_id,
             "source": "draft",
-            "source_ids": body.source_ids,
-            "context": body.because,
-            "project": proposed.project,
-            "session": proposed.session,
+            "source_ids": first.body.source_ids,
+            "context": first.body.because,
+            "project": first.project,
+            "session": first.session,
         },
         Draft,
     )
     memory = commands.recorded(draft, now)
-    accepted = Event(new_id(now), now, Accepted(memory=memory.id), id_, proposed.project)
+    accepted = Event(new_id(now), now, Accepted(memory=memory.id), id_, first.project)
     return log.append([memory, accepted])[0].event
 
 
+def _accept_statement(
+    log: EventLog, stated: Event, since: Sequence[Event], memory_id: str, now: int
+) -> Event:
+    assert isinstance(stated.body, Recorded)
+    if any(isinstance(one.body, Forgotten) for one in since[-1:]):
+        raise Conflict(f"{stated.id} was taken back: `mnemolog restore {stated.id}` first")
+    draft = Draft(
+        id=memory_id,
+        content=stated.body.content,
+        kind=_KINDS.get(stated.body.insight_type or "", "lesson"),
+        source="statement",
+        source_ids=stated.body.source_ids,
+        project=stated.project,
+        session=stated.session,
+        agent=stated.agent,
+        created_at=moment(stated.at),
+    )
+    memory = commands.recorded(draft, now)
+    body = Superseded(by=memory.id, reason="accepted as a rule")
+    given_way = Event(new_id(now), now, body, stated.id, stated.project)
+    return log.append([memory, given_way])[0].event
+
+
 def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
-    """Say no to a draft; raise NotFound for an unknown one, Conflict for an accepted one."""
-    proposed, since = _found(log, id_)
+    """Say no: a statement is forgotten, a draft rejected. Raise NotFound for an unknown one,
+    Conflict for one that was accepted.
+    """
+    first, since = _found(log, id_)
     for event in since:
         if isinstance(event.body, Accepted):
             raise Conflict(f"{id_} was accepted: `mnemolog forget {event.body.memory}`")
         if isinstance(event.body, Rejected):
             return event
-    rejected = Event(new_id(now), now, Rejected(reason=reason), id_, proposed.project)
+    if isinstance(first.body, Recorded):
+        return commands.forget(log, id_, now, reason or "not meant to last")
+    rejected = Event(new_id(now), now, Rejected(reason=reason), id_, first.project)
     return log.append([rejected])[0].event
+
+
+def is_statement(event: Event) -> bool:
+    """Return whether an event keeps words of the user."""
+    return isinstance(event.body, Recorded) and event.body.kind == STATEMENT
 
 
 def _found(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
     events = log.about(id_)
-    if not events or not is_draft(events[0]):
-        raise NotFound(f"no draft {id_!r}: `mnemolog lessons` lists them")
+    if not events or not (is_draft(events[0]) or is_statement(events[0])):
+        raise NotFound(f"no statement or draft {id_!r}: `mnemolog lessons` lists them")
     return events[0], events[1:]
+
+
+# what a statement is once it binds
+_KINDS: Mapping[str, MemoryKind] = {
+    "rule": "lesson",
+    "preference": "preference",
+    "decision": "decision",
+    "fact": "fact",
+}

@@ -167,6 +167,24 @@ def project_of(directory: Path) -> str | None:
     return None
 
 
+def branch_of(directory: str | None) -> str | None:
+    """Return the branch that is checked out at a directory; None where none is, or outside git."""
+    if directory is None:
+        return None
+    root = git_root(Path(directory))
+    if root is None:
+        return None
+    git = root / ".git"
+    try:
+        if git.is_file():
+            git = (root / _beginning(git).strip().removeprefix("gitdir:").strip()).resolve()
+        head = _beginning(git / "HEAD").strip()
+    except (OSError, ValueError, RuntimeError):  # as in `_git_folder`
+        return None
+    name = head.removeprefix("ref: refs/heads/")
+    return name[:200] if name and name != head else None
+
+
 def git_root(directory: Path) -> Path | None:
     """Return the work tree a directory lies in; None outside any, or where we may not look."""
     for folder in (directory.absolute(), *directory.absolute().parents):

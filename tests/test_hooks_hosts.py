@@ -11,7 +11,7 @@ from serve.connect import hosts as connectable
 from serve.hooks.event import MAX_CONTEXT, MAX_OUTPUT, MAX_PROMPT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded, ending
-from serve.hooks.hosts.tools import tool_use
+from store.deeds.tools import tool_use
 from store.errors import InvalidInput
 
 ALL = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]

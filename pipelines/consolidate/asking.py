@@ -26,7 +26,7 @@ from store.events import MemoryKind, Tier
 from store.job_events import Called, Planned, Step
 from store.plans import steps as plan_steps
 from store.projections.memories import Memory
-from store.projections.statements import EPISODES, said, scope
+from store.projections.statements import HAPPENED, said, scope
 from store.sameness.statement import statement
 
 MOST_ASKED = 40  # pairs a run, the likest first
@@ -105,7 +105,7 @@ def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, M
     some = [
         one
         for one in standing.context.memories(standing.context.living)
-        if one.kind not in EPISODES and not is_left_alone(one) and not one.pinned
+        if one.kind not in HAPPENED and not is_left_alone(one) and not one.pinned
         if one.id not in taken and not one.fields
     ]
     read = [statement(one.content) for one in some]

@@ -1,7 +1,7 @@
 """
 The job `distill`: what sessions taught, and what of it, or of imported notes, is stale.
 
-Without a model it takes what the log itself shows (`cures`, `said`); with one also what the model
+Without a model it takes what the log itself shows (`cures`); with one also what the model
 reads from a session (`reading`), as far as that stands in what it was shown.
 """
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.distill import cures, project_files, reading, said
-from pipelines.distill.found import Found
+from pipelines.distill import cures, project_files, reading
 from pipelines.distill.lessons import kept, proposed
-from pipelines.distill.sessions import Past, imported, of_agents, sessions, where
+from pipelines.distill.sessions import imported, of_agents, sessions, where
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from store.importers import markdown
@@ -30,28 +29,14 @@ def propose(context: Context) -> Proposal:
     root = project_files.work_tree(context.root)
     memories = of_agents(context)
     rules = _rules(context)
-    found = [
-        *_found(context, past, rules),
-        *(one for each in memories for one in said.within(each)),
-    ]
+    found = [found for one in past for found in (*cures.cures(one), *cures.abandoned(one))]
     found += reading.read(context, [*imported(memories, past), *past], rules)
     stale = list(_stale(context, root))
     ended = {step.subject for step in stale}
     steps_ = [*reading.paid_for(context), *proposed(context, found, root)]
     made = {one.subject: one for one in steps_ if one.subject not in ended}
-    notes = [*said.waiting(past, context.log)]
-    if more:
-        notes.append(f"{more:,} older sessions were left out")
+    notes = [f"{more:,} older sessions were left out"] if more else []
     return Proposal((*stale, *made.values()), len(memories), tuple(notes))
-
-
-def _found(context: Context, past: list[Past], rules: list[Memory]) -> Iterator[Found]:
-    known = said.drafts_of(rules)
-    for one in past:
-        yield from cures.cures(one)
-        yield from cures.abandoned(one)
-        yield from said.corrections(one, context.log, known)
-        yield from said.decisions(one)
 
 
 def _rules(context: Context) -> list[Memory]:

@@ -19,6 +19,7 @@ from store import projections, snapshot
 from store.config import Choices, Settings
 from store.embedding import Embedder, embedder
 from store.errors import SnapshotError
+from store.events import EPISODE
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import Built
@@ -72,8 +73,11 @@ class Context:
 
     @cached_property
     def living(self) -> npt.NDArray[np.int64]:
-        """The rows of the memories that hold now and are the project's or nobody's, ascending."""
-        mask = self.rows.living(self.now)
+        """The rows of the memories that hold now and are the project's or nobody's, ascending.
+
+        Episodes are none of them: they are the record that jobs read, not what is upkept.
+        """
+        mask = self.rows.living(self.now) & ~self.rows.equal("kind", (EPISODE,))
         if self.project is not None:
             mask &= self.rows.equal("project", (self.project,)) | self.rows.missing("project")
         return np.flatnonzero(mask)

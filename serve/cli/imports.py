@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -15,6 +15,7 @@ from store.tenant import checked_project
 
 if TYPE_CHECKING:
     from store.commands import Counts, Draft
+    from store.importers.session import Turn
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -54,11 +55,9 @@ def git(
 @click.pass_obj
 def claude_code(session_: Session, /, path: Path, **options: Any) -> None:
     """Read Claude Code's session transcripts: a file, a project's folder or all of them."""
-    from store.importers.claude_code import drafts
+    from store.importers import claude_code as host
 
-    source = path.expanduser()
-    read = partial(drafts, source)
-    _import(session_, lambda project, on_skip: read(project=project, on_skip=on_skip), **options)
+    _import_sessions(session_, host, path.expanduser(), **options)
 
 
 @import_.command(epilog=output.example("mnemolog import markdown CLAUDE.md docs/adr"))
@@ -101,6 +100,82 @@ def standard_input() -> Path:
 Read = Callable[[str | None, Callable[[str], None]], "Iterable[Draft]"]
 
 
+class Transcripts(Protocol):
+    """What reads a host's transcripts: `store.importers.claude_code` and its like."""
+
+    AGENT: str
+
+    def files(self, source: Path, /) -> "list[Path]": ...
+
+    def turns(self, path: Path, on_skip: Callable[[str], None], /) -> "Iterator[Turn]": ...
+
+
+def _import_sessions(
+    session_: Session,
+    host: Transcripts,
+    source: Path,
+    *,
+    project: str | None,
+    and_build: bool,
+    as_json: bool,
+) -> None:
+    from store import commands
+    from store.importers.session import Sessions
+
+    settings = session_.settings()
+    skipped: list[str] = []
+    belongs = checked_project(project) if project is not None else None
+    paths = host.files(source)
+    with session.open_or_make(settings) as log:
+        sessions = Sessions(log, host.AGENT, belongs, session.now())
+        events = sessions.events(_each(paths, quiet=as_json), host.turns, skipped.append)
+        counts = commands.import_drafts(log, events, session.now())
+    _skipped(skipped)
+    numbers = {
+        "sessions": sessions.sessions,
+        "turns": sessions.turns,
+        "live": sessions.live,
+        "added": counts.added,
+        "known": counts.known,
+        "refused": counts.refused,
+        "skipped": len(skipped),
+    }
+    if as_json:
+        output.emit(numbers)
+    else:
+        live = f", {sessions.live} of them heard live" if sessions.live else ""
+        output.say(
+            f"{sessions.turns} turns of {sessions.sessions} sessions{live}: "
+            f"{counts.added} events added, {counts.known} known, {counts.refused} refused, "
+            f"{len(skipped)} skipped"
+        )
+        if counts.added and not and_build:
+            output.note("next: `mnemolog build`, so that recall finds them fast")
+    if and_build:
+        code = processes.build(settings, quiet=as_json)
+        click.get_current_context().exit(code)
+
+
+def _skipped(sentences: list[str]) -> None:
+    for sentence in sentences[:_SKIPS_SHOWN]:
+        output.note(f"skipped: {output.clean(sentence)}")
+    if len(sentences) > _SKIPS_SHOWN:
+        output.note(f"skipped: {len(sentences) - _SKIPS_SHOWN} more")
+
+
+def _each(paths: "list[Path]", *, quiet: bool) -> "Iterator[Path]":
+    """Yield the files of transcripts, saying on a terminal how many there are and which is read."""
+    if quiet or not sys.stderr.isatty():
+        yield from paths
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield from progress.track(paths, description="sessions")
+
+
 def _import(
     session_: Session, read: Read, *, project: str | None, and_build: bool, as_json: bool
 ) -> None:
@@ -112,10 +187,7 @@ def _import(
     with session.open_or_make(settings) as log:
         drafts = _counted(read(belongs, skipped.append), quiet=as_json)
         counts = commands.import_drafts(log, drafts, session.now())
-    for sentence in skipped[:_SKIPS_SHOWN]:
-        output.note(f"skipped: {output.clean(sentence)}")
-    if len(skipped) > _SKIPS_SHOWN:
-        output.note(f"skipped: {len(skipped) - _SKIPS_SHOWN} more")
+    _skipped(skipped)
     _tell(counts, len(skipped), as_json=as_json, next_step=not and_build)
     if and_build:
         code = processes.build(settings, quiet=as_json)

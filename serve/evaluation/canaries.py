@@ -22,6 +22,7 @@ from serve.snapshots import Snapshots
 from store import text
 from store.config import Choices
 from store.embedding import Embedder
+from store.events import EPISODE
 from store.manifest import CANARIES, CheckResult, Manifest
 from store.tenant import Tenant
 
@@ -136,9 +137,11 @@ def has_fallen(found: Outcome, before: Sequence[Point]) -> bool:
 def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ...]:
     """Return the canaries of a manifest: `most`, or as many as there are.
 
-    An insight of a job is none: what it was made of comes back in its place.
+    An insight of a job is none: what it was made of comes back in its place; nor is an episode:
+    what was distilled from it does.
     """
     living = snapshots.rows.living(now)
+    living &= ~snapshots.rows.equal("kind", (EPISODE,))
     if snapshots.insights is not None:
         living[snapshots.insights.documents] = False
     chosen: list[Canary] = []

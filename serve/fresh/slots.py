@@ -18,7 +18,7 @@ from store import text
 from store.mentions.mentions import Mention, mentions, speaker_name
 from store.projections import kin
 from store.projections.entity_graph import short_names
-from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.projections.memories import ACTIVE, UNSEEN, Memory
 from store.projections.memory.rows import Mask
 from store.projections.memory.table import NEVER
 from store.traits import of_memory
@@ -147,9 +147,9 @@ class Columns:
         return self.equal("state", (ACTIVE,)) & (self["expires_at"] > now)
 
     def held(self, at: int) -> Mask:
-        """Return which held at a moment; forgotten ones never did."""
+        """Return which held at a moment; one that nobody finds never did."""
         ends = np.minimum(self["ended_at"], self["expires_at"])
-        mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", (FORGOTTEN,))
+        mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
         return mask
 
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:

@@ -1,53 +1,41 @@
 """
-What the agent did, written down in one append.
-
-Of use later are what was run and edited, and that the memory was asked or told; what was only read
-or searched is not kept, and a command that only looks waits for the next write. Of a tool's output
-nothing is kept but the end of a failure.
+What the agent did, written down in one append; what only looked waits for the next write.
 """
 
-from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, Reply, ToolUse
-from serve.hooks.paths import in_project
-from serve.lessons import efforts
-from store import frame
-from store.agent_events import Acted
+from collections.abc import Iterator
+from pathlib import Path
 
-MAX_COMMAND = 1_000  # characters kept
-MAX_ERROR = 600  # of the end of a failure
-MAX_FILES = 20
-_KEPT = frozenset({"run", "edit", "recall", "remember"})
+from serve.hooks.call import Call
+from serve.hooks.event import SILENCE, Reply
+from serve.hooks.paths import in_project
+from store.deeds import efforts
+from store.deeds.deed import deed
+from store.deeds.tools import ToolUse
+from store.extracts import MAX_SOURCE
+
+MAX_READ = 4  # edited files whose definitions are looked at
 
 
 def answered(call: Call) -> Reply:
     """Write down what was done; there is nothing to say to it."""
-    tool = call.event.tool
-    if tool is not None and tool.doing in _KEPT:
-        acted = call.told(_acted(tool, call.event.cwd))
-        if tool.command is not None and efforts.only_looks(tool.command):
-            call.write_later(acted)
-        else:
-            call.write(acted)
+    tool, cwd = call.event.tool, call.event.cwd
+    kept = deed(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
+    if kept is None:
+        return SILENCE
+    is_look = kept.doing == "read" or (kept.command and efforts.only_looks(kept.command))
+    if is_look:
+        call.write_later(call.told(kept))
+    else:
+        call.write(call.told(kept))
     return SILENCE
 
 
-def _acted(tool: ToolUse, cwd: str | None) -> Acted:
-    if tool.is_ours:  # what it answered is in the log already
-        return Acted(tool=tool.name, doing=tool.doing, passed=tool.passed)
-    line = tool.command or ""
-    passed = efforts.passed(line, tool.passed, tool.output)
-    return Acted(
-        tool=tool.name,
-        doing=tool.doing,
-        effort=efforts.effort(line),
-        command=line[:MAX_COMMAND] or None,
-        files=in_project(tool.files[:MAX_FILES], cwd),
-        passed=passed,
-        error=_end(tool.output) if passed is False else None,
-    )
-
-
-def _end(output: str) -> str | None:
-    """Return the end of what a failed tool wrote, without any block of ours."""
-    end = frame.strip(output)[-MAX_ERROR:].strip()
-    return end or None
+def _sources(tool: ToolUse, cwd: str | None) -> Iterator[str]:
+    """Yield what the files say that were just edited; none of one that is large or not ours."""
+    for path in tool.files[:MAX_READ] if cwd is not None and tool.doing == "edit" else ():
+        try:
+            file = Path(cwd or "", path)
+            if file.is_file() and file.stat().st_size <= MAX_SOURCE:
+                yield file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):  # gone, not ours to read, or no path
+            continue

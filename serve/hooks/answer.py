@@ -74,9 +74,9 @@ class Hooks:
         call = self._call(event, name)
         if not self._deliveries.is_first(name, event):
             return None
-        context = _short(self._in_time(call))
-        said = self._late.heard(name, event, context)
-        return host.write(event, Reply(said)) if said else None
+        reply = self._in_time(call)
+        said = self._late.heard(name, event, _short(reply))
+        return host.write(event, replace(reply, context=said)) or None
 
     def _call(self, event: HookEvent, tenant: str) -> Call:
         place, opened = self._places.of(event.cwd), self._tenants.get(tenant)

@@ -10,11 +10,12 @@ import threading
 
 from serve.hooks.block import block, note
 from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, Reply, ToolUse
+from serve.hooks.event import SILENCE, Reply
 from serve.hooks.paths import in_project
 from serve.lessons.index import named_by_tool
 from serve.lessons.matching import Named
 from store.agent_events import Acted, Surfaced
+from store.deeds.tools import ToolUse
 from store.events import Event
 
 MOST = 2  # lessons at a time

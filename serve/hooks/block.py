@@ -10,27 +10,33 @@ the block depends on the moment or on the question: no score, no age, and the ol
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from serve.rules import may_come_unasked, role
-from store.events import isoformat
+from serve.rules import role
+from store.events import EPISODE, STATEMENT, isoformat
 from store.frame import CLOSING, OPENING
-from store.importers.excerpt import MORE, first_sentence, one_line
+from store.importers.excerpt import first_sentence, one_line
 from store.projections.memories import Memory
+from store.projections.memory.episode import MAX_SAID, OUTCOME
+from store.text import terms as text_terms
+from store.traits import MAY_RULE
 
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
-TEXT = 600  # characters of a note's text
+TEXT = 480  # characters of a note's text
 BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
 SENTENCE = 200  # of a note that is to be one sentence
-_BESIDE = frozenset({"context", "action", "result"})
+SAID = "user_said"
+ID = 14  # letters of a ULID: its time and 20 bits more
 RULES = "On record as rules (lessons, preferences, antipatterns):"
 FACTS = "On record as background:"
+_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_BESIDE = frozenset({"context", "action", "result"})
 
-Note = Mapping[str, Any]
+Note = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +59,45 @@ class Block:
         """The memories it holds, in its order."""
         return tuple(note["id"] for note in self.notes if "id" in note)
 
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Those of the memories by which the agent's work can be judged: rules and statements."""
+        return tuple(
+            note["id"] for note in self.notes if "id" in note and ("rule" in note or SAID in note)
+        )
+
 
 def note(
     memory: Memory,
     here: str | None = None,
     *,
+    about: Collection[str] = (),
     conflicts_with: str | None = None,
     history: Sequence[Memory] = (),
     longest: int = TEXT,
 ) -> dict[str, Any]:
-    """Return a memory as one line of a block says it, its provenance beside what it says.
+    """Return a memory as one line of a block says it: whose words they are is their name.
 
-    `here` is the project one stands in, which is not said again. A text over `longest` characters
-    is cut and says so: the whole is read by its id. What a memory does not have is left out.
+    A `rule` binds; `user_said` quotes the user; what happened in a turn is `user_asked`,
+    `tool_output` and `agent_said`; anything else goes by its kind, or is a `note` where a tool or
+    the web brought it, which `by` says. Of an episode the parts that are `about` some words come
+    first. `here` is the project one stands in, which is not said again. A text over `longest`
+    characters is cut; the whole is read by its id. What a memory does not have is left out.
     """
-    text = _clean(memory.content, longest)
-    is_cut = len(memory.content) > longest and text.endswith(MORE)
-    said_before = [one for one in history if may_come_unasked(one)][:2]
-    old = [{"date": _day(one), "text": _clean(one.content, BESIDE)} for one in said_before]
-    said = {
-        "id": memory.id,
-        "kind": memory.insight_type or memory.kind,
-        "role": role(memory),
-        "date": _day(memory),
-        "project": memory.project if memory.project != here else None,
-        "source": memory.source or memory.created_by or memory.agent,
-        "trust": memory.trust,
-        "text": text,
-        "whole": f"{len(memory.content)} characters, read by its id" if is_cut else None,
-        **{
+    said: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
+    if memory.kind == EPISODE:
+        said |= _turn(memory, about, longest)
+    else:
+        said[label(memory)] = _clean(memory.content, longest)
+        said |= {
             name: _clean(value, BESIDE)
             for name in ("context", "action", "result")
-            if (value := getattr(memory, name))
-        },
+            if (value := getattr(memory, name)) and memory.kind != STATEMENT
+        }
+        said["by"] = memory.trust if memory.trust != "user" else None
+    old = [{"on": _day(one), "text": _clean(one.content, BESIDE)} for one in history[:2]]
+    said |= {
+        "project": memory.project if memory.project != here else None,
         "status": memory.status,
         "progress": memory.progress,
         "conflicts_with": conflicts_with,
@@ -94,15 +106,59 @@ def note(
     return {name: value for name, value in said.items() if value is not None}
 
 
+def label(memory: Memory) -> str:
+    """Return what a memory's words are called in a block."""
+    if role(memory) == "rule":
+        return "rule"
+    if memory.kind == STATEMENT:
+        return SAID
+    if memory.trust not in MAY_RULE:
+        return "note"
+    return memory.insight_type or memory.kind
+
+
+def short_id(id_: str) -> str:
+    """Return the beginning of an id by which the memory is found."""
+    return id_[:ID] if _ULID.fullmatch(id_) else id_
+
+
 def short_note(
     memory: Memory, here: str | None = None, *, conflicts_with: str | None = None
 ) -> dict[str, Any]:
     """Return a memory as one sentence, with its provenance and nothing beside."""
     found = note(memory, here, conflicts_with=conflicts_with)
-    text = first_sentence(found["text"], SENTENCE)
-    if text != found["text"]:
-        found |= {"text": text, "whole": f"{len(memory.content)} characters, read by its id"}
+    name = "agent_said" if memory.kind == EPISODE else label(memory)
+    if name in found:
+        found[name] = first_sentence(found[name], SENTENCE)
     return {name: value for name, value in found.items() if name not in _BESIDE}
+
+
+def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, Any]:
+    """Return what happened in a turn: what was asked, what came of it, what was said."""
+    done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
+    chosen = _nearest([_clean(line, BESIDE) for line in done], about, longest // 3)
+    said = _nearest(_sentences(_clean(episode.result or "", MAX_SAID)), about, longest * 2 // 3)
+    return {
+        "user_asked": _clean(episode.content, longest // 3),
+        "tool_output": "; ".join(chosen) or None,
+        "agent_said": " ".join(said) or None,
+    }
+
+
+def _sentences(text: str) -> list[str]:
+    return [one for one in _SENTENCE_END.split(text) if one]
+
+
+def _nearest(parts: Sequence[str], about: Collection[str], longest: int) -> list[str]:
+    """Return the parts that fit, in their order: those about the words first, then the earliest."""
+    wanted = frozenset(about)
+    hits = [len(wanted.intersection(text_terms(part))) for part in parts]
+    room, kept = longest, set[int]()
+    for place in sorted(range(len(parts)), key=lambda at: (-hits[at], at)):
+        if len(parts[place]) <= room or not kept:
+            kept.add(place)
+            room -= len(parts[place]) + 1
+    return [_clean(parts[place], longest) for place in sorted(kept)]
 
 
 def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
@@ -117,9 +173,9 @@ def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
         if _size(line) <= left:
             left -= _size(line)
             kept.append((one, line))
-    kept.sort(key=lambda pair: (pair[0]["date"], pair[0]["id"]))
-    rules = [pair for pair in kept if pair[0]["role"] == "rule"]
-    facts = [pair for pair in kept if pair[0]["role"] != "rule"]
+    kept.sort(key=lambda pair: (pair[0]["on"], pair[0]["id"]))
+    rules = [pair for pair in kept if "rule" in pair[0]]
+    facts = [pair for pair in kept if "rule" not in pair[0]]
     return _framed([(RULES, rules), (FACTS, facts)])
 
 
@@ -155,7 +211,8 @@ def _size(*lines: str) -> int:
 
 
 def _line(note: Note) -> str:
-    return plain_json({name: _safe(value) for name, value in note.items()})
+    short = {name: short_id(note[name]) for name in ("id", "conflicts_with") if name in note}
+    return plain_json({name: _safe(value) for name, value in (note | short).items()})
 
 
 def plain_json(note: Note) -> str:
@@ -175,6 +232,7 @@ def _safe(value: Any) -> Any:
     return value
 
 
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f])")
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links

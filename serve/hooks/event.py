@@ -5,7 +5,7 @@ HookEvent: what happened at an agent host, said the same way for every host; Rep
 from dataclasses import dataclass
 from typing import Literal
 
-from store.agent_events import Doing
+from store.deeds.tools import ToolUse
 
 Moment = Literal[
     "session_start", "prompt", "before_tool", "after_tool", "stop", "compacted", "session_end"
@@ -13,23 +13,8 @@ Moment = Literal[
 Start = Literal["startup", "resume", "clear", "compact", "fork"]
 
 MAX_PROMPT = 16_000  # characters looked at; a longer one is a pasted document
-MAX_OUTPUT = 4_000  # of what a tool wrote: its end
 MAX_SAID = 8_000  # of what the agent said last, or of a summary
 MAX_CONTEXT = 9_000  # bytes: Claude Code and Codex put what is longer into a file
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """A tool the agent is about to use, or used; `passed` is None where the host does not tell."""
-
-    name: str  # as the host calls it
-    doing: Doing = "other"
-    command: str | None = None  # a shell's command line
-    files: tuple[str, ...] = ()  # paths as the host named them
-    id: str | None = None
-    passed: bool | None = None
-    output: str = ""  # the end of it
-    is_ours: bool = False  # a tool of our own MCP server
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +38,10 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What reaches the model; empty is silence."""
+    """What reaches the model, and what the host shows to the user; empty is silence."""
 
     context: str = ""
+    notice: str = ""
 
 
 SILENCE = Reply()

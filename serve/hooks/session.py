@@ -11,7 +11,6 @@ from serve.hooks.block import Block, Note, Part, note, rendered
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply, Start
 from serve.reader import View
-from serve.rules import may_come_unasked
 from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note
 from serve.summaries.goals import open_goals
@@ -39,10 +38,9 @@ def answered(call: Call) -> Reply:
     said = _said(call, call.event.start)
     if not call.is_in_time:
         said = Block()
-    rules = (one["id"] for one in said.notes if one.get("role") == "rule")
     call.write_later(
         call.told(SessionTold(stage=_STAGES[call.event.start])),
-        *(call.told(Surfaced(place="session"), subject=id_) for id_ in rules),
+        *(call.told(Surfaced(place="session"), subject=id_) for id_ in said.ids),
     )
     return Reply(said.text)
 
@@ -63,7 +61,7 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     recorded = [
         one for one in _living(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
     ]
-    goals = [one for one in open_goals(view, call.filter) if may_come_unasked(one)][:_GOALS]
+    goals = open_goals(view, call.filter)[:_GOALS]
     return (
         Part("Rules this session was shown:", _notes(shown[-_RULES:], call)),
         Part(
@@ -79,8 +77,7 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
 def _living(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
     """Return those of some memories that may still come back, in the order given."""
     found = (view.tail.find(id_) for id_ in ids)
-    passing = [one for one in found if one is not None and call.filter.accepts(one)]
-    return [one for one in passing if may_come_unasked(one)]
+    return [one for one in found if one is not None and call.filter.accepts(one)]
 
 
 def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from serve.answers import answer
 from serve.hooks.block import Block, block, note
-from serve.hooks.prompt import LETTERS_BAR, MEANING_BAR
+from serve.hooks.speaking import BAR
 from serve.lab.asked import Asked, Side, request
 from serve.reader import Reader, View
-from serve.rules import may_come_unasked
 from serve.stages.spoken import SPOKEN
 from store.config import Choices
 from store.embedding import Embedder
@@ -91,9 +90,7 @@ def answered(
     payload, _ = answer(reader, embedder, request(asked, side, usual, now), side.choices, now)
     with reader.view() as view:
         made = _block(view, payload["hits"], asked.project or None)
-        knows_meaning = view.snapshots.calibration.knows_meaning
-    bar = MEANING_BAR if knows_meaning else LETTERS_BAR
-    return Answered(side, payload, tuple(_stages(payload)), made, bar)
+    return Answered(side, payload, tuple(_stages(payload)), made, BAR)
 
 
 def _stages(payload: Mapping[str, Any]) -> list[Stage]:
@@ -122,7 +119,6 @@ def _block(view: View, hits: list[Mapping[str, Any]], project: str | None) -> Bl
             history=_history(view, hit),
         )
         for hit, memory in found
-        if may_come_unasked(memory)
     )
 
 

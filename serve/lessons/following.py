@@ -16,9 +16,9 @@ from serve.lessons.matching import (
     is_untouchable,
     wants,
 )
-from serve.lessons.shell import Call, calls
 from serve.lessons.wording import Wording
 from store.agent_events import Acted, Surfaced, Verdict
+from store.deeds.shell import Call, calls
 
 Judged = tuple[Verdict, str | None]
 

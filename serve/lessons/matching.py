@@ -8,10 +8,10 @@ a rule wants is never held against it: `uv pip install` is no `pip` where uv is 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from serve.lessons.efforts import efforts
 from serve.lessons.patterns import is_matched
-from serve.lessons.shell import Call, calls, program
 from serve.lessons.wording import Wording, wording
+from store.deeds.efforts import efforts
+from store.deeds.shell import Call, calls, program
 from store.projections.memories import Memory
 
 MAX_ABOUT = 200  # characters of the command or file that a rule named

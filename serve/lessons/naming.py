@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from serve.lessons import words
 from serve.lessons.patterns import Command, command
-from serve.lessons.shell import calls
+from store.deeds.shell import calls
 from store.mentions import rules as mention_rules
 from store.mentions.commands import LONE_TOOLS, STOP, SUBCOMMANDS
 

@@ -12,10 +12,10 @@ from serve.mcp_server.protocol import Params
 from serve.mcp_server.reading import ProjectOverview, project_overview
 from serve.mcp_server.registry import Call, Prompt, Result, Template
 from serve.reader import View
-from serve.rules import may_come_unasked
 from serve.summaries.newest import newest
 from store import commands
 from store.projections.memories import FORGOTTEN, Memory
+from store.traits import MAY_RULE
 
 SCHEME = "memory://"
 _LISTED = 20
@@ -106,7 +106,7 @@ def brief(place: Place) -> Prompt:
     def topics(call: Call, beginning: str) -> Sequence[str]:
         here = place(call)
         found = here.tenant.reader.answered(lambda view: newest(view, here.filter(), _LOOKED_AT))
-        tags = Counter(tag for one in found if may_come_unasked(one) for tag in one.tags)
+        tags = Counter(tag for one in found if one.trust in MAY_RULE for tag in one.tags)
         return [tag for tag, _ in tags.most_common() if tag.startswith(beginning)]
 
     return Prompt(BRIEF, run, {"project": projects, "topic": topics})

@@ -13,9 +13,9 @@ from serve.filters import Filter
 from serve.query import people
 from serve.query.answer_type import AnswerType, answer_type
 from serve.query.identifiers import identifiers
+from serve.query.intent import read
 from serve.query.language import language
 from serve.query.mode import TaskMode, task_mode
-from serve.query.smalltalk import is_smalltalk
 from serve.reader import View
 from serve.router import Router
 from store import text
@@ -127,7 +127,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     index = view.snapshots.entities
     found = mentions(asked)
     spoken = language(asked)
-    is_idle = is_smalltalk(question.text)
+    is_idle = read(question.text).is_idle
     # nothing comes back for small talk, so no model is asked about it
     wants_vector = question.wants("vector") and not (is_idle and question.mode == "auto")
     return Analysis(

@@ -1,38 +1,44 @@
 """
 The brief of a project: what a session should know before its first prompt, or nothing.
 
-Only what the project's own memories say, and the rules a person pinned for all projects: rules,
-open goals, the newest decisions. A project nobody told us anything about has no brief.
+The standing rules and what the user laid down, by how much they matter; how things are run here;
+what the last session did and left open; open goals. A project nobody told us anything about has no
+brief.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from serve.filters import Filter
 from serve.hooks.block import Note, Part, note
 from serve.lessons.index import rests, rules
 from serve.reader import View
-from serve.rules import may_come_unasked
 from serve.summaries.goals import due, open_goals
 from serve.summaries.newest import newest
+from store.deeds import efforts
+from store.events import EPISODE, STATEMENT
 from store.projections.memories import Memory
+from store.projections.memory.episode import OUTCOME
 
 BYTES = 2_000  # of the whole brief
+STANDING, LAST = 1_150, 650  # of them, for rules and statements, and for the last session
 LONGEST = 240  # characters of a text
-_GOALS, _RULES, _DECISIONS = 5, 5, 3
-_LOOKED_AT = 50  # decisions, the newest
+LONGEST_TURN = 300
+_GOALS, _TURNS = 3, 3
+_LOOKED_AT = 200  # episodes, the newest
+_KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 
 
 def brief(view: View, asked: Filter) -> list[Part]:
     """Return the parts of a project's brief, those with something in them; `asked` names it."""
-    goals = [one for one in open_goals(view, asked) if _is_told(one, asked)]
-    decisions = newest(view, replace(asked, kinds=("decision",)), _LOOKED_AT)
+    goals = [one for one in open_goals(view, asked) if _is_own(one, asked)][:_GOALS]
+    standing = _fitting((_short(one, asked) for one in _standing(view, asked)), STANDING)
+    last = _fitting((_turn(one, asked) for one in last_session(view, asked)), LAST)
     parts = (
-        Part("Rules on record here:", _notes(_rules(view, asked)[:_RULES], asked)),
-        Part("Open goals:", tuple(goal_note(one, asked) for one in goals[:_GOALS])),
-        Part(
-            "Newest decisions:",
-            _notes([one for one in decisions if _is_told(one, asked)][:_DECISIONS], asked),
-        ),
+        Part("Rules, and what the user laid down:", tuple(standing)),
+        Part("The last session, its end first:", tuple(last)),
+        Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
+        Part("Commands that worked here:", tuple(_commands(view, asked))),
     )
     return [part for part in parts if part.notes]
 
@@ -43,28 +49,66 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
     return note(goal, asked.project, longest=LONGEST) | ({"due": day} if day else {})
 
 
-def _rules(view: View, asked: Filter) -> list[Memory]:
-    """Return the project's rules and those pinned for all: these first, then the most followed.
+def last_session(view: View, asked: Filter) -> list[Memory]:
+    """Return the last turns of the session that was last at work here, the newest first."""
+    turns = [one for one in _episodes(view, asked) if _is_own(one, asked)]
+    if not turns:
+        return []
+    return [one for one in turns if one.session == turns[0].session][:_TURNS]
 
-    Those at rest are left out.
+
+def _episodes(view: View, asked: Filter) -> list[Memory]:
+    return newest(view, replace(asked, kinds=(EPISODE,)), _LOOKED_AT)
+
+
+def _standing(view: View, asked: Filter) -> list[Memory]:
+    """Return the project's rules and statements, and the rules pinned for all: what matters most
+    first. Those at rest are left out.
     """
-    counted = view.snapshots.lessons
     own = [one for one in rules(view, asked) if one.pinned or _is_own(one, asked)]
     here = [one for one in own if not rests(view, one)]
+    those = replace(asked, kinds=(STATEMENT,))
+    here += [one for one in newest(view, those, _LOOKED_AT) if _is_own(one, asked)]
+    counted = view.snapshots.lessons
 
-    def rank(rule: Memory) -> tuple[bool, int, int, int]:
-        followed = counted.of(rule.id)["followed"] if counted is not None else 0
-        return not rule.pinned, -followed, -rule.created_at, -rule.seq
+    def rank(memory: Memory) -> tuple[bool, int, int, int, int]:
+        followed = counted.of(memory.id)["followed"] if counted is not None else 0
+        kind = 5 if memory.kind != STATEMENT else _KINDS.get(memory.insight_type or "", 0)
+        return not memory.pinned, -followed, -kind, -memory.created_at, -memory.seq
 
     return sorted(here, key=rank)
 
 
-def _notes(memories: list[Memory], asked: Filter) -> tuple[Note, ...]:
-    return tuple(note(one, asked.project, longest=LONGEST) for one in memories)
+def _commands(view: View, asked: Filter) -> Iterator[Note]:
+    """Yield the command that passed last for each effort, where it is told of."""
+    found: dict[str, str] = {}
+    for episode in _episodes(view, asked)[:_LOOKED_AT]:
+        for line in reversed((episode.action or "").splitlines()):
+            command, _, came = line.removeprefix("$ ").partition(OUTCOME)
+            effort = efforts.effort(command) if line.startswith("$ ") else None
+            if effort is not None and not came.startswith("failed"):
+                found.setdefault(effort, command)
+    if found:
+        yield {effort: command[:120] for effort, command in found.items()}
 
 
-def _is_told(memory: Memory, asked: Filter) -> bool:
-    return _is_own(memory, asked) and may_come_unasked(memory)
+def _short(memory: Memory, asked: Filter) -> Note:
+    return note(memory, asked.project, longest=LONGEST)
+
+
+def _turn(memory: Memory, asked: Filter) -> Note:
+    found = note(memory, asked.project, longest=LONGEST_TURN)
+    found.pop("tool_output", None)
+    return found
+
+
+def _fitting(notes: Iterable[Note], room: int) -> Iterator[Note]:
+    """Yield the notes that fit, in their order, a smaller one in place of one that does not."""
+    for one in notes:
+        size = sum(len(str(value).encode()) + len(name) + 6 for name, value in one.items())
+        if size <= room:
+            room -= size
+            yield one
 
 
 def _is_own(memory: Memory, asked: Filter) -> bool:

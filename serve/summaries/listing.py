@@ -22,8 +22,8 @@ from serve.filters import Filter
 from serve.fresh.slots import Columns
 from serve.reader import View
 from store import text
-from store.events import isoformat
-from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.events import EPISODE, isoformat
+from store.projections.memories import ACTIVE, FORGOTTEN, UNSEEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 
 Sort = Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
@@ -127,7 +127,9 @@ def _own(of: MemoryRows | Columns, asked: Listing) -> Mask:
     else:
         mask = of.equal("state", (asked.state,))
     if asked.words:  # of what was forgotten nobody learns a word
-        mask &= ~of.equal("state", (FORGOTTEN,))
+        mask &= ~of.equal("state", UNSEEN)
+    if not asked.those.kinds:  # a list is of what was made of the record, unless it is asked for
+        mask &= ~of.equal("kind", (EPISODE,))
     if asked.pinned is not None:
         mask &= _numbers(of, "pinned") == asked.pinned
     return asked.those.narrow(mask, of)

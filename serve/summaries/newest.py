@@ -7,16 +7,20 @@ from msgspec.structs import replace
 
 from serve.filters import Filter
 from serve.reader import View
+from store.events import EPISODE
 from store.projections.memories import ACTIVE, Memory
 
 
 def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[Memory]:
     """Return the newest memories in a state that pass, snapshot's and tail's together.
 
-    Newest first by `created_at`, then by the order of recording.
+    Newest first by `created_at`, then by the order of recording. Episodes only where their kind is
+    asked for.
     """
     rows = view.snapshots.rows
     mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
+    if not asked.kinds:
+        mask &= ~rows.equal("kind", (EPISODE,))
     mask[view.tail.hidden] = False
     documents = np.flatnonzero(mask)
     if state == ACTIVE and 0 < limit < len(documents):  # sort no more than may come back
@@ -31,6 +35,8 @@ def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[M
 
 
 def _is_wanted(memory: Memory, asked: Filter, state: str) -> bool:
+    if memory.kind == EPISODE and not asked.kinds:
+        return False
     if state == ACTIVE:
         return asked.accepts(memory)
     # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store import frame
+from store.agent_events import Prompted
 from store.audits.audited import Audited
 from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
 from store.job_events import Staled
@@ -31,7 +32,7 @@ _AT_ONCE = 10_000  # memories compared at a time
 
 
 def rows_match_log(audited: Audited) -> tuple[bool, str]:
-    """Every recorded memory has its row, in order, with the text last given to it."""
+    """Every recorded memory and every prompt has its row, in order, with the text last given."""
     base = _shared(audited)
     row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
     revised: dict[str, str] = {}  # by id
@@ -39,7 +40,7 @@ def rows_match_log(audited: Audited) -> tuple[bool, str]:
     for ids, contents in _recorded(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
-            return False, f"the rows from {row} on are not the memories recorded"
+            return False, f"the rows from {row} on are not what the log recorded"
         others += _differing(there, pa.array(contents, pa.string()))
         row += len(ids)
     if row != audited.count:
@@ -167,14 +168,16 @@ def _in_state(tables: Tables, state: str) -> int:
 def _recorded(
     audited: Audited, after: int, revised: dict[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield ids and contents of the memories recorded since; `revised` gains what came later."""
-    events = audited.log.bodies(after, audited.watermark, cold=False)  # no receipt tells of a row
+    """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
+    events = audited.log.bodies(after, audited.watermark)
     while some := list(islice(events, _AT_ONCE)):
         new: dict[str, str] = {}
         for id_, subject, body in some:
             if isinstance(body, Recorded):
                 new[id_] = body.content
                 revised.pop(id_, None)  # a revision of nobody yet
+            elif isinstance(body, Prompted):
+                new[id_] = body.prompt
             elif isinstance(body, Revised) and body.content is not None:
                 revised[subject] = body.content
             elif isinstance(body, Erased):

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from store.deeds.fields import MAX_OUTPUT
+from store.extracts import MAX_SOURCE
 from store.importers import lines as source
 
 MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
 MAX_TEXT = 16_000  # characters kept of one message
-MAX_OUTPUT = 4_000  # characters kept of what a failed tool wrote: its end
 
 MACHINE_TAGS = (
     "system-reminder local-command-stdout local-command-stderr local-command-caveat command-name "
@@ -36,7 +37,7 @@ MACHINE_OPENINGS = (
 SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
 
 _BLOCKS = frozenset({"text", "tool_use", "tool_result"})
-_INPUTS = frozenset({"command", "file_path", "notebook_path"})
+_LONGEST_INPUT = 4_000  # characters of a text that a tool was given
 _MACHINE = re.compile(rf"<({'|'.join(MACHINE_TAGS)})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
 _MARKER = re.compile(r"^\[(?:Request interrupted by user[^\]]*|Image #\d+|Pasted text[^\]]*)\]\s*")
 _REMEMBER = re.compile(r"</?user-memory-input>")  # "# always use pnpm": the words are the user's
@@ -76,6 +77,14 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     is_sidechain: bool | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
+    tool_use_result: object = None
+
+    @property
+    def original_file(self) -> str:
+        """What an edited file said before the edit, where the line tells of one."""
+        result = self.tool_use_result
+        original = result.get("originalFile") if isinstance(result, dict) else None
+        return original if isinstance(original, str) else ""
 
 
 class Head(msgspec.Struct, frozen=True, rename="camel"):
@@ -155,21 +164,28 @@ def _short(line: Line) -> Line:
     else:
         short = [_short_block(block) for block in content if block.type in _BLOCKS]
     message = msgspec.structs.replace(line.message, content=short)
-    return msgspec.structs.replace(line, message=message)
+    original = line.original_file[:MAX_SOURCE]
+    result = {"originalFile": original} if original else None
+    return msgspec.structs.replace(line, message=message, tool_use_result=result)
 
 
 def _short_block(block: Block) -> Block:
     if block.type == "tool_result":
-        output = plain(block.content)[-MAX_OUTPUT:] if block.is_error else ""
+        output = plain(block.content)[-MAX_OUTPUT:]
         return Block(
             "tool_result", tool_use_id=block.tool_use_id, content=output, is_error=block.is_error
         )
     if block.type == "tool_use":
-        inputs = block.input if isinstance(block.input, dict) else {}
-        kept = {
-            key: value[:2_000]
-            for key, value in inputs.items()
-            if key in _INPUTS and isinstance(value, str)
-        }
-        return Block("tool_use", id=block.id, name=block.name, input=kept)
+        return Block("tool_use", id=block.id, name=block.name, input=_short_input(block.input))
     return Block("text", text=(block.text or "")[: MAX_TEXT * 2])
+
+
+def _short_input(given: object, depth: int = 2) -> object:
+    """Return what a tool was given, its long texts cut."""
+    if isinstance(given, str):
+        return given[:_LONGEST_INPUT]
+    if isinstance(given, dict) and depth:
+        return {name: _short_input(value, depth - 1) for name, value in given.items()}
+    if isinstance(given, list) and depth:
+        return [_short_input(value, depth) for value in given[:50]]
+    return given if isinstance(given, (bool, int, float)) else None

@@ -119,6 +119,7 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
         "projects": {"name": _PRESENT},
         "ids": {**_FILED, "document": Numbers(below=_ROW, order="each once")},
         "keys": _FILED,
+        "episodes": _FILED,
         "replaced": _FILED,
         "made_of": _FILED,
         "edges": dict.fromkeys(("source", "target", "relation"), _PRESENT),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from store.builds.parallel import packed, unpacked
 from store.mentions.mentions import mentions
 from store.projection import Inputs, Mapper, Part, Previous
-from store.projections.memory.memory import FORGOTTEN, indexed_text
+from store.projections.memory.memory import UNSEEN, indexed_text
 from store.projections.memory.parts import parts_of
 from store.projections.memory.table import fingerprints, repeated
 
@@ -101,7 +101,7 @@ def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
 def _read(data: pa.Buffer) -> pa.Buffer:
     """Return the mentions of packed texts, by their row.
 
-    A forgotten memory has none, and neither has an insight of a job: it names what others name.
+    A memory that nobody finds has none, nor has an insight of a job: it names what others name.
     """
     rows: list[int] = []
     found: list[tuple[str, str, str]] = []
@@ -118,5 +118,5 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:
     rows = zip(*(table.column(name).to_pylist() for name in _TEXT), strict=True)
     left_out = repeated(table)
     for row, (content, context, action, result, created_by, state) in enumerate(rows):
-        if state != FORGOTTEN and not left_out[row]:
+        if state not in UNSEEN and not left_out[row]:
             yield row, indexed_text(content, context, action, result, ()), created_by

@@ -1,11 +1,13 @@
 """
-memories: one row for each memory ever recorded, as it stands at the watermark.
+memories: one row for each memory ever recorded and each turn of an agent, as they stand at the
+watermark.
 
 A fold over the log (`memory.fold`), as tables (`memory.table`). Rows keep the order in which
 memories were recorded, so a row's number is the document number in every other projection. Whether
 a ttl has run out depends on the clock and is asked at recall, by `expires_at`.
 """
 
+from store.agent_events import Prompted
 from store.events import Recorded
 from store.projection import Inputs, Made, Previous, Projection
 from store.projections.memory.fold import Fold
@@ -17,9 +19,11 @@ from store.projections.memory.memory import (
     DEFAULT_SCORE,
     FALLEN,
     FORGOTTEN,
+    OPEN,
     STALE,
     STATES,
     SUPERSEDED,
+    UNSEEN,
     Edge,
     Memory,
     indexed_text,
@@ -49,10 +53,12 @@ __all__ = [
     "FORGOTTEN",
     "MEMORIES",
     "MEMORIES_PROJECTION",
+    "OPEN",
     "SCHEMAS",
     "STALE",
     "STATES",
     "SUPERSEDED",
+    "UNSEEN",
     "Edge",
     "Fold",
     "Memory",
@@ -73,6 +79,7 @@ SCHEMAS = {
     "projects": PROJECTS,
     "ids": PLACES,
     "keys": PLACES,  # of a project and a key
+    "episodes": PLACES,  # of the session
     "replaced": PLACES,  # of the id that a row's `superseded_by` names
     "made_of": PLACES,  # of each source of a row that a job made
     "edges": EDGES,  # in parts
@@ -88,7 +95,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     room = growth.room
     for event in inputs.read(previous.watermark if previous else 0):
         fold.apply(event)
-        if isinstance(event.body, Recorded):
+        if isinstance(event.body, (Recorded, Prompted)):
             made[event.id] = None
             if len(made) == room:
                 growth.add(fold.settle(made))
@@ -105,7 +112,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="7",
+    version="8",
     inputs=("log",),
     schemas=SCHEMAS,
     build=build,

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.builds.parallel import packed, unpacked
+from store.columns import view
+from store.events import EPISODE, MEMORY_KINDS
 from store.mentions.mentions import speaker_name
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import Memory, indexed_text
@@ -34,7 +36,7 @@ STATEMENTS = pa.schema(
 )
 FEW = 10_000  # texts that are read before other processes have started
 # what happened: said in the same words another time, it happened another time
-EPISODES = frozenset({"raw_turn", "activity", "observation", "milestone", "summary", "bugfix"})
+HAPPENED = frozenset({"raw_turn", "activity", "observation", "milestone", "summary", "bugfix"})
 
 # the fields that a memory says something in
 TEXTS = ["content", "context", "action", "result"]
@@ -56,7 +58,7 @@ def scope(memory: Memory, *, is_relative: bool) -> tuple[object, ...]:
     """
     day = memory.created_at // _DAY if is_relative else None
     speaker = speaker_name(memory.created_by) if memory.created_by else None
-    if memory.kind in EPISODES:
+    if memory.kind in HAPPENED:
         moment = (memory.kind, memory.session, memory.created_at // _SECOND)
         return memory.project, speaker, day, memory.trust, moment
     own = memory.trust if traits(said(memory)).personal else None
@@ -67,6 +69,8 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
     """Return the rows of STATEMENTS of all memories; of unchanged texts those of `previous`."""
     memories = inputs.tables["memories"]
     marks = fingerprints(memories["columns"])
+    # what happened is said in other words each time: an episode repeats nothing
+    marks[view(memories["columns"], "kind") == MEMORY_KINDS.index(EPISODE)] = 0
     table = pa.table(
         [pa.array(marks), *([np.zeros(len(marks), np.uint64)] * 2), np.zeros(len(marks), np.uint8)],
         schema=STATEMENTS,

@@ -101,10 +101,9 @@ def wanted_hashes(columns: pa.Table) -> Hashes:
 
 
 def is_forgotten(columns: pa.Table) -> npt.NDArray[np.bool_]:
-    """Return which memories are forgotten, in order."""
-    return np.asarray(
-        columns.column("state").to_numpy() == memories.STATES.index(memories.FORGOTTEN)
-    )
+    """Return which memories nobody finds, in order."""
+    unseen = [memories.STATES.index(state) for state in memories.UNSEEN]
+    return np.isin(columns.column("state").to_numpy(), unseen)
 
 
 def distinct_texts(tables: Tables) -> list[str]:

@@ -5,10 +5,11 @@ took over.
 
 from typing import Any, cast, get_args
 
-from serve.hooks.event import HookEvent, Moment, Reply, Start, ToolUse
+from serve.hooks.event import HookEvent, Moment, Reply, Start
 from serve.hooks.hosts.host import Payload
-from serve.hooks.hosts.payload import LONGEST_ID, folder, mapping, prompt, required, said, text
-from serve.hooks.hosts.tools import has_passed, tool_use
+from serve.hooks.hosts.payload import folder, prompt, required, said
+from store.deeds.fields import LONGEST_ID, mapping, text
+from store.deeds.tools import ToolUse, has_passed, tool_use
 
 _MOMENTS: dict[str, Moment] = {
     "SessionStart": "session_start",
@@ -53,7 +54,13 @@ def read(payload: Payload, host: str, *, is_told: bool) -> HookEvent | None:
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": reply.context}}
+    said: dict[str, Any] = {"systemMessage": reply.notice} if reply.notice else {}
+    if reply.context:
+        said["hookSpecificOutput"] = {
+            "hookEventName": event.name,
+            "additionalContext": reply.context,
+        }
+    return said
 
 
 def start(payload: Payload) -> Start:

@@ -23,7 +23,10 @@ def read_vscode(payload: Payload) -> HookEvent | None:
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
-    return {"additionalContext": reply.context, **claude_form.write(event, reply)}
+    if not reply.context:
+        return {}
+    heard = Reply(reply.context)
+    return {"additionalContext": reply.context, **claude_form.write(event, heard)}
 
 
 COPILOT = Host("copilot", read, write)

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from serve.hooks.event import HookEvent, Moment, Reply, ToolUse
+from serve.hooks.event import HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
-from serve.hooks.hosts.payload import LONGEST_ID, folder, mapping, prompt, required, text
-from serve.hooks.hosts.tools import has_passed, tool_use
+from serve.hooks.hosts.payload import folder, prompt, required
+from store.deeds.fields import LONGEST_ID, mapping, text
+from store.deeds.tools import ToolUse, has_passed, tool_use
 
 _MOMENTS: dict[str, Moment] = {
     "sessionStart": "session_start",
@@ -48,7 +49,7 @@ def read(payload: Payload) -> HookEvent | None:
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
-    return {"additional_context": reply.context}
+    return {"additional_context": reply.context} if reply.context else {}
 
 
 def _folder(payload: Payload) -> str | None:

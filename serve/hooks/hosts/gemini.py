@@ -4,11 +4,12 @@ Gemini CLI: its hook events and their output, https://geminicli.com/docs/hooks/r
 
 import re
 
-from serve.hooks.event import HookEvent, Moment, ToolUse
+from serve.hooks.event import HookEvent, Moment
 from serve.hooks.hosts import claude_form
 from serve.hooks.hosts.host import Host, Payload
-from serve.hooks.hosts.payload import folder, mapping, plain, prompt, required, said, text
-from serve.hooks.hosts.tools import has_passed, tool_use
+from serve.hooks.hosts.payload import folder, prompt, required, said
+from store.deeds.fields import mapping, plain, text
+from store.deeds.tools import ToolUse, has_passed, tool_use
 
 _MOMENTS: dict[str, Moment] = {
     "SessionStart": "session_start",

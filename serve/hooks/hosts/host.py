@@ -17,7 +17,7 @@ class Host:
 
     `read` raises InvalidInput for a payload that is not the host's. `write` is only asked for
     replies that say something, at events where the host hears us, and gives nothing that the
-    host's schema does not know.
+    host's schema does not know; an empty answer where it shows its user no notice.
     """
 
     name: str

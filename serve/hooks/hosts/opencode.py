@@ -6,7 +6,9 @@ next request to the model, so everything before the end of a turn is heard.
 https://opencode.ai/docs/plugins
 """
 
-from serve.hooks.event import HookEvent
+from typing import Any
+
+from serve.hooks.event import HookEvent, Reply
 from serve.hooks.hosts import claude_form
 from serve.hooks.hosts.host import Host, Payload
 
@@ -15,4 +17,8 @@ def read(payload: Payload) -> HookEvent | None:
     return claude_form.read(payload, "opencode", is_told=False)
 
 
-OPENCODE = Host("opencode", read, claude_form.write)
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    return claude_form.write(event, Reply(reply.context))
+
+
+OPENCODE = Host("opencode", read, write)

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from serve.hooks.event import MAX_OUTPUT, MAX_PROMPT, MAX_SAID
+from serve.hooks.event import MAX_PROMPT, MAX_SAID
 from store import frame
+from store.deeds.fields import LONGEST_ID, text
 from store.errors import InvalidInput
 from store.importers.transcript import human
 
-LONGEST_ID = 200
 _LONGEST_PATH = 4_096
 _READ = 4  # times as much as is kept is looked at: what is taken out makes place for more
 
@@ -42,29 +42,11 @@ def decoded(raw: bytes) -> dict[str, Any]:
         return decoded(mended)
 
 
-def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:
-    """Return the first of some fields that is a text with anything in it, cut; else nothing."""
-    for name in names:
-        value = payload.get(name)
-        if isinstance(value, str) and value:
-            return value[:most]
-    return ""
-
-
 def required(payload: Mapping[str, Any], *names: str) -> str:
     """Return the first of some fields that is a text; raise InvalidInput naming them."""
     if found := text(payload, *names, most=LONGEST_ID):
         return found
     raise InvalidInput(f"a hook's event needs {' or '.join(names)}: send the host's own JSON")
-
-
-def mapping(payload: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the first of some fields that is an object; else an empty one."""
-    for name in names:
-        value = payload.get(name)
-        if isinstance(value, dict):
-            return value
-    return {}
 
 
 def folder(value: object) -> str | None:
@@ -82,27 +64,3 @@ def prompt(value: str) -> str:
 def said(value: str) -> str:
     """Return what an agent said, without blocks of ours, cut."""
     return frame.strip(value[: MAX_SAID * _READ])[:MAX_SAID]
-
-
-def ending(value: object) -> str:
-    """Return the end of what a tool wrote, without blocks of ours."""
-    return frame.strip(plain(value))[-MAX_OUTPUT:]
-
-
-_TEXTS = (
-    *("stdout", "stderr", "output", "text", "content", "error", "message"),
-    *("llmContent", "text_result_for_llm"),
-)
-
-
-def plain(value: object, depth: int = 3) -> str:
-    """Return the text of a tool's result: a text, or objects and lists that hold some."""
-    if isinstance(value, str):
-        return value
-    if depth and isinstance(value, dict):
-        parts = [plain(value.get(name), depth - 1) for name in _TEXTS]
-    elif depth and isinstance(value, list):
-        parts = [plain(one, depth - 1) for one in value[-100:]]
-    else:
-        parts = []
-    return "\n".join(part for part in parts if part)

@@ -18,6 +18,8 @@ as never having ended.
 
 An erased memory keeps its place and nothing of what it said, and no event changes it any more.
 
+A prompt begins an episode, and what its session does until the next one belongs to it (`episode`).
+
 What a job made of other memories is stale as soon as one of them is superseded or forgotten, or
 stale itself; but not where it is what took that one's place.
 """
@@ -27,7 +29,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from store.agent_events import Acted, Prompted, SessionTold
 from store.events import (
+    EPISODE,
     TRUSTS,
     Erased,
     Event,
@@ -35,12 +39,14 @@ from store.events import (
     Recorded,
     Restored,
 )
+from store.projections.memory import episode as episodes
 from store.projections.memory.effects import changes_of, recorded, tiered
 from store.projections.memory.memory import (
     ACTIVE,
     ERASED,
     FALLEN,
     FORGOTTEN,
+    OPEN,
     STALE,
     SUPERSEDED,
     TEXT_FIELDS,
@@ -66,6 +72,9 @@ class Rows(Protocol):
     def made_of(self, id_: str) -> Sequence[str]:
         """Return the ids of the memories that jobs made of this one, in order of their writing."""
 
+    def episode(self, session: str) -> str | None:
+        """Return the id of the newest episode of a session."""
+
 
 class Fold:
     """The memories a run of events leaves behind: give it rows, `apply` events in order.
@@ -87,6 +96,7 @@ class Fold:
         }
         self._values: dict[tuple[str | None, str], list[str]] = {}
         self._made_of: dict[str, list[str]] = {}
+        self._episodes: dict[str, str] = {}
         for memory in self.rows.values():
             self._file(memory)
 
@@ -106,9 +116,18 @@ class Fold:
         beneath = self._beneath.made_of(id_) if self._beneath else ()
         return [*beneath, *self._made_of.get(id_, ())]
 
+    def episode(self, session: str) -> str | None:
+        """Return the id of the newest episode of a session."""
+        found = self._episodes.get(session)
+        return self._beneath.episode(session) if found is None and self._beneath else found
+
     def apply(self, event: Event) -> tuple[str, ...]:
-        """Apply one event; return the ids of the memories it made or changed."""
+        """Apply one event; return the ids of the memories it made or changed, but for those of
+        episodes that go on: nobody finds them yet.
+        """
         body = event.body
+        if isinstance(body, (Prompted, Acted, SessionTold)):
+            return self._told(event)
         if isinstance(body, Recorded):
             memory = self._within_its_trust(recorded(event, body))
             self._file(memory)
@@ -161,7 +180,28 @@ class Fold:
         self._holders.clear()
         self._values.clear()
         self._made_of.clear()
-        return [self.rows.pop(id_) for id_ in ids]
+        settled = [self.rows.pop(id_) for id_ in ids]
+        for memory in settled:
+            if memory.kind == EPISODE and self._episodes.get(memory.session or "") == memory.id:
+                del self._episodes[memory.session or ""]
+        return settled
+
+    def _told(self, event: Event) -> tuple[str, ...]:
+        """Begin an episode, or add to the newest of its session."""
+        id_ = self.episode(event.session) if event.session is not None else None
+        before = self.find(id_) if id_ is not None else None
+        if isinstance(event.body, Prompted):
+            begun = episodes.begun(event, event.body)
+            self.rows[begun.id] = begun
+            self._file(begun)
+            after = episodes.closed(before) if before is not None else None
+        else:
+            after = episodes.continued(before, event) if before is not None else None
+        if before is None or after is None or after == before:
+            return ()
+        self.rows[after.id] = after
+        is_over = after.state != OPEN and not isinstance(event.body, Acted)
+        return (after.id,) if is_over else ()
 
     def _rests_on_erased(self, memory: Memory) -> bool:
         """Return whether a job made a memory of an erased one, or of what was made of one."""
@@ -188,6 +228,8 @@ class Fold:
         return replace(memory, state=SUPERSEDED, superseded_by=there.id, ended_at=memory.created_at)
 
     def _file(self, memory: Memory) -> None:
+        if memory.kind == EPISODE and memory.session is not None:
+            self._episodes[memory.session] = memory.id
         if memory.key is not None:
             self._values.setdefault((memory.project, memory.key), []).append(memory.id)
         for source in dict.fromkeys(memory.source_ids) if memory.job is not None else ():

@@ -11,6 +11,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from store.events import EPISODE
 from store.projection import Built, Keep, Made, Part
 from store.projections.memory import table as memory_table
 from store.projections.memory.memory import ERASED, Edge, Memory
@@ -32,7 +33,7 @@ class Growth:
 
     def __init__(self, keep: Keep, before: Built | None) -> None:
         self._keep = keep
-        self._memories = MemoryParts([], Places.none(), Places.none())
+        self._memories = MemoryParts([], Places.none(), Places.none(), Places.none())
         self._columns: list[pa.Table] = []  # by part
         self._projects: dict[str, int] = {}
         self._replaced, self._made_of = Places.none(), Places.none()
@@ -65,6 +66,9 @@ class Growth:
     def made_of(self, id_: str) -> list[str]:
         return self._memories.made_of(self._made_of, id_)
 
+    def episode(self, session: str) -> str | None:
+        return self._memories.episode(session)
+
     def add(self, rows: Sequence[Memory]) -> None:
         """Add memories, in the order of their recording, as many as there is room for."""
         if not rows:
@@ -81,7 +85,12 @@ class Growth:
         keyed = [row.key is not None for row in rows]
         names = [key_name(row.project, row.key) for row in rows if row.key is not None]
         keys = self._memories.keys.added(names, documents[keyed]) if names else self._memories.keys
-        self._memories = MemoryParts(parts, ids, keys)
+        turns = [row.kind == EPISODE and row.session is not None for row in rows]
+        sessions = [row.session or "" for row, is_one in zip(rows, turns, strict=True) if is_one]
+        episodes = self._memories.episodes
+        if sessions:
+            episodes = episodes.added(sessions, documents[turns])
+        self._memories = MemoryParts(parts, ids, keys, episodes)
         self._note_replaced(rows, documents)
         self._note_sources(rows, documents)
 
@@ -97,12 +106,13 @@ class Growth:
             table = with_rows(parts[number].table, places, [memory for _, memory in found])
             parts[number] = self._part("memories", table)
             self._columns[number] = columns_of(table, self._projects)
-        self._memories = MemoryParts(parts, self._memories.ids, self._memories.keys)
+        episodes = self._memories.episodes
+        self._memories = MemoryParts(parts, self._memories.ids, self._memories.keys, episodes)
         documents = np.array([row for row, _ in placed], np.int32)
         if any(memory.text_hash == ERASED for _, memory in placed):
             unkeyed = np.array([row for row, memory in placed if memory.key is None], np.int32)
             keys = self._memories.keys.without(unkeyed)
-            self._memories = MemoryParts(parts, self._memories.ids, keys)
+            self._memories = MemoryParts(parts, self._memories.ids, keys, episodes)
         self._replaced = self._replaced.without(documents)
         self._note_replaced([memory for _, memory in placed], documents)
 
@@ -125,6 +135,7 @@ class Growth:
             "projects": pa.table([pa.array([*self._projects], pa.string())], schema=PROJECTS),
             "ids": self._memories.ids.table,
             "keys": self._memories.keys.table,
+            "episodes": self._memories.episodes.table,
             "replaced": self._replaced.table,
             "made_of": self._made_of.table,
             "edges": self._edges,

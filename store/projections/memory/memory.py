@@ -13,7 +13,9 @@ from store.projections.memory import scoring
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
 STALE = "stale"  # what it was made of does not hold any more
-STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN, STALE)
+OPEN = "open"  # an episode that goes on, or one of which nothing came
+STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN, STALE, OPEN)
+UNSEEN = (FORGOTTEN, OPEN)  # nobody finds these, whatever is asked
 FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # nothing that a job made of it holds either
 ERASED = bytes(16)  # in place of a text's hash: no text has it
 AUTO = "auto"  # a tier that is left to the rules
@@ -67,9 +69,9 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     text_hash: bytes
 
     def held(self, at: int) -> bool:
-        """Return whether the memory held at a moment; a forgotten one never did."""
+        """Return whether the memory held at a moment; one that nobody finds never did."""
         ends = (one for one in (self.ended_at, self.expires_at) if one is not None)
-        return self.state != FORGOTTEN and self.created_at <= at < min(ends, default=at + 1)
+        return self.state not in UNSEEN and self.created_at <= at < min(ends, default=at + 1)
 
     @property
     def unsaid_importance(self) -> float:

@@ -21,20 +21,21 @@ from store.projections.places import Places
 
 
 class MemoryParts:
-    """Rows in parts; `ids` and `keys` say at which rows to look for a name. Threads may share it.
+    """Rows in parts; `ids`, `keys` and `episodes`, which are filed by session, say at which rows to
+    look for a name. Threads may share it.
 
     Row numbers outside of it are the caller's mistake.
     """
 
-    def __init__(self, parts: Sequence[Part], ids: Places, keys: Places) -> None:
-        self.parts, self.ids, self.keys = tuple(parts), ids, keys
+    def __init__(self, parts: Sequence[Part], ids: Places, keys: Places, episodes: Places) -> None:
+        self.parts, self.ids, self.keys, self.episodes = tuple(parts), ids, keys, episodes
         self._starts = [0, *accumulate(part.rows for part in parts)]
         self._readers: dict[int, RowReader] = {}
 
     @classmethod
     def open(cls, tables: Tables) -> "MemoryParts":
-        ids, keys = (Places.open(tables[name]) for name in ("ids", "keys"))
-        return cls(parts_of(tables, "memories"), ids, keys)
+        places = (Places.open(tables[name]) for name in ("ids", "keys", "episodes"))
+        return cls(parts_of(tables, "memories"), *places)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -76,6 +77,12 @@ class MemoryParts:
         """Return the ids of those filed under their sources that jobs made of a memory."""
         rows = (row for row in filed.of(id_) if id_ in self.value(row, "source_ids"))
         return [self.value(row, "id") for row in rows]
+
+    def episode(self, session: str) -> str | None:
+        """Return the id of the newest episode of a session."""
+        rows = reversed(self.episodes.of(session))
+        found = (row for row in rows if self.value(row, "session") == session)
+        return next((self.value(row, "id") for row in found), None)
 
     def _rows_of(self, project: str | None, key: str) -> list[int]:
         return [

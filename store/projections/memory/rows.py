@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.projection import Part, Tables
-from store.projections.memories import ACTIVE, FORGOTTEN, SCHEMAS, Edge, Memory
+from store.projections.memories import ACTIVE, SCHEMAS, UNSEEN, Edge, Memory
 from store.projections.memory.parts import MemoryParts
 from store.projections.memory.table import CODES, NEVER
 from store.projections.places import Places
@@ -77,6 +77,10 @@ class MemoryRows:
         """Return the ids of the memories that jobs made of this one, in order of their writing."""
         return self.memories.made_of(self.sources, id_)
 
+    def episode(self, session: str) -> str | None:
+        """Return the id of the newest episode of a session."""
+        return self.memories.episode(session)
+
     def take(self, rows: Sequence[int]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
         return [self.memories.memory(int(row)) for row in rows]
@@ -125,7 +129,7 @@ class MemoryRows:
     def held(self, at: int) -> Mask:
         """Return which rows held at a moment, [rows]; forgotten ones never did."""
         ends = np.minimum(self._numbers("ended_at"), self.expires_at)
-        mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", (FORGOTTEN,))
+        mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
         return mask
 
     @cached_property

@@ -29,8 +29,12 @@ BY_KIND: Mapping[str, float] = {
     "raw_turn": 0.5,
     "observation": 0.45,
     "activity": 0.4,
+    "statement": 0.6,
+    "episode": 0.5,
 }
-_HAPPENED = frozenset("raw_turn activity observation context milestone bugfix summary".split())
+_HAPPENED = frozenset(
+    "raw_turn activity observation context milestone bugfix summary episode".split()
+)
 _OF_ITS_SESSION = frozenset(("activity", "context"))
 
 

@@ -18,9 +18,9 @@ from msgspec.structs import astuple
 from store.columns import array
 from store.events import MEMORY_KINDS, TIERS, TRUSTS
 from store.projections.memory.memory import (
-    FORGOTTEN,
     STATES,
     TEXT_FIELDS,
+    UNSEEN,
     Edge,
     Memory,
     indexed_text,
@@ -164,14 +164,15 @@ def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
 def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     """Return what tells whether a row's text is another than before, [rows], from `columns`.
 
-    It is half the hash of the text, and 0 for a forgotten memory, whose text is nobody's.
+    It is half the hash of the text, and 0 for one that nobody finds.
     """
     if not columns.num_rows:
         return np.empty(0, np.uint64)
     column = array(columns, "text_hash")
     halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :: 2]
     marks: npt.NDArray[np.uint64] = halves[: len(column)].copy()
-    marks[np.asarray(array(columns, "state")) == STATES.index(FORGOTTEN)] = 0
+    unseen = [STATES.index(state) for state in UNSEEN]
+    marks[np.isin(np.asarray(array(columns, "state")), unseen)] = 0
     return marks
 
 

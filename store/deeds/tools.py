@@ -5,17 +5,18 @@ ToolUse, read from what a host tells of a tool: its name, what it was given, wha
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from serve.hooks.event import ToolUse
-from serve.hooks.hosts.payload import LONGEST_ID, ending, mapping, text
 from store import frame
 from store.agent_events import Doing
+from store.deeds.fields import LONGEST_ID, ending, mapping, text
 
 SERVER = "mnemolog"  # what `connect` calls our MCP server in every host
 
 MAX_COMMAND = 4_000  # characters
 MAX_FILES = 50
+MAX_CHANGE = 4_000  # of an edit
 _LONGEST_FILE = 1_000
 
 _DOINGS: Mapping[Doing, str] = {
@@ -49,9 +50,28 @@ _FILE_FIELDS = (
 )
 _FILES_FIELDS = ("files", "paths", "file_paths", "filePaths", "edits", "replacements")
 _PATCH_FIELDS = ("input", "patch", "command", "patchText")
+_CHANGE_FIELDS = (
+    *("new_string", "old_string", "newString", "oldString", "content", "file_text", "new_source"),
+    *("input", "patch", "patchText"),
+)
 _EXIT = re.compile(r"(?:Command |Process )?(?:exited with )?(?:exit )?code:? (\d{1,9})\b", re.I)
 _LAST_EXIT = re.compile(r"<shellId: \S+ completed with exit code (\d{1,9})>\s*\Z")  # Copilot's
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool the agent is about to use, or used; `passed` is None where the host does not tell."""
+
+    name: str  # as the host calls it
+    doing: Doing = "other"
+    command: str | None = None  # a shell's command line
+    files: tuple[str, ...] = ()  # paths as the host named them
+    change: str = ""  # of an edit: the beginning of what was put in, and in whose place
+    id: str | None = None
+    passed: bool | None = None
+    output: str = ""  # the end of it
+    is_ours: bool = False  # a tool of our own MCP server
 
 
 def tool_use(
@@ -72,6 +92,7 @@ def tool_use(
         doing=doing,
         command=_command(given) if doing == "run" else None,
         files=_files(given) if doing in ("edit", "read") else (),
+        change=_change(given) if doing == "edit" else "",
         id=id_[:LONGEST_ID] or None,
         passed=passed,
         output=ending(output),
@@ -135,6 +156,15 @@ def _line(words: list[str]) -> str:
 def _files(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the paths that a tool was given, in order, each once."""
     return tuple(dict.fromkeys(path[:_LONGEST_FILE] for path in _paths(given)))[:MAX_FILES]
+
+
+def _change(given: Mapping[str, Any]) -> str:
+    """Return what an edit put in and took out, cut."""
+    parts = [text(given, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
+    for one in given.get("edits", ()) if isinstance(given.get("edits"), list) else ():
+        if isinstance(one, dict):
+            parts += [text(one, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
+    return "\n".join(part for part in parts if part)[:MAX_CHANGE]
 
 
 def _paths(given: Mapping[str, Any]) -> Iterator[str]:

@@ -7,8 +7,8 @@ By its program and first words alone; what is not known here is for nothing in p
 import re
 from functools import lru_cache
 
-from serve.lessons.shell import Call, Words, calls, program
 from store.agent_events import Effort
+from store.deeds.shell import Call, Words, calls, program
 
 # of several in one line the first of these tells most
 _FIRST: tuple[Effort, ...] = ("deploy", "test", "build", "lint", "commit", "install")

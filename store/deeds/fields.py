@@ -1,0 +1,53 @@
+"""
+Fields of a host's JSON, whatever its form: one of the wrong type counts as missing, texts are cut.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from store import frame
+
+LONGEST_ID = 200
+MAX_OUTPUT = 4_000  # characters of what a tool wrote: its end
+
+
+def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:
+    """Return the first of some fields that is a text with anything in it, cut; else nothing."""
+    for name in names:
+        value = payload.get(name)
+        if isinstance(value, str) and value:
+            return value[:most]
+    return ""
+
+
+def mapping(payload: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the first of some fields that is an object; else an empty one."""
+    for name in names:
+        value = payload.get(name)
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+def ending(value: object) -> str:
+    """Return the end of what a tool wrote, without blocks of ours."""
+    return frame.strip(plain(value))[-MAX_OUTPUT:]
+
+
+_TEXTS = (
+    *("stdout", "stderr", "output", "text", "content", "error", "message"),
+    *("llmContent", "text_result_for_llm"),
+)
+
+
+def plain(value: object, depth: int = 3) -> str:
+    """Return the text of a tool's result: a text, or objects and lists that hold some."""
+    if isinstance(value, str):
+        return value
+    if depth and isinstance(value, dict):
+        parts = [plain(value.get(name), depth - 1) for name in _TEXTS]
+    elif depth and isinstance(value, list):
+        parts = [plain(one, depth - 1) for one in value[-100:]]
+    else:
+        parts = []
+    return "\n".join(part for part in parts if part)

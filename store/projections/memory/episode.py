@@ -1,0 +1,170 @@
+"""
+Episodes: one turn of an agent as it happened, folded from what its hooks or its transcript told.
+
+A prompt begins an episode, the tools that were used add a line each, and the end of the turn adds
+the agent's closing words. It is a memory like any other, `content` what was asked, `action` what
+was done, `result` what was said of it, `tags` the names that the edited files define; its id is
+that of the prompt's event. Nothing in it was judged: it is quoted, with its date and session, and
+binds nobody, so its trust is that of the tools whose output it may hold.
+
+While a turn goes on its episode is `open` and nobody finds it: the agent is still at it. One of
+which nothing came (thanks, "go on" without a deed) stays so.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from store.agent_events import Acted, Prompted, SessionTold
+from store.events import EPISODE, Event
+from store.importers.excerpt import excerpt, one_line
+from store.projections.memory import scoring
+from store.projections.memory.memory import ACTIVE, ERASED, OPEN, Memory
+from store.text import text_hash
+
+MAX_DONE = 2_400  # characters of what was done
+MAX_SAID = 1_600  # of the closing words
+MAX_COMMAND = 200
+MAX_OUTPUT = 300
+MAX_FILES = 20
+MAX_NAMES = 150
+_TRUST = "tool"
+_IDLE = ("small_talk", "command")  # intents that say nothing by themselves
+_ENDS = ("stopped", "ended")  # stages
+OUTCOME = " -> "  # between a command and what came of it
+
+
+class Facts(msgspec.Struct, omit_defaults=True):
+    """An episode's metadata."""
+
+    branch: str | None = None
+    files: tuple[str, ...] = ()  # edited
+    idle: bool = False  # the prompt alone is worth no memory
+
+
+_facts = msgspec.json.Decoder(Facts)
+
+
+def begun(event: Event, body: Prompted) -> Memory:
+    """Return the episode that a prompt begins."""
+    facts = Facts(branch=body.branch, idle=body.intent in _IDLE)
+    return _hashed(
+        Memory(
+            id=event.id,
+            seq=event.seq,
+            kind=EPISODE,
+            state=OPEN,
+            content=body.prompt,
+            context=None,
+            action=None,
+            result=None,
+            tags=(),
+            project=event.project,
+            session=event.session,
+            agent=event.agent,
+            trust=_TRUST,
+            source=None,
+            created_by=None,
+            importance=scoring.importance(EPISODE, _TRUST, None),
+            score=0.5,
+            pinned=False,
+            tier=scoring.tier(EPISODE, event.session, None, pinned=False),
+            parent_id=None,
+            source_ids=(),
+            insight_type=None,
+            job=None,
+            superseded_by=None,
+            key=None,
+            value=None,
+            chain=None,
+            status=None,
+            progress=None,
+            created_at=event.at,
+            updated_at=event.at,
+            expires_at=None,
+            ended_at=None,
+            metadata=_encoded(facts),
+            text_hash=b"",
+        )
+    )
+
+
+def continued(episode: Memory, event: Event) -> Memory:
+    """Return an episode with what an event of its session adds to it."""
+    if episode.state not in (OPEN, ACTIVE) or episode.text_hash == ERASED:
+        return episode
+    match event.body:
+        case Acted() as deed:
+            return _acted(episode, event, deed)
+        case SessionTold(stage=stage, said=said) if stage in _ENDS:
+            return closed(episode, said)
+        case _:
+            return episode
+
+
+def closed(episode: Memory, said: str | None = None) -> Memory:
+    """Return an episode whose turn is over, with the agent's last words where they are known."""
+    if said:
+        episode = _hashed(replace(episode, result=excerpt(said, MAX_SAID)))
+    if episode.state != OPEN:
+        return episode
+    is_idle = facts_of(episode).idle and not episode.action
+    return episode if is_idle else replace(episode, state=ACTIVE)
+
+
+def facts_of(episode: Memory) -> Facts:
+    """Return what an episode's metadata say."""
+    return _facts.decode(episode.metadata)
+
+
+def _acted(episode: Memory, event: Event, deed: Acted) -> Memory:
+    lines = (episode.action or "").splitlines()
+    new = [line for line in _lines(deed) if line not in lines]
+    facts = facts_of(episode)
+    if deed.doing == "edit" and deed.passed is not False:
+        files = dict.fromkeys((*facts.files, *deed.files))
+        facts.files = tuple(files)[:MAX_FILES]
+    names = tuple(dict.fromkeys((*episode.tags, *deed.names)))[:MAX_NAMES]
+    return _hashed(
+        replace(
+            episode,
+            action="\n".join(_fitting([*lines, *new])) or None,
+            tags=names,
+            metadata=_encoded(facts),
+            updated_at=max(episode.updated_at, event.at),
+        )
+    )
+
+
+def _lines(deed: Acted) -> list[str]:
+    if deed.doing == "edit":
+        verb = "edited" if deed.passed is not False else "could not edit"
+        return [f"{verb} {path}" for path in deed.files]
+    came = deed.error if deed.passed is False else deed.output
+    told = one_line(came, MAX_OUTPUT) if came else ""
+    if deed.doing == "run" and deed.command:
+        failed = "failed" if deed.passed is False else ""
+        ends = ": ".join(one for one in (failed, told) if one)
+        return [f"$ {one_line(deed.command, MAX_COMMAND)}{OUTCOME if ends else ''}{ends}"]
+    if deed.doing in ("read", "search") and told:
+        return [f"read {', '.join(deed.files)}{OUTCOME}{told}"]
+    return []
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """Return the lines that there is room for: the oldest that tell of no outcome go first."""
+    size = sum(map(len, lines)) + len(lines)
+    while size > MAX_DONE:
+        silent = (at for at, line in enumerate(lines) if OUTCOME not in line)
+        size -= len(lines.pop(next(silent, 0))) + 1
+    return lines
+
+
+def _encoded(facts: Facts) -> str:
+    return msgspec.json.encode(facts).decode()
+
+
+def _hashed(episode: Memory) -> Memory:
+    changes: dict[str, Any] = {"text_hash": text_hash(episode.text)}
+    return replace(episode, **changes)

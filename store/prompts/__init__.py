@@ -1,0 +1,1 @@
+"""What a prompt wants, and which of its sentences hold beyond it, by one small fitted model."""

@@ -1,0 +1,160 @@
+"""
+Features of a prompt, or of one of its sentences: character n-grams, words, and what stands around.
+
+Each feature is hashed into one of `BUCKETS`; within a group (characters, words, context) every
+different one weighs the same, so that a long text counts no more than a short one. The hashing
+trick needs no vocabulary: Weinberger et al., ICML 2009, https://arxiv.org/abs/0902.2206.
+"""
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+BITS = 16
+BUCKETS = 1 << BITS
+MOST_CHARACTERS = 600  # of a sentence; what follows says no more of what it is
+MOST_SENTENCES = 40
+
+Ids = npt.NDArray[np.uint32]
+Features = tuple[Ids, npt.NDArray[np.float32]]
+
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_QUOTED = re.compile(r'["\u201c\u201e\u00ab][^"\u201d\u201c\u00bb\n]{8,}["\u201d\u201c\u00bb]')
+_DIGIT = re.compile(r"\d")
+_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[\u3002\uff01\uff1f])|\n+")
+_TOKEN = re.compile(r"[^\W_]+(?:'\w+)?|[^\w\s]")
+_LONGEST_BEFORE = 300  # characters: the end of what the agent said
+_EDGE = 3  # words at the beginning and at the end
+_CHARACTERS, _WORDS, _EDGES, _SHAPE, _AROUND, _BEFORE = 1.0, 1.0, 0.5, 0.5, 0.35, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a prompt: where it begins and ends, and its place among the others."""
+
+    start: int
+    end: int
+    place: int
+    of: int
+
+
+def sentences(text: str) -> list[Sentence]:
+    """Return the sentences of a prompt but for those in code blocks, in order, MOST_SENTENCES."""
+    found: list[tuple[int, int]] = []
+    start = 0
+    fences = [(one.start(), one.end()) for one in _FENCE.finditer(text)]
+    for begin, end in [*fences, (len(text), len(text))]:
+        at = start
+        for stop in _END.finditer(text, start, begin):
+            found.append((at, stop.start()))
+            at = stop.end()
+        found.append((at, begin))
+        start = end
+    said = [span for span in found if text[slice(*span)].strip()][:MOST_SENTENCES]
+    return [Sentence(*span, place, len(said)) for place, span in enumerate(said)]
+
+
+def of_sentence(text: str, one: Sentence, before: str = "") -> Features:
+    """Return the features of a sentence of a prompt; `before` is what the agent said before."""
+    said = text[one.start : one.end]
+    groups = [*_of_text(said), (_shape(text, said, one, before), _SHAPE)]
+    if one.of > 1:
+        around = _normalized(text[: 4 * MOST_CHARACTERS])
+        groups.append((_words(_TOKEN.findall(around), 4, 1), _AROUND))
+    return _joined([*groups, *_of_before(before)])
+
+
+def of_prompt(text: str, before: str = "") -> Features:
+    """Return the features of a whole prompt."""
+    whole = Sentence(0, len(text), 0, 1)
+    return _joined(
+        [*_of_text(text), (_shape(text, text, whole, before), _SHAPE), *_of_before(before)]
+    )
+
+
+def _of_text(said: str) -> Iterator[tuple[Ids, float]]:
+    plain = _normalized(_QUOTED.sub(" \u25a3 ", said))
+    words = _TOKEN.findall(plain)
+    yield _characters(plain), _CHARACTERS
+    yield _words(words, 1, 2), _WORDS
+    edges = [f"^{' '.join(words[:n])}" for n in range(1, _EDGE + 1)]
+    edges += [f"{' '.join(words[-n:])}$" for n in range(1, _EDGE + 1)]
+    yield _hashed(edges, 77), _EDGES
+
+
+def _of_before(before: str) -> Iterator[tuple[Ids, float]]:
+    if before:
+        said = _normalized(before)[-_LONGEST_BEFORE:]
+        yield _words(_TOKEN.findall(said), 5, 1), _BEFORE
+
+
+def _normalized(text: str) -> str:
+    """Return a text in folded case, its code, numbers and white space each as one sign."""
+    folded = unicodedata.normalize("NFKC", text[: 2 * MOST_CHARACTERS]).casefold()
+    folded = _FENCE.sub(" \u2592 ", folded.replace("\u2019", "'"))
+    return " ".join(_DIGIT.sub("0", folded).split())[:MOST_CHARACTERS]
+
+
+def _shape(text: str, said: str, one: Sentence, before: str) -> Ids:
+    """Return what a sentence looks like: a question, its length, its place, what is around."""
+    quotes = text.count('"', 0, one.start) + text.count("\u201c", 0, one.start)
+    symbols = sum(not (letter.isalnum() or letter.isspace()) for letter in said)
+    place = "only" if one.of == 1 else "first" if one.place == 0 else "middle"
+    start = said.lstrip()[:1]
+    found = [
+        "asks" if said.rstrip().endswith(("?", "\uff1f")) else "tells",
+        "last" if place == "middle" and one.place == one.of - 1 else place,
+        f"length {min(6, max(len(said), 4).bit_length() - 3)}",
+        f"of {min(one.of, 5)}",
+        "answers" if before.rstrip().endswith("?") else "follows" if before else "begins",
+        f"symbols {min(5, 20 * symbols // max(1, len(said)))}",
+        *(["within quotes"] if (quotes - text.count("\u201d", 0, one.start)) % 2 else []),
+        *(["code"] if "```" in text else []),
+        *([f"starts {start}"] if start in "><\"'|#-*+([{@$" and start else []),
+        *(["text asks"] if text.rstrip().endswith("?") else []),
+    ]
+    return _hashed(found, 0xA5)
+
+
+def _characters(text: str) -> Ids:
+    """Return the hashes of a text's n-grams of one to five characters."""
+    codes = np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), np.uint32)
+    rolled, found = codes, []
+    for n in range(1, 6):
+        if n > 1:
+            if len(codes) < n:
+                break
+            rolled = (rolled[:-1] * np.uint32(0x01000193)) ^ codes[n - 1 :]
+        mixed = (rolled ^ np.uint32(n * 0x9E3779B1 & 0xFFFFFFFF)) * np.uint32(0x85EBCA6B)
+        mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        found.append(mixed >> np.uint32(32 - BITS))
+    return np.concatenate(found)
+
+
+def _words(words: list[str], salt: int, longest: int) -> Ids:
+    """Return the hashes of runs of one word up to `longest`."""
+    runs = list(words)
+    for n in range(2, longest + 1):
+        runs += [" ".join(words[at : at + n]) for at in range(len(words) - n + 1)]
+    return _hashed(runs, salt)
+
+
+def _hashed(texts: Iterable[str], salt: int) -> Ids:
+    found = [zlib.crc32(one.encode("utf-8", "surrogatepass"), salt) for one in texts]
+    mixed = np.array(found, np.uint32) * np.uint32(0x9E3779B1)
+    return mixed >> np.uint32(32 - BITS)
+
+
+def _joined(groups: Iterable[tuple[Ids, float]]) -> Features:
+    ids, values = [np.empty(0, np.uint32)], [np.empty(0, np.float32)]
+    for group, weight in groups:
+        if len(group):
+            different = np.unique(group)
+            ids.append(different)
+            values.append(np.full(len(different), weight / np.sqrt(len(different)), np.float32))
+    return np.concatenate(ids), np.concatenate(values)

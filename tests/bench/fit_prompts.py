@@ -1,0 +1,226 @@
+"""
+Fit the classifier of prompts (store/prompts) on the labelled lines, and report it on lines held out.
+
+    make fit
+
+Writes store/prompts/weights.npz, and prints the report of docs/prompts.md: every figure is of lines
+that the model which judged them had not seen, nor any of the nineteen lines around them, which may be
+on the same matter. The lines are five fields parted by tabs: language, what is wanted, whether it
+corrects, what the agent said before, and the prompt, in which what lasts is marked.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+
+from store.prompts.classifier import LASTS, WANTS, WEIGHTS
+from store.prompts.features import BUCKETS, Features, of_prompt, of_sentence, sentences
+
+LINES = Path(__file__).parents[1] / "data" / "prompts"
+WANTED = dict(zip("wgscr", WANTS, strict=True))
+MARKED = dict(zip("RPDF", LASTS, strict=True))
+FOLDS, BLOCK = 5, 20
+STRENGTH = {"wants": 20.0, "corrects": 10.0, "lasts": 15.0}  # inverse of the regularisation
+BALANCE = {"wants": "balanced", "corrects": None, "lasts": None}
+LENGTH = 1.8  # of a feature vector: with it the strengths above were chosen
+RATES = (0.02, 0.05, 0.1)
+
+_MARK = re.compile(r"⟦([RPDF]) ?(.*?)⟧", re.DOTALL)
+Matrix = sp.csr_matrix
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A labelled prompt; `spans` are what lasts, begin, end and kind."""
+
+    language: str
+    wants: str
+    corrects: bool
+    before: str
+    text: str
+    spans: tuple[tuple[int, int, str], ...]
+    block: int
+
+
+def lines() -> list[Line]:
+    """Return all labelled lines, each different text once."""
+    found: dict[str, Line] = {}
+    for number, path in enumerate(sorted(LINES.glob("*.tsv"))):
+        for row, raw in enumerate(path.read_text(encoding="utf-8").splitlines()):
+            language, wanted, corrects, before, marked = raw.split("\t")
+            text, spans = _unmarked(marked.replace("\\n", "\n"))
+            block = number * 10_000 + row // BLOCK
+            before = before.replace("\\n", "\n")
+            line = Line(
+                language, WANTED[wanted], corrects == "1", before, text, tuple(spans), block
+            )
+            found.setdefault(text, line)
+    return list(found.values())
+
+
+def digest() -> str:
+    """Return what the lines are known by: the weights name those they were fitted on."""
+    files = sorted(LINES.glob("*.tsv"))
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def _unmarked(marked: str) -> tuple[str, list[tuple[int, int, str]]]:
+    text, spans, at = "", [], 0
+    for mark in _MARK.finditer(marked):
+        text += marked[at : mark.start()]
+        spans.append((len(text), len(text) + len(mark[2]), MARKED[mark[1]]))
+        text, at = text + mark[2], mark.end()
+    return text + marked[at:], spans
+
+
+def _lasts(line: Line, start: int, end: int) -> str:
+    """Return what of LASTS a sentence is marked as, "" for none: most of it, or most of a mark."""
+    best, found = 0, ""
+    for first, last, kind in line.spans:
+        shared = min(end, last) - max(start, first)
+        is_it = shared >= 0.35 * (end - start) or shared >= 0.6 * (last - first)
+        if shared > best and is_it:
+            best, found = shared, kind
+    return found
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Feature vectors [n, buckets], their classes [n], and the line each is of [n]."""
+
+    features: Matrix
+    classes: Codes
+    line: Codes
+
+
+def _matrix(vectors: Sequence[Features]) -> Matrix:
+    starts = np.cumsum([0, *(len(ids) for ids, _ in vectors)])
+    ids = np.concatenate([ids for ids, _ in vectors]).astype(np.int64)
+    values = np.concatenate([values for _, values in vectors])
+    return sp.csr_matrix((values, ids, starts), shape=(len(vectors), BUCKETS))
+
+
+def samples(found: Sequence[Line]) -> dict[str, Samples]:
+    """Return what each of the three models is fitted on."""
+    whole = _matrix([of_prompt(one.text, one.before) for one in found])
+    numbers = np.arange(len(found))
+    parts, classes, of = [], [], []
+    for number, one in enumerate(found):
+        for sentence in sentences(one.text):
+            kind = _lasts(one, sentence.start, sentence.end)
+            parts.append(of_sentence(one.text, sentence, one.before))
+            classes.append(LASTS.index(kind) + 1 if kind else 0)  # type: ignore[arg-type]
+            of.append(number)
+    return {
+        "wants": Samples(whole, np.array([WANTS.index(one.wants) for one in found]), numbers),
+        "corrects": Samples(whole, np.array([int(one.corrects) for one in found]), numbers),
+        "lasts": Samples(_matrix(parts), np.array(classes), np.array(of)),
+    }
+
+
+def telling(features: Matrix) -> npt.NDArray[np.float64]:
+    """Return how telling each bucket is, [buckets]: the logarithm of its rarity."""
+    held = np.asarray((features > 0).sum(0)).ravel()
+    return np.log((1 + features.shape[0]) / (1 + held)) + 1
+
+
+def weighed(features: Matrix, weights: npt.NDArray[np.float64]) -> Matrix:
+    return normalize(features @ sp.diags(weights)) * LENGTH
+
+
+def fitted(name: str, some: Samples, features: Matrix, rows: npt.NDArray[np.bool_]) -> LogisticRegression:
+    model = LogisticRegression(C=STRENGTH[name], max_iter=500, class_weight=BALANCE[name])
+    return model.fit(features[rows], some.classes[rows])
+
+
+def held_out(found: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the probabilities of every sample by a model that saw nothing near it."""
+    blocks = np.array([one.block for one in found])
+    kinds = np.unique(blocks)
+    fold_of = dict(zip(kinds, np.random.default_rng(7).integers(0, FOLDS, len(kinds)), strict=True))
+    folds = np.array([fold_of[block] for block in blocks])
+    result = {}
+    for name, some in of.items():
+        features = weighed(some.features, telling(of["lasts"].features))
+        chances = np.zeros((len(some.classes), some.classes.max() + 1))
+        for fold in range(FOLDS):
+            rows = folds[some.line] != fold
+            chances[~rows] = fitted(name, some, features, rows).predict_proba(features[~rows])
+        result[name] = chances
+    return result
+
+
+def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
+    chances = held_out(found, of)
+    languages = np.array([one.language for one in found])
+    print(f"{len(found):,} lines: {dict(Counter(languages.tolist()).most_common())}")
+    wanted, likely = of["wants"].classes, chances["wants"]
+    print("\n| wanted | lines | found | right where said |\n|---|---|---|---|")
+    guess = likely.argmax(1)
+    for place, name in enumerate(WANTS):
+        there, said = wanted == place, guess == place
+        both = (there & said).sum()
+        print(f"| {name} | {there.sum()} | {both / there.sum():.3f} | {both / said.sum():.3f} |")
+    corrects, sure = of["corrects"].classes, chances["corrects"][:, 1]
+    order = np.argsort(-sure)
+    first = order[: corrects.sum()]
+    print(f"\ncorrections: {corrects[first].mean():.3f} right of as many as there are")
+    some = of["lasts"]
+    lasts = 1 - chances["lasts"][:, 0]
+    of_line, marked = np.zeros(len(found)), np.zeros(len(found), np.bool_)
+    np.maximum.at(of_line, some.line, lasts)
+    np.logical_or.at(marked, some.line, some.classes > 0)
+    print("\n| lines kept by mistake | bar | kept of those that last | " + " | ".join(sorted(set(languages))))
+    for rate in RATES:
+        bar = np.quantile(of_line[~marked], 1 - rate)
+        by = [
+            f"{(of_line[marked & (languages == one)] >= bar).mean():.2f}"
+            f" / {(of_line[~marked & (languages == one)] >= bar).mean():.2f}"
+            for one in sorted(set(languages))
+        ]
+        print(f"| {rate:.2f} | {bar:.3f} | {(of_line[marked] >= bar).mean():.3f} | {' | '.join(by)} |")
+    kinds = chances["lasts"][:, 1:].argmax(1) + 1
+    there = some.classes > 0
+    print(f"\nkinds of those that last: {(kinds == some.classes)[there].mean():.3f} right")
+
+
+def write(of: dict[str, Samples]) -> None:
+    weights = telling(of["lasts"].features)
+    columns, biases = [], []
+    for name, some in of.items():
+        features = weighed(some.features, weights)
+        model = fitted(name, some, features, np.ones(len(some.classes), np.bool_))
+        columns.append(model.coef_.T * LENGTH)
+        biases.append(model.intercept_)
+    every = np.concatenate(columns, 1)
+    scales = np.abs(every).max(0) / 127
+    scale = 255 / weights.max()
+    np.savez_compressed(
+        WEIGHTS,
+        weights=np.round(every / scales).astype(np.int8),
+        scales=scales.astype(np.float32),
+        bias=np.concatenate(biases).astype(np.float32),
+        telling=np.round(weights * scale).astype(np.uint8),
+        telling_scale=np.float32(scale),
+        lines=np.frombuffer(digest().encode(), np.uint8),
+    )
+    print(f"\n{WEIGHTS.name}: {WEIGHTS.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    every_line = lines()
+    made = samples(every_line)
+    if "--no-report" not in sys.argv:
+        report(every_line, made)
+    write(made)
