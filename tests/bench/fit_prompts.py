@@ -139,7 +139,9 @@ def weighed(features: Matrix, weights: npt.NDArray[np.float64]) -> Matrix:
     return normalize(features @ sp.diags(weights)) * LENGTH
 
 
-def fitted(name: str, some: Samples, features: Matrix, rows: npt.NDArray[np.bool_]) -> LogisticRegression:
+def fitted(
+    name: str, some: Samples, features: Matrix, rows: npt.NDArray[np.bool_]
+) -> LogisticRegression:
     model = LogisticRegression(C=STRENGTH[name], max_iter=500, class_weight=BALANCE[name])
     return model.fit(features[rows], some.classes[rows])
 
@@ -181,7 +183,10 @@ def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
     of_line, marked = np.zeros(len(found)), np.zeros(len(found), np.bool_)
     np.maximum.at(of_line, some.line, lasts)
     np.logical_or.at(marked, some.line, some.classes > 0)
-    print("\n| lines kept by mistake | bar | kept of those that last | " + " | ".join(sorted(set(languages))))
+    print(
+        "\n| lines kept by mistake | bar | kept of those that last | "
+        + " | ".join(sorted(set(languages)))
+    )
     for rate in RATES:
         bar = np.quantile(of_line[~marked], 1 - rate)
         by = [
@@ -189,7 +194,9 @@ def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
             f" / {(of_line[~marked & (languages == one)] >= bar).mean():.2f}"
             for one in sorted(set(languages))
         ]
-        print(f"| {rate:.2f} | {bar:.3f} | {(of_line[marked] >= bar).mean():.3f} | {' | '.join(by)} |")
+        print(
+            f"| {rate:.2f} | {bar:.3f} | {(of_line[marked] >= bar).mean():.3f} | {' | '.join(by)} |"
+        )
     kinds = chances["lasts"][:, 1:].argmax(1) + 1
     there = some.classes > 0
     print(f"\nkinds of those that last: {(kinds == some.classes)[there].mean():.3f} right")
