@@ -1,0 +1,320 @@
+"""
+Stories: does a memory that nobody feeds by hand serve the next session?
+
+    python tests/bench/stories.py [--only NAME] [--crowd] [--embedder NAME] [--jobs ""] [--show]
+
+Twelve made-up projects (tests/data/stories) are lived through by the hook events of Claude Code,
+three sessions each, whose agent never calls a tool of the memory; the nightly jobs and a build run
+between them. Then each probe is the first prompt of a session of its own, and what counts is the
+text put before the model: the brief, and the block of the prompt. In a crowd, the project had the
+sessions of all the other stories before.
+
+served: an alternative of what the probe needs stands in it whole. noise: a prompt of small talk, or
+about nothing of the project, brought a block. spoke: so did one about work of which the memory
+knows nothing. beside: notes of blocks that hold nothing needed.
+"""
+
+import argparse
+import gzip
+import json
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from serve.hooks import speaking
+from serve.hooks.answer import Hooks
+from serve.hooks.hosts import HOSTS
+from serve.process.tenants import OpenTenants
+from serve.query.intent import Reading
+from serve.reader import View
+from serve.recall import Hit
+from store import build, commands, tenant
+from store.config import Choices, Settings
+from store.embedding import embedder
+from store.events import micros
+from store.frame import CLOSING, OPENING
+from store.importers import claude_code
+from store.importers.session import Sessions
+from store.log import EventLog
+
+STORIES = Path(__file__).parents[1] / "data" / "stories"
+JOBS = ("facts", "distill")
+SILENT = "silent"
+TURN = timedelta(minutes=7)
+
+Asked = tuple[View, str, Reading, Sequence[Hit], Sequence[Hit]]  # what `speaking.signs` takes
+
+
+@dataclass(frozen=True)
+class Served:
+    """What one probe was given."""
+
+    id: str
+    kind: str
+    prompt: str
+    needs: Sequence[Sequence[str]]
+    brief: str
+    block: str
+    asked: tuple[Asked, ...] = ()
+
+    @property
+    def is_served(self) -> bool:
+        return bool(self.needs) and holds(f"{self.brief}\n{self.block}", self.needs)
+
+    @property
+    def notes(self) -> list[str]:
+        return [line for line in self.block.splitlines() if line.startswith("{")]
+
+    @property
+    def beside(self) -> int:
+        return sum(not touches(one, self.needs) for one in self.notes)
+
+
+def holds(text: str, needs: Sequence[Sequence[str]]) -> bool:
+    low = text.lower()
+    return any(all(word.lower() in low for word in alternative) for alternative in needs)
+
+
+def touches(text: str, needs: Sequence[Sequence[str]]) -> bool:
+    low = text.lower()
+    return any(word.lower() in low for alternative in needs for word in alternative)
+
+
+def plain(block: str) -> str:
+    """Return a block as a model reads it: JSON's escapes taken back."""
+    lines = []
+    for line in block.splitlines():
+        if line.startswith("{"):
+            read = msgspec.json.decode(line)
+            line = json.dumps(read, ensure_ascii=False).replace('\\"', '"').replace("\\n", "\n")
+        lines.append(line)
+    return "\n".join(line for line in lines if line not in (OPENING, CLOSING))
+
+
+@dataclass
+class World:
+    """A developer's machine: a home, a repository, and an agent whose hooks tell what it does."""
+
+    settings: Settings
+    folder: Path
+    jobs: Sequence[str]
+    at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    asked: list[Asked] = field(default_factory=list)
+
+    @contextmanager
+    def awake(self) -> Iterator[Hooks]:
+        tenants = OpenTenants(self.settings)
+        hooks = Hooks(tenants, lambda: micros(self.at), deadline_s=60.0)
+        try:
+            yield hooks
+        finally:
+            hooks.close()
+            tenants.close()
+
+    def tell(self, hooks: Hooks, session: str, name: str, **more: Any) -> str:
+        """Tell an event; return what is put before the model."""
+        payload = {"session_id": session, "cwd": str(self.folder), "hook_event_name": name, **more}
+        said = hooks.answer(HOSTS["claude-code"], payload) or {}
+        return str(said.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+    def live(self, hooks: Hooks, name: str, turns: Sequence[dict[str, Any]]) -> None:
+        self.tell(hooks, name, "SessionStart", source="startup")
+        for number, turn in enumerate(turns):
+            self.at += TURN
+            told = {"prompt_id": f"{name}-{number}"}
+            self.tell(hooks, name, "UserPromptSubmit", prompt=turn["prompt"], **told)
+            for place, step in enumerate(turn.get("steps", ())):
+                use = {
+                    "tool_name": step["tool"],
+                    "tool_input": step["input"],
+                    "tool_use_id": f"{number}-{place}",
+                }
+                wrote = step.get("output", "")
+                self.tell(hooks, name, "PreToolUse", **use)
+                if step.get("ok", True):
+                    came = {"stdout": wrote} if step["tool"] == "Bash" else {"content": wrote}
+                    self.tell(hooks, name, "PostToolUse", tool_response=came, **use)
+                else:
+                    self.tell(hooks, name, "PostToolUseFailure", error=wrote, **use)
+            said = turn.get("final", "")
+            self.tell(
+                hooks, name, "Stop", stop_hook_active=False, last_assistant_message=said, **told
+            )
+        self.tell(hooks, name, "SessionEnd", reason="other")
+
+    def night(self) -> None:
+        from pipelines.distill.distill import JOB as DISTILL
+        from pipelines.facts.job import JOB as FACTS
+        from pipelines.jobs import job
+
+        for one in (FACTS, DISTILL):
+            if one.name in self.jobs:
+                job.run(one, self.settings, "default", micros(self.at), apply=True)
+        with EventLog(tenant.tenant(self.settings.home).log) as log:
+            model = embedder(self.settings.choices.embedder, self.settings.home)
+            build.rebuild(tenant.tenant(self.settings.home), log, model, micros(self.at))
+
+    def probe(self, hooks: Hooks, probe: dict[str, Any]) -> Served:
+        self.asked.clear()
+        brief = self.tell(hooks, probe["id"], "SessionStart", source="startup")
+        block = self.tell(
+            hooks, probe["id"], "UserPromptSubmit", prompt=probe["prompt"], prompt_id=probe["id"]
+        )
+        return Served(
+            probe["id"],
+            probe["kind"],
+            probe["prompt"],
+            probe["needs"] or (),
+            plain(brief),
+            plain(block),
+            tuple(self.asked),
+        )
+
+
+@contextmanager
+def listening(world: World) -> Iterator[None]:
+    """Keep what the hook asks `speaking` about each prompt."""
+    usual = speaking.chosen
+
+    def chosen(
+        view: View,
+        prompt: str,
+        reading: Reading,
+        hits: Sequence[Hit],
+        told: Sequence[Hit] = (),
+        *,
+        is_passive: bool = False,
+    ) -> tuple[Hit, ...]:
+        world.asked.append((view, prompt, reading, hits, told))
+        return usual(view, prompt, reading, hits, told, is_passive=is_passive)
+
+    speaking.chosen = chosen
+    try:
+        yield
+    finally:
+        speaking.chosen = usual
+
+
+def told(
+    story: dict[str, Any],
+    embedder_name: str = "lexical",
+    jobs: Sequence[str] = JOBS,
+    background: Path | None = None,
+    crowd: Sequence[dict[str, Any]] = (),
+) -> Iterator[Served]:
+    """Live through a story; yield what each of its probes is given.
+
+    The project had the sessions in `background`, a folder of transcripts, and of the `crowd` before.
+    """
+    with tempfile.TemporaryDirectory(prefix="mnemolog-story-") as name:
+        home, folder = Path(name) / "home", Path(name) / story["name"]
+        (folder / ".git").mkdir(parents=True)
+        remote = f'[remote "origin"]\n url = https://example.test/{story["name"]}.git\n'
+        (folder / ".git" / "config").write_text(remote)
+        world = World(Settings(home, Choices(embedder=embedder_name)), folder, jobs)
+        with EventLog(tenant.tenant(home).log, create=True) as log:
+            if background is not None:
+                _import(log, background, f"example.test/{story['name']}", Path(name), world.at)
+        if others := [one for one in crowd if one["name"] != story["name"]]:
+            world.at = datetime(2025, 6, 1, tzinfo=UTC)
+            with world.awake() as hooks:
+                for one in others:
+                    for number, session in enumerate(one["sessions"]):
+                        world.live(hooks, f"{one['name']}-{number}", session["turns"])
+        for number, session in enumerate(story["sessions"]):
+            world.at = datetime.fromisoformat(f"{session['date']}T09:00:00+00:00")
+            with world.awake() as hooks:
+                world.live(hooks, f"{story['name']}-{number}", session["turns"])
+            world.night()
+        world.at += timedelta(days=1)
+        with world.awake() as hooks, listening(world):
+            for probe in story["probes"]:
+                yield world.probe(hooks, probe)
+
+
+def _import(log: EventLog, folder: Path, project: str, scratch: Path, at: datetime) -> None:
+    for packed in sorted(folder.glob("*.jsonl.gz")):
+        path = scratch / packed.name.removesuffix(".gz")
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
+    sessions = Sessions(log, claude_code.AGENT, project, micros(at))
+    paths = sorted(scratch.glob("*.jsonl"))
+    commands.import_drafts(log, sessions.events(paths, claude_code.turns, print), micros(at))
+
+
+def stories(only: str = "", folder: Path = STORIES) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob("*.json")):
+        if re.search(only, path.stem):
+            yield json.loads(path.read_text(encoding="utf-8"))
+
+
+def report(found: Sequence[Served]) -> None:
+    kinds = defaultdict(list)
+    for one in found:
+        kinds[one.kind].append(one)
+    print(f"{'kind':10} {'probes':>6} {'served':>7} {'spoke':>6}")
+    for kind, some in sorted(kinds.items()):
+        spoke = sum(bool(one.block) for one in some) / len(some)
+        served = sum(one.is_served for one in some) / len(some)
+        print(f"{kind:10} {len(some):6} {served:7.2f} {spoke:6.2f}")
+    needed = [one for one in found if one.needs]
+    silent = [one for one in found if one.kind == SILENT]
+    idle = [one for one in found if not one.needs and one.kind != SILENT]
+    notes, beside = sum(len(one.notes) for one in found), sum(one.beside for one in found)
+    spoken = [len(one.block) for one in found if one.block]
+    print(
+        f"served {_share(one.is_served for one in needed)}; noise {_share(map(_spoke, silent))}; "
+        f"spoke where nothing is known {_share(map(_spoke, idle))}; beside {beside}/{notes} = "
+        f"{beside / max(1, notes):.3f}; brief p50 {median(len(one.brief) for one in found):.0f}, "
+        f"block p50 {median(spoken or [0]):.0f} characters"
+    )
+
+
+def _spoke(one: Served) -> bool:
+    return bool(one.block)
+
+
+def _share(of: Any) -> str:
+    found = list(of)
+    return f"{sum(found)}/{len(found)} = {sum(found) / max(1, len(found)):.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stories", type=Path, default=STORIES)
+    parser.add_argument("--only", default="", help="a pattern of their names")
+    parser.add_argument("--crowd", action="store_true", help="all other stories came before")
+    parser.add_argument("--background", type=Path, help="transcripts the project had before")
+    parser.add_argument("--embedder", default="lexical")
+    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--show", action="store_true", help="print what each probe was given")
+    asked = parser.parse_args()
+    jobs = tuple(filter(None, asked.jobs.split(",")))
+    found: list[Served] = []
+    crowd = list(stories()) if asked.crowd else []
+    for story in stories(asked.only, asked.stories):
+        some = list(told(story, asked.embedder, jobs, asked.background, crowd))
+        found += some
+        if asked.show:
+            for one in some:
+                print(
+                    f"\n--- {one.id} {one.kind} {'SERVED' if one.is_served else ''}: {one.prompt}"
+                )
+                print(f"{one.needs}\n{one.block or '(nothing)'}")
+        print(story["name"], file=sys.stderr)
+    report(found)
+
+
+if __name__ == "__main__":
+    main()
