@@ -90,10 +90,7 @@ def recall(view: View, question: Question, embedder: Embedder, laps: Laps | None
     folded = collapsed(view, question, found.docs, alone, sure)
     weighed = folded.weighed
     laps.over("weighing")
-    if question.mode == "auto" and analysis.is_smalltalk:
-        selection = Selection(small_talk=len(sure))
-    else:
-        selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
+    selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
     laps.over("selection")
     replaced, scores = Replaced(view), shown_scores(weighed)
     returned = {one.memory.id for one in selection.chosen}

@@ -85,8 +85,6 @@ def _read(analysis: Mapping[str, Any]) -> Iterator[str]:
         yield "identifiers " + " ".join(map(output.clean, identifiers))
     if when := analysis.get("interval"):
         yield f"{output.clean(when['words'])} is {when['since'][:10]} until {when['until'][:10]}"
-    if analysis.get("small_talk"):
-        yield "small talk"
 
 
 def hit(why: Mapping[str, Any]) -> str:

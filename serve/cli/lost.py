@@ -92,6 +92,4 @@ def _lost(
             return f"{one['id']} says the same and came back in its place"
         if memory.id in one.get("insights", ()):
             return f"it was made of {one['id']}, which came back in its place: --kind insight asks"
-    if asked.mode == "auto" and payload["why"]["analysis"].get("small_talk"):
-        return "the query is small talk, which asks for no memory; --mode lexical asks regardless"
     return "no channel found it: it shares too few words and is not like the query"

@@ -18,6 +18,7 @@ import msgspec
 from serve.answers import RecallRequest, answer
 from serve.evaluation.cache import CachedEmbedder
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
+from serve.query.intent import read
 from serve.reader import Reader
 from serve.recall import Mode
 from store import build, commands, projections
@@ -75,6 +76,8 @@ def run(
                 # what a job made takes a place and is relevant to nothing
                 ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
+                if isinstance(asked, Prompt) and read(asked.query).is_idle:
+                    gate = 0.0  # a prompt's hook does not ask
                 results.append(Result(asked.id, ranked, gate))
                 notices |= dict.fromkeys(payload.get("notices", ()))
         if cached is not None:

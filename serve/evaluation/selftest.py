@@ -157,6 +157,7 @@ def _silence(
 ) -> Probe:
     """Say what people say to an agent as a prompt's hook; nothing must come, nor be written."""
     one = OpenTenant(tenant, log, Reader(tenant, log, embedder))
+    choices = msgspec.structs.replace(choices, remember_words=False)
     said = list(_small_talk())
     broken = []
     for number, prompt in enumerate(said):

@@ -26,7 +26,7 @@ from store.text import terms as text_terms
 from store.traits import MAY_RULE
 
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
-TEXT = 480  # characters of a note's text
+TEXT = 600  # characters of a note's text
 BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
 SENTENCE = 200  # of a note that is to be one sentence
 SAID = "user_said"

@@ -72,7 +72,8 @@ def answered(call: Call) -> Reply:
         return Reply(notice=told)
     began = time.perf_counter()
     if reading.intent == "recap":
-        said = block(call.answered(lambda view: list(recap(view, call, prompt))))
+        known = said_before(call.journal)
+        said = block(call.answered(lambda view: list(recap(view, call, prompt, known))))
         if said.ids and call.is_in_time:
             call.write_later(*_surfaced(call, said))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
@@ -108,19 +109,17 @@ def _found(view: View, call: Call, reading: Reading, receipt: str) -> Found:
     chosen = answer.route.actions if answer.route else {}
     known = said_before(call.journal)
     own = own_turns(call.journal)
+    told = [hit for hit in answer.hits if hit.memory.updated_at <= known.get(hit.memory.id, -1)]
     hits = [
         hit
         for hit in answer.hits
-        if hit.memory.id not in own
-        and hit.memory.updated_at > known.get(hit.memory.id, -1)
-        and not rests(view, hit.memory)
+        if hit not in told and hit.memory.id not in own and not rests(view, hit.memory)
     ]
     is_passive = chosen.get("proactivity") == "passive"
-    knows_meaning = view.snapshots.calibration.knows_meaning
     named = named_by_text(view, call.filter, prompt)
     return Found(
         answer=answer,
-        chosen=speaking.chosen(hits, reading, knows_meaning=knows_meaning, is_passive=is_passive),
+        chosen=speaking.chosen(view, prompt, reading, hits, told, is_passive=is_passive),
         is_short=chosen.get("context") == "summarize",
         rules=tuple(
             one.memory

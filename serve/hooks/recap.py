@@ -1,15 +1,15 @@
 """
-What is told to whoever asks what was done, or where work stopped: episodes by time, and open goals.
+What is told to whoever asks what was done, or where work stopped: sessions by time, and open goals.
 
 A time in the question ("last week", "on 10 November") is a filter; its words, and those that only
-ask, are no topic. Without a time it is the last session, and what of the record is on the topic.
+ask, are no topic. Without a time it is what of the record is surely on the topic, and the last
+session.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 
-from serve.filters import Filter
 from serve.hooks.block import Note, note
 from serve.hooks.call import Call
 from serve.query.analysis import usual
@@ -22,37 +22,43 @@ from serve.summaries.newest import newest
 from store import text
 from store.dates.interval import Interval, interval
 from store.events import EPISODE
+from store.importers.excerpt import one_line
 from store.projections.memories import Memory
 
 LONGEST = 300  # characters of a note
-BRIEF = 160  # of one among many
-MOST, MOST_OF_TIME, GOALS = 5, 10, 3
-SURE = 0.1  # how likely what is on the topic is what is asked for
+ASKED = 80  # of each thing that was asked in a session
+MOST, SESSIONS, TURNS, GOALS = 2, 5, 8, 3
+SURE = 0.3  # how likely what is on the topic is what is asked for
+_LOOKED_AT = 200  # episodes of a time
 
 
-def recap(view: View, call: Call, prompt: str) -> Iterator[Note]:
-    """Yield notes of what was done, the most telling first."""
-    when = interval(prompt, call.now, language(prompt))
+def recap(view: View, call: Call, prompt: str, known: Mapping[str, int]) -> Iterator[Note]:
+    """Yield notes of what was done, the most telling first; none that the model has before it.
+
+    `known` says when each memory was put there, in microseconds.
+    """
     about = text.terms(prompt)
     goals = open_goals(view, call.filter)[:GOALS]
-    yield from (goal_note(one, call.filter) for one in goals)
-    if when is not None:
-        for one in islice(_in(view, call.filter, when), MOST_OF_TIME):
-            yield note(one, call.project, about=about, longest=BRIEF)
+    yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
+    if (when := interval(prompt, call.now, language(prompt))) is not None:
+        yield from islice(_sessions(view, call, when), SESSIONS)
         return
-    found = [*_on_topic(view, call, prompt), *last_session(view, call.filter)]
-    different = {one.id: one for one in found}
-    for one in list(different.values())[:MOST]:
-        yield note(one, call.project, about=about, longest=LONGEST)
+    for some in (_on_topic(view, call, prompt), last_session(view, call.filter)):
+        if some and some[0].updated_at > known.get(some[0].id, -1):
+            for one in some[:MOST]:
+                yield note(one, call.project, about=about, longest=LONGEST)
 
 
-def _in(view: View, asked: Filter, when: Interval) -> Iterator[Memory]:
-    """Yield the episodes of a time, the newest first."""
-    those = replace(asked, kinds=(EPISODE,), since=when.since, until=when.until)
-    yield from newest(view, those, MOST_OF_TIME)
+def _sessions(view: View, call: Call, when: Interval) -> Iterator[Note]:
+    """Yield a note of each session of a time, the newest first: what was asked, and its end."""
+    those = replace(call.filter, kinds=(EPISODE,), since=when.since, until=when.until)
+    episodes = newest(view, those, _LOOKED_AT)
+    for _, turns in groupby(episodes, key=lambda one: one.session):
+        some = list(turns)
+        asked = [one_line(one.content, ASKED) for one in reversed(some[:TURNS])]
+        yield note(some[0], call.project, longest=LONGEST) | {"user_asked": "; ".join(asked)}
 
 
 def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
-    question = replace(usual(prompt, call.filter, call.choices), min_confidence=SURE, top_k=2)
-    answer = recall(view, question, call.embedder)
-    return [hit.memory for hit in answer.hits]
+    question = replace(usual(prompt, call.filter, call.choices), min_confidence=SURE, top_k=MOST)
+    return [hit.memory for hit in recall(view, question, call.embedder).hits]

@@ -1,17 +1,117 @@
-"""Speaking: how sure the memory must be to say something unasked, and how much it says."""
+"""
+Speaking: whether what recall found is said unasked, and how much of it.
 
+Nobody asked the memory, and a note beside the point costs the model's attention. So each of the
+best few hits gets a probability that it helps with this prompt, by a logistic model over what the
+prompt is and what of it stands where in the hit; the best is said where that is over a bar, and
+others only where they are nearly as likely. Most prompts are orders ("add a discount field to
+invoices"), which a confidence fitted to questions misjudges. The coefficients were fitted by `make
+fit-speaking` on the stories in tests/data/stories; docs/prompts.md has what they let through on
+others.
+"""
+
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from serve.query.analysis import LEAST_IDF
 from serve.query.intent import Reading
+from serve.reader import View
 from serve.recall import Hit
+from store import text
+from store.events import EPISODE
+from store.projections.memories import Memory
 
-BAR, SHARE, MOST = 0.1, 0.5, 2
+LOOKED_AT = 3  # of the best hits
+MOST = 2  # notes
+SHARE = 0.8  # of the best one's probability that another must have
+PASSIVE = 0.2  # more, where the router wants less said unasked
+
+SIGNS = (
+    "confidence",  # log-odds
+    "asked",  # the share of the prompt's words, by weight, that the hit holds in what was asked
+    "said",  # ... in what was said at the end of the turn
+    "done",  # ... in what was done
+    "rarest",  # the weight of the rarest word that it holds
+    "second",  # and of the next
+    "unknown",  # the share of the prompt's words that no memory holds
+    "general",  # how likely the prompt has nothing to do with the project
+    "lead",  # how much its score is above the next one's
+    "told",  # how much the score of the best that the model has before it already is above its own
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Coefficients in the order of SIGNS; `bar` is the least probability to be said."""
+
+    coefficients: tuple[float, ...]
+    bias: float
+    bar: float
+
+    def chance(self, signs: Sequence[float]) -> float:
+        odds = self.bias + sum(a * b for a, b in zip(self.coefficients, signs, strict=True))
+        return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
+
+
+LETTERS = Model(
+    (0.157, -0.645, 3.332, 4.602, -0.168, 0.182, 0.812, -1.539, -0.077, 0.216), -2.193, 0.25
+)
+MEANING = Model((0.0,) * len(SIGNS), 0.0, 1.0)
 
 
 def chosen(
-    hits: Sequence[Hit], reading: Reading, *, knows_meaning: bool, is_passive: bool
+    view: View,
+    prompt: str,
+    reading: Reading,
+    hits: Sequence[Hit],
+    told: Sequence[Hit] = (),
+    *,
+    is_passive: bool = False,
 ) -> tuple[Hit, ...]:
-    if not hits or max(hit.confidence for hit in hits) < BAR:
+    """Return the hits to be said, the likeliest to help first; `told` the model knows already."""
+    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
+    chances = [model.chance(one) for one in signs(view, prompt, reading, hits, told)]
+    order = sorted(range(len(chances)), key=lambda at: -chances[at])
+    bar = model.bar + (PASSIVE if is_passive else 0.0)
+    if not order or chances[order[0]] < bar:
         return ()
-    best = hits[0].confidence
-    return tuple(hit for hit in hits if hit.confidence >= SHARE * best)[:MOST]
+    least = max(bar * SHARE, SHARE * chances[order[0]])
+    return tuple(hits[at] for at in order[:MOST] if chances[at] >= least)
+
+
+def signs(
+    view: View, prompt: str, reading: Reading, hits: Sequence[Hit], told: Sequence[Hit] = ()
+) -> list[tuple[float, ...]]:
+    """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""
+    words = list(dict.fromkeys(text.terms(prompt)))
+    weights = {word: max(view.tail.idf(word), LEAST_IDF) for word in words}
+    total = sum(weights.values()) or 1.0
+    unknown = sum(not view.tail.frequency(word) for word in words) / max(1, len(words))
+    general = reading.wants.general if reading.wants else 0.0
+    best_told = max((hit.score for hit in told), default=0.0)
+    found = []
+    for place, hit in enumerate(hits[:LOOKED_AT]):
+        parts = [weights.keys() & set(text.terms(part)) for part in _parts(hit.memory)]
+        held = sorted((weights[word] for word in set().union(*parts)), reverse=True)
+        after = hits[place + 1].score if place + 1 < len(hits) else 0.0
+        sure = min(max(hit.confidence, 1e-4), 1 - 1e-4)
+        found.append(
+            (
+                math.log(sure / (1 - sure)),
+                *(sum(weights[word] for word in part) / total for part in parts),
+                *(*held, 0.0, 0.0)[:2],
+                unknown,
+                general,
+                hit.score - after,
+                best_told - hit.score,
+            )
+        )
+    return found
+
+
+def _parts(memory: Memory) -> tuple[str, str, str]:
+    """Return what was asked, said and done; all that another memory says was asked for."""
+    if memory.kind == EPISODE:
+        return memory.content, memory.result or "", memory.action or ""
+    return memory.content, memory.result or "", memory.action or memory.context or ""

@@ -10,7 +10,6 @@ from typing import Any
 
 from serve.answers import answer
 from serve.hooks.block import Block, block, note
-from serve.hooks.speaking import BAR
 from serve.lab.asked import Asked, Side, request
 from serve.reader import Reader, View
 from serve.stages.spoken import SPOKEN
@@ -32,15 +31,13 @@ class Stage:
 class Answered:
     """What recall said, `payload`, as the API sends it with `explain`.
 
-    `block` is what a host would put before its model, and `bar` how sure the best hit must be for
-    that to happen unasked.
+    `block` is what a host would put before its model, were it all to be said.
     """
 
     side: Side
     payload: Mapping[str, Any]
     stages: tuple[Stage, ...]
     block: Block
-    bar: float
 
     @property
     def hits(self) -> list[Mapping[str, Any]]:
@@ -51,11 +48,6 @@ class Answered:
     def why(self) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.payload["why"]
         return found
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the best hit passes the bar of a prompt's hook."""
-        return any(hit["confidence"] >= self.bar for hit in self.hits)
 
     @property
     def features(self) -> list[str]:
@@ -90,13 +82,13 @@ def answered(
     payload, _ = answer(reader, embedder, request(asked, side, usual, now), side.choices, now)
     with reader.view() as view:
         made = _block(view, payload["hits"], asked.project or None)
-    return Answered(side, payload, tuple(_stages(payload)), made, BAR)
+    return Answered(side, payload, tuple(_stages(payload)), made)
 
 
 def _stages(payload: Mapping[str, Any]) -> list[Stage]:
     why, dropped, hits = payload["why"], payload["why"]["dropped"], len(payload["hits"])
     fused = hits + sum(dropped.values())
-    unsure = ("below_bar", "below_score", "small_talk")
+    unsure = ("below_bar", "below_score")
     sure = fused - sum(dropped.get(name, 0) for name in unsure)
     channels = ", ".join(f"{name} {count}" for name, count in why["candidates"].items())
     return [

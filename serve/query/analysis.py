@@ -13,7 +13,6 @@ from serve.filters import Filter
 from serve.query import people
 from serve.query.answer_type import AnswerType, answer_type
 from serve.query.identifiers import identifiers
-from serve.query.intent import read
 from serve.query.language import language
 from serve.query.mode import TaskMode, task_mode
 from serve.reader import View
@@ -93,7 +92,6 @@ class Analysis:
     interval: Interval | None  # the time it speaks of
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
-    is_smalltalk: bool
 
     def shown(self) -> dict[str, Any]:
         """Return what was read from the words, as plain values; what was not found is left out."""
@@ -103,7 +101,6 @@ class Analysis:
             "identifiers": list(self.identifiers),
             "answer_type": self.answer_type,
             "task_mode": self.task_mode,
-            "small_talk": self.is_smalltalk,
         }
         if when is not None:
             found["interval"] = {
@@ -127,9 +124,6 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     index = view.snapshots.entities
     found = mentions(asked)
     spoken = language(asked)
-    is_idle = read(question.text).is_idle
-    # nothing comes back for small talk, so no model is asked about it
-    wants_vector = question.wants("vector") and not (is_idle and question.mode == "auto")
     return Analysis(
         topic=topic,
         names=names,
@@ -137,13 +131,12 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         people=who,
         mentions=found,
         entities=index.lookup(found) if index else [],
-        vector=_embedded(about, embedder, notices) if wants_vector else None,
+        vector=_embedded(about, embedder, notices) if question.wants("vector") else None,
         language=spoken,
         identifiers=identifiers(asked, found),
         interval=interval(asked, question.filter.now, spoken),
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
-        is_smalltalk=is_idle,
     )
 
 

@@ -42,7 +42,6 @@ class Selection:
     below_bar: Sequence[int] = ()
     below_score: Sequence[int] = ()
     over_top_k: Sequence[int] = ()
-    small_talk: int = 0
 
     @property
     def folded(self) -> int:
@@ -52,7 +51,6 @@ class Selection:
     def dropped(self) -> dict[str, int]:
         """How many candidates fell to what."""
         counts = {
-            "small_talk": self.small_talk,
             "below_bar": len(self.below_bar),
             "below_score": len(self.below_score),
             "folded": self.folded,

@@ -6,6 +6,7 @@ what the last session did and left open; open goals. A project nobody told us an
 brief.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -21,11 +22,14 @@ from store.projections.memories import Memory
 from store.projections.memory.episode import OUTCOME
 
 BYTES = 2_000  # of the whole brief
-STANDING, LAST = 1_150, 650  # of them, for rules and statements, and for the last session
+STANDING, LAST = 1_200, 560  # of them, for rules and statements, and for the last session
 LONGEST = 240  # characters of a text
 LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
 _LOOKED_AT = 200  # episodes, the newest
+_EFFORTS = ("test", "build", "lint", "deploy")
+_LONGEST_COMMAND = 100
+_JOINED = re.compile(r"\s*(?:&&|;|\|\|?)\s*")
 _KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 
 
@@ -80,16 +84,21 @@ def _standing(view: View, asked: Filter) -> list[Memory]:
 
 
 def _commands(view: View, asked: Filter) -> Iterator[Note]:
-    """Yield the command that passed last for each effort, where it is told of."""
+    """Yield the commands that passed last, each beside what it is for."""
     found: dict[str, str] = {}
-    for episode in _episodes(view, asked)[:_LOOKED_AT]:
+    for episode in _episodes(view, asked):
         for line in reversed((episode.action or "").splitlines()):
             command, _, came = line.removeprefix("$ ").partition(OUTCOME)
-            effort = efforts.effort(command) if line.startswith("$ ") else None
-            if effort is not None and not came.startswith("failed"):
-                found.setdefault(effort, command)
+            if not line.startswith("$ ") or came.startswith("failed"):
+                continue
+            for part in _JOINED.split(command):
+                effort = efforts.effort(part)
+                if effort in _EFFORTS and len(part) <= _LONGEST_COMMAND:
+                    found.setdefault(effort, part)
+        if len(found) == len(_EFFORTS):
+            break
     if found:
-        yield {effort: command[:120] for effort, command in found.items()}
+        yield dict(found)
 
 
 def _short(memory: Memory, asked: Filter) -> Note:

@@ -1,7 +1,9 @@
 """
 What a command is for: tests, a build, a lint, a deployment, a commit, an installation.
 
-By its program and first words alone; what is not known here is for nothing in particular.
+By the words of its first few names (`./run_tests.sh`, `just e2e`, `mvnw verify`), behind whatever
+wraps it, and by what its output sums up; what tells neither is for nothing in particular. Programs
+are named where their own name does not say what they do.
 """
 
 import re
@@ -12,49 +14,51 @@ from store.deeds.shell import Call, Words, calls, program
 
 # of several in one line the first of these tells most
 _FIRST: tuple[Effort, ...] = ("deploy", "test", "build", "lint", "commit", "install")
+_NAMED = 3  # words of a call that may say what it is for
 
 _ALONE: dict[str, Effort] = {
+    **dict.fromkeys("tox nox jest mocha cypress ctest".split(), "test"),
     **dict.fromkeys(
-        "pytest tox nox jest vitest rspec phpunit ctest cypress unittest".split(), "test"
-    ),
-    **dict.fromkeys(
-        "ruff mypy pyright pylint flake8 black isort eslint prettier stylelint shellcheck "
-        "golangci-lint rubocop biome gofmt rustfmt".split(),
-        "lint",
+        "ruff mypy pyright flake8 black isort prettier rubocop biome clippy vet".split(), "lint"
     ),
     **dict.fromkeys("tsc webpack rollup esbuild cmake ninja".split(), "build"),
-    **dict.fromkeys("vercel ansible-playbook cap".split(), "deploy"),
+    **dict.fromkeys("vercel ansible-playbook cap atlantis fastlane".split(), "deploy"),
 }
-_NAMES: dict[Effort, str] = {
-    "test": """go:test cargo:test cargo:nextest mvn:test gradle:test gradlew:test deno:test
-            mix:test swift:test dotnet:test rails:test bazel:test playwright:test flutter:test""",
-    "build": """cargo:build go:build docker:build vite:build next:build mvn:package mvn:compile
-            gradle:build gradlew:build gradle:assemble uv:build poetry:build dotnet:build
-            bazel:build swift:build hatch:build
-            make: make:all""",
-    "lint": "cargo:clippy cargo:fmt cargo:check go:vet deno:lint deno:fmt",
-    "deploy": """npm:publish pnpm:publish yarn:publish cargo:publish twine:upload uv:publish
-            poetry:publish kubectl:apply kubectl:rollout helm:install helm:upgrade terraform:apply
-            fly:deploy flyctl:deploy wrangler:deploy wrangler:publish serverless:deploy cdk:deploy
-            docker:push eb:deploy firebase:deploy netlify:deploy""",
-    "commit": "git:commit",
-    "install": """npm:install npm:add npm:ci pnpm:install pnpm:add yarn:install yarn:add
-            yarn: bun:install bun:add pip:install uv:add uv:sync poetry:add poetry:install cargo:add
-            apt:install apt-get:install brew:install gem:install go:get composer:require
-            composer:install bundle:install conda:install""",
-}
-_TWO: dict[tuple[str, str], Effort] = {
-    (tool, word): effort
-    for effort, names in _NAMES.items()
-    for tool, _, word in (name.partition(":") for name in names.split())
-}
-_RUNNERS = frozenset("npm pnpm yarn bun make just task rake invoke nox".split())
-_SCRIPTS: tuple[tuple[re.Pattern[str], Effort], ...] = (
-    (re.compile(r"(?:pre-?)?(?:deploy|release|publish|ship)\b"), "deploy"),
-    (re.compile(r"(?:unit-?|e2e-?|integration-?)?tests?\b|check$"), "test"),
-    (re.compile(r"build|compile|dist$|bundle$"), "build"),
-    (re.compile(r"lint|format|fmt$|typecheck|types$"), "lint"),
+# the words of a name that say what it is for, by their beginnings
+_WORDS: tuple[tuple[re.Pattern[str], Effort], ...] = (
+    (re.compile(r"deploy|publish|ship$|rollout|promote|upload$|push$|apply$"), "deploy"),
+    (re.compile(r"\w*tests?$|\w*specs?$|e2e|unittest|verify$|pytest|vitest|coverage"), "test"),
+    (re.compile(r"build|compile|assemble|package$|dist$|image$"), "build"),
+    (re.compile(r"\w*lint|format|fmt$|typecheck|types$|style|check$|shellcheck"), "lint"),
+    (re.compile(r"release$"), "deploy"),
 )
+# these only as whole words: `add_order` adds nothing
+_WHOLE: dict[str, Effort] = {
+    **dict.fromkeys("install add sync require restore".split(), "install"),
+    "commit": "commit",
+    "all": "build",
+}
+# programs whose words are no names of tasks: files, texts, hosts, and what reads them
+_ARGUMENTS = frozenset(
+    """rm mv cp mkdir touch chmod chown ln sed awk tar zip unzip curl wget vim vi nano code open
+    kill pkill source export set unset alias man history tee xargs dd rsync scp sqlite3 psql mysql
+    redis-cli python node ruby perl php java bash sh zsh ssh gh glab aws gcloud az kubectl oc docker
+    podman terraform adb openssl base64 http watch hyperfine bundle""".split()
+)
+# of these a verb says it, whatever else their words are
+_VERBS: dict[str, dict[str, Effort]] = {
+    "git": {"commit": "commit"},
+    "docker": {"build": "build", "push": "deploy", "buildx": "build"},
+    "podman": {"build": "build", "push": "deploy"},
+    "kubectl": {"apply": "deploy", "rollout": "deploy"},
+    "terraform": {"apply": "deploy"},
+    "helm": {"install": "deploy", "upgrade": "deploy"},
+    "make": {"": "build"},
+    "yarn": {"": "install"},
+    "npm": {"t": "test", "i": "install", "ci": "install"},
+    "go": {"get": "install"},
+}
+_PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 # programs that only look: what they did is nothing to tell of
 _LOOKS = frozenset(
     """ls cat head tail less more grep rg find fd pwd echo printf which whereis type wc stat file du
@@ -78,6 +82,20 @@ _PASSED = {
     "lint": re.compile(r"^All checks passed|^Success: no issues found", re.MULTILINE),
     "build": re.compile(r"^BUILD SUCCESS|^[ \t]*Finished ", re.MULTILINE),
 }
+# what only a run of tests sums up like this
+_RAN_TESTS = re.compile(
+    r"\b\d+ (?:tests? )?(?:passed|passing|failing|failed)\b|^Tests?:? +(?:run: )?\d+|^test result:"
+    r"|\b\d+ (?:examples?|assertions?|specs?)\b|^Ran \d+ tests?\b|^OK \(\d+|^--- (?:FAIL|PASS)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def tried(line: str, output: str) -> Effort | None:
+    """Return what a command was for, by its own words or else by what it wrote."""
+    known = effort(line)
+    if known is None and line and _RAN_TESTS.search(output) and not only_looks(line):
+        return "test"
+    return known
 
 
 @lru_cache(maxsize=512)
@@ -98,7 +116,7 @@ def passed(line: str, told: bool | None, output: str) -> bool | None:
     A pipe hides the failure of a test run, and some hosts tell nothing: then its own last words
     count.
     """
-    known = effort(line) or ""
+    known = tried(line, output) or ""
     if told is False or known not in _FAILED | _PASSED:
         return told
     if known in _FAILED and _FAILED[known].search(output):
@@ -122,13 +140,20 @@ def _of(form: Words) -> Effort | None:
     if name in _ALONE:
         return _ALONE[name]
     first = words[0] if words else ""
-    if name == "npm" and first in ("i", "t"):
-        first = {"i": "install", "t": "test"}[first]
-    if (known := _TWO.get((name, first))) is not None:
+    if (known := _VERBS.get(name, {}).get(first)) is not None:
         return known
-    if name == "docker" and first in ("compose", "buildx") and "build" in words:
-        return "build"
-    if name not in _RUNNERS:
+    if _looks(form) or name == "git":
         return None
-    script = words[1] if first == "run" and len(words) > 1 else first
-    return next((one for pattern, one in _SCRIPTS if pattern.match(script)), None)
+    if "compose" in words[:1] and "build" in words:
+        return "build"
+    if name in _ARGUMENTS:
+        return None
+    # a path among the words is what a task is about, and no task; Bazel's are //app:test
+    tasks = [one for one in words[: _NAMED - 1] if "/" not in one or one.startswith("//")]
+    for task in tasks:
+        if (known := _ALONE.get(task) or _WHOLE.get(task)) is not None:
+            return known
+    parts = [part.lower() for one in (name, *tasks) for part in _PARTS.split(one) if part]
+    return next(
+        (one for pattern, one in _WORDS if any(pattern.match(part) for part in parts)), None
+    )

@@ -55,6 +55,17 @@ _SUB_RUNNERS = {
 }
 _RUNNERS_TAKE = frozenset("-p --package --with --from --python --extra --group".split())
 
+# what runs a command elsewhere: its verbs, and the options of these that take a value
+_CONTAINERS = frozenset(
+    {"docker", "podman", "nerdctl", "docker-compose", "podman-compose", "lando"}
+)
+_CONTAINER_VERBS = frozenset({"exec", "run"})
+_CONTAINER_TAKES = frozenset(
+    "-u --user -w --workdir -e --env -p -v --name -f --file --profile".split()
+)
+_SSH_TAKES = frozenset("-p -i -l -o -F -J -L -R".split())
+_READ_DASHES = frozenset({"git", "rg", "grep", "npm", "pnpm", "yarn", "cargo", "make", "rm", "cd"})
+
 Words = tuple[str, ...]
 
 
@@ -281,9 +292,25 @@ def _script_within(words: list[str]) -> str | None:
     return None
 
 
+def _within_container(rest: list[str]) -> list[str]:
+    """Return the command that is run in a container: `compose exec web pytest` runs `pytest`."""
+    for place, word in enumerate(rest[:6]):
+        if word in _CONTAINER_VERBS:
+            after = _after_options(rest[place + 1 :], _CONTAINER_TAKES)
+            return after[1:]  # the first is the container
+    return []
+
+
 def _inner(words: Words) -> list[str]:
     """Return the words of what a command runs in turn; none where it runs nothing else."""
     name, rest = program(words[0]), list(words[1:])
+    if "--" in rest[:-1] and name not in _READ_DASHES:
+        return rest[rest.index("--") + 1 :]  # kubectl exec POD -- , aws-vault exec dev --
+    if name in _CONTAINERS and (within := _within_container(rest)):
+        return within
+    if name == "ssh":
+        rest = _after_options(rest, _SSH_TAKES)[1:]
+        return rest[0].split() if len(rest) == 1 else rest
     if name in _RUNNERS:
         return _after_options(rest, _RUNNERS_TAKE)
     if name in _SUB_RUNNERS:
