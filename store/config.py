@@ -45,6 +45,8 @@ class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usd_a_day: Annotated[float, msgspec.Meta(ge=0.0)] = 2.00
     tokens_a_run: Annotated[int, msgspec.Meta(ge=0)] = 200_000
     tokens_a_day: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
+    calls_a_run: Annotated[int, msgspec.Meta(ge=0)] = 200
+    calls_a_day: Annotated[int, msgspec.Meta(ge=0)] = 1_000
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 60.0
 
     @property

@@ -98,7 +98,7 @@ def test_what_models_cost_today_is_summed_over_the_home(built, monkeypatch):
     today = json.loads(result.stdout)["today"]
     assert today == {"calls": 2, "failed": 1, "tokens": 30, "cost_usd": 0.5}
     said = CliRunner().invoke(main, ["jobs"]).stdout
-    assert "today: $0.5000 of $2.00, 30 of 1,000,000 tokens, 2 calls, 1 failed" in said
+    assert "today: $0.5000 of $2.00, 30 of 1,000,000 tokens, 2 of 1,000 calls, 1 failed" in said
 
 
 def test_doctor_says_that_switches_cannot_be_read(built, home):

@@ -334,8 +334,29 @@ def test_a_budget_ends_a_run_before_the_call_that_may_pass_it(client, server, lo
     assert len(one.noted) == 1 and "the budget is spent" in one.noted[0]
 
 
+@pytest.mark.parametrize("name", ["calls_a_run", "calls_a_day"])
+def test_a_limit_in_calls_counts_failed_ones_too(client, server, log, name: str):
+    server.modes = ["500"]
+    one = client(**{name: 2})
+    assert ask(one).value.subject == "feathers"
+    with pytest.raises(BudgetSpent, match=rf"llm\.{name} leaves 0 calls"):
+        ask(one)
+    assert [bool(call.error) for call in calls(log)] == [True, False]
+
+
+def test_an_estimate_compares_its_calls_with_the_limit(client):
+    for limit, fits in ((2, True), (1, False)):
+        limits = client(calls_a_run=limit)
+        estimator = Estimator(limits.limits)
+        for _ in range(2):
+            with pytest.raises(ModelError):
+                ask(estimator)
+        assert estimator.estimate(limits.budget.left()).fits is fits
+
+
 def test_a_budget_of_zero_is_no_limit(client, server):
-    none = dict.fromkeys(("usd_a_run", "usd_a_day", "tokens_a_run", "tokens_a_day"), 0)
+    none = dict.fromkeys((name for name in Llm.__struct_fields__ if "_a_" in name), 0)
+    assert len(none) == 6
     server.usage = (50_000_000, 1_000_000)
     one = client(**none)
     assert ask(one).cost_usd > 10 and ask(one).cost_usd > 10
@@ -370,7 +391,8 @@ def test_what_no_price_is_known_of_is_bound_by_tokens(client, server, log):
     )
     ask(one), ask(one)
     assert one.noted[0] == (
-        "nobody knows what openai/nobody-knows-me costs: only the limits in tokens hold for it"
+        "nobody knows what openai/nobody-knows-me costs: "
+        "only the limits in tokens and calls hold for it"
     )
     with pytest.raises(BudgetSpent, match="tokens_a_run"):
         ask(one)

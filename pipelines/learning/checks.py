@@ -45,8 +45,8 @@ def plan_within_bounds(found: Outcome) -> tuple[bool, str]:
 
 def budget_kept(found: Outcome, limits: Llm) -> tuple[bool, str]:
     over = [
-        *_over("this run", found.run, limits.usd_a_run, limits.tokens_a_run),
-        *_over("today", found.day, limits.usd_a_day, limits.tokens_a_day),
+        *_over("this run", found.run, limits.usd_a_run, limits.tokens_a_run, limits.calls_a_run),
+        *_over("today", found.day, limits.usd_a_day, limits.tokens_a_day, limits.calls_a_day),
     ]
     run, day = found.run, found.day
     said = f"{run.calls} calls, {run.tokens:,} tokens and ${run.cost_usd:.4f} in this run"
@@ -64,10 +64,11 @@ def lineage_complete(found: Outcome) -> tuple[bool, str]:
     return False, f"{len(found.unknown)} memories have no known source: {', '.join(named)}"
 
 
-def _over(when: str, spent: Spent, usd: float, tokens: int) -> list[str]:
+def _over(when: str, spent: Spent, usd: float, tokens: int, calls: int) -> list[str]:
     said: Sequence[tuple[bool, str]] = (
         (0 < usd < spent.cost_usd, f"{when} cost ${spent.cost_usd:.4f}, over ${usd:.2f}"),
         (0 < tokens < spent.tokens, f"{when} took {spent.tokens:,} tokens, over {tokens:,}"),
+        (0 < calls < spent.calls, f"{when} took {spent.calls:,} calls, over {calls:,}"),
     )
     return [words for is_over, words in said if is_over]
 

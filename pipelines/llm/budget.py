@@ -24,14 +24,17 @@ from store.tenant import tenants
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What calls cost: dollars as far as prices are known, and tokens of both ways."""
+    """What calls cost: dollars as far as prices are known, tokens of both ways, and how many."""
 
     usd: float = 0.0
     tokens: int = 0
+    calls: int = 0
 
     def with_(self, called: Called) -> "Spent":
         return Spent(
-            self.usd + called.cost_usd, self.tokens + called.prompt_tokens + called.answer_tokens
+            self.usd + called.cost_usd,
+            self.tokens + called.prompt_tokens + called.answer_tokens,
+            self.calls + 1,
         )
 
 
@@ -85,6 +88,8 @@ class Budget:
             "usd_a_day": (limits.usd_a_day, today.usd),
             "tokens_a_run": (limits.tokens_a_run, self._run.tokens),
             "tokens_a_day": (limits.tokens_a_day, today.tokens),
+            "calls_a_run": (limits.calls_a_run, self._run.calls),
+            "calls_a_day": (limits.calls_a_day, today.calls),
         }
         return {
             name: max(0, limit - spent) if limit else None for name, (limit, spent) in of.items()
@@ -105,18 +110,17 @@ class Budget:
 
     def _check(self, most: Most) -> None:
         for name, left in self.left().items():
-            is_dollars = name.startswith("usd")
-            wanted = most.usd if is_dollars else most.tokens
+            unit = name.partition("_")[0]
+            wanted = {"usd": most.usd, "tokens": most.tokens, "calls": 1}[unit]
             if left is not None and wanted is not None and wanted > left:
                 raise BudgetSpent(
-                    f"the budget is spent: llm.{name} leaves "
-                    f"{_amount(left, is_dollars=is_dollars)}, and one more call may cost "
-                    f"{_amount(wanted, is_dollars=is_dollars)}"
+                    f"the budget is spent: llm.{name} leaves {_amount(left, unit)}, "
+                    f"and one more call may cost {_amount(wanted, unit)}"
                 )
 
 
-def _amount(value: float, *, is_dollars: bool) -> str:
-    return f"{value:.4f} dollars" if is_dollars else f"{value:,.0f} tokens"
+def _amount(value: float, unit: str) -> str:
+    return f"{value:.4f} dollars" if unit == "usd" else f"{value:,.0f} {unit}"
 
 
 _DAY = 86_400 * 1_000_000  # microseconds

@@ -175,7 +175,7 @@ def _now() -> int:
 
 def unpriced(model: str) -> str:
     """Return what is said of a model that no price is known of."""
-    return f"nobody knows what {model} costs: only the limits in tokens hold for it"
+    return f"nobody knows what {model} costs: only the limits in tokens and calls hold for it"
 
 
 @dataclass

@@ -67,15 +67,16 @@ class Estimator:
         tiers = {tier: self._of(tier) for tier in TIERS if tier in self._asked}
         tokens = sum(one.prompt_tokens + one.answer_tokens for one in tiers.values())
         usd = _sum([one.usd_at_most for one in tiers.values()])
+        calls = sum(one.calls for one in tiers.values())
+        asked = {"usd": usd or 0.0, "tokens": tokens, "calls": calls}
         return Estimate(
-            calls=sum(one.calls for one in tiers.values()),
+            calls=calls,
             tokens=tokens,
             usd_at_most=usd,
             tiers=tiers,
             left=left,
             fits=all(
-                room is None or ((usd or 0.0) if name.startswith("usd") else tokens) <= room
-                for name, room in left.items()
+                room is None or asked[name.partition("_")[0]] <= room for name, room in left.items()
             ),
             notes=tuple(self._notes(tiers)),
         )

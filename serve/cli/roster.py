@@ -132,6 +132,8 @@ def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "usd_a_day": limits.usd_a_day,
             "tokens_a_run": limits.tokens_a_run,
             "tokens_a_day": limits.tokens_a_day,
+            "calls_a_run": limits.calls_a_run,
+            "calls_a_day": limits.calls_a_day,
         },
         "model": limits.cheap or limits.balanced or limits.expensive or None,
     }
@@ -175,9 +177,10 @@ def _show_money(found: dict[str, Any]) -> None:
     today, limits = found["today"], found["limits"]
     dollars = f" of ${limits['usd_a_day']:.2f}" if limits["usd_a_day"] else ""
     tokens = f" of {limits['tokens_a_day']:,}" if limits["tokens_a_day"] else ""
+    calls = f" of {limits['calls_a_day']:,}" if limits["calls_a_day"] else ""
     output.say(
         f"today: ${today['cost_usd']:.4f}{dollars}, {today['tokens']:,}{tokens} tokens, "
-        f"{today['calls']} calls, {today['failed']} failed"
+        f"{today['calls']:,}{calls} calls, {today['failed']} failed"
     )
 
 
