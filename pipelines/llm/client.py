@@ -15,7 +15,7 @@ from pipelines.llm import provider, schema
 from pipelines.llm.budget import Budget, Most, Spent
 from pipelines.llm.model import Answer
 from pipelines.llm.prompt import Prompt, prompt
-from pipelines.llm.provider import Failed, Price, Reply
+from pipelines.llm.provider import Failed, Price, Reply, Usage
 from store.config import Llm
 from store.errors import BudgetSpent, ModelError
 from store.events import Event, new_id
@@ -143,13 +143,13 @@ class Client:
                     timeout_s=self.limits.timeout_s,
                 )
             except Failed as error:
-                tokens = (most.prompt_tokens, most.answer_tokens) if error.is_unsure else (0, 0)
-                asking.keep(question, *tokens, began, str(error))
+                unsure = Usage(most.prompt_tokens, most.answer_tokens)
+                asking.keep(question, unsure if error.is_unsure else error.usage, began, str(error))
                 raise
             # who did not count is counted for, at the most
-            asked = reply.prompt_tokens or most.prompt_tokens
-            said = reply.answer_tokens or len(reply.text.encode(errors="replace"))
-            asking.keep(question, asked, said, began, None)
+            asked = reply.usage.prompt_tokens or most.prompt_tokens
+            said = reply.usage.answer_tokens or len(reply.text.encode(errors="replace"))
+            asking.keep(question, Usage(asked, said, reply.usage.usd), began, None)
             return reply
 
     def _price(self, model: str) -> Price | None:
@@ -189,10 +189,10 @@ class _Asking:
     price: Price | None
     spent: Spent = field(default_factory=Spent)
 
-    def keep(
-        self, question: Prompt, asked: int, said: int, began: float, error: str | None
-    ) -> None:
+    def keep(self, question: Prompt, used: Usage, began: float, error: str | None) -> None:
         """Write a call down at once, and count it."""
+        asked, said = used.prompt_tokens, used.answer_tokens
+        priced = self.price.of(asked, said) if self.price else 0.0
         called = Called(
             purpose=self.purpose,
             model=self.model,
@@ -200,7 +200,7 @@ class _Asking:
             prompt_sha256=question.sha256,
             prompt_tokens=asked,
             answer_tokens=said,
-            cost_usd=self.price.of(asked, said) if self.price else 0.0,
+            cost_usd=priced if used.usd is None else used.usd,
             took_ms=round((time.perf_counter() - began) * 1_000),
             error=error,
         )

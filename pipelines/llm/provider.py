@@ -35,13 +35,24 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a model said, and the tokens it counted; 0 prompt tokens where it did not count."""
+class Usage:
+    """The tokens that a model counted, 0 where it did not; dollars only where it names them."""
 
-    text: str
     prompt_tokens: int
     answer_tokens: int
+    usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said, and what it used for it."""
+
+    text: str
+    usage: Usage
     is_cut: bool  # it had more to say than it was allowed to
+
+
+NOTHING = Usage(0, 0)
 
 
 class Failed(ModelError):
@@ -49,7 +60,7 @@ class Failed(ModelError):
 
     `is_worth_repeating` says whether the same may do later, after `wait_s` if that was asked for;
     `is_refused` that the model does not take such a request; `is_unsure` that nobody said what it
-    cost: it may have been answered and paid for.
+    cost: it may have been answered and paid for. `usage` is what was said to be used all the same.
     """
 
     def __init__(
@@ -60,10 +71,12 @@ class Failed(ModelError):
         is_refused: bool = False,
         is_unsure: bool = False,
         wait_s: float | None = None,
+        usage: Usage = NOTHING,
     ) -> None:
         super().__init__(reason)
         self.is_worth_repeating, self.is_refused = is_worth_repeating, is_refused
         self.is_unsure, self.wait_s = is_unsure, wait_s
+        self.usage = usage
 
 
 def complete(
@@ -114,7 +127,7 @@ def _reply(model: str, answer: Any) -> Reply:
     try:
         choice, usage = answer.choices[0], answer.usage
         text = choice.message.content
-        counted = (
+        counted = Usage(
             max(0, int(usage.prompt_tokens or 0)),
             max(0, int(usage.completion_tokens or 0)),
         )
@@ -123,7 +136,7 @@ def _reply(model: str, answer: Any) -> Reply:
     # half a character could be written nowhere, and sent to nobody
     said = str(text or "").encode(errors="replace").decode()
     is_cut = choice.finish_reason == "length" or len(said) > MOST_TEXT
-    return Reply(said[:MOST_TEXT], *counted, is_cut=is_cut)
+    return Reply(said[:MOST_TEXT], counted, is_cut=is_cut)
 
 
 def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
