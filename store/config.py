@@ -32,9 +32,10 @@ _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "p
 class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which language models jobs may ask, and what for at most; `[llm]` in config.toml.
 
-    A model is named as litellm names it ("openai/gpt-5-mini", "ollama/llama3"); a tier that is not
-    set takes the next cheaper one, else the next dearer; with none, no model is asked. Keys are
-    never kept here: the provider's own variable (OPENAI_API_KEY) is read. A limit of 0 is none.
+    A model is named as litellm names it ("openai/gpt-5-mini", "ollama/llama3"), or is "claude-code"
+    or "codex", with "/MODEL" or without: that program is asked, with the login there. A tier that
+    is not set takes the next cheaper one, else the next dearer; with none, no model is asked. Keys
+    are never kept here: the provider's own variable (OPENAI_API_KEY) is read. A limit of 0 is none.
     """
 
     cheap: str = ""

@@ -40,11 +40,15 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The most that a call can cost; the dollars are None where no price is known."""
+    """The most that a call can cost; the dollars are None where no price is known.
+
+    With `has_cost` they will be known once it was made.
+    """
 
     prompt_tokens: int
     answer_tokens: int
     price: Price | None
+    has_cost: bool = False
 
     @property
     def tokens(self) -> int:
@@ -112,7 +116,14 @@ class Budget:
         for name, left in self.left().items():
             unit = name.partition("_")[0]
             wanted = {"usd": most.usd, "tokens": most.tokens, "calls": 1}[unit]
-            if left is not None and wanted is not None and wanted > left:
+            if left is None:
+                continue
+            if wanted is None and most.has_cost and left <= 0:
+                raise BudgetSpent(
+                    f"the budget is spent: llm.{name} leaves {_amount(left, unit)}, "
+                    "and what one more call costs is known only after it"
+                )
+            if wanted is not None and wanted > left:
                 raise BudgetSpent(
                     f"the budget is spent: llm.{name} leaves {_amount(left, unit)}, "
                     f"and one more call may cost {_amount(wanted, unit)}"

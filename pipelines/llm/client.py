@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from pipelines.llm import provider, schema
+from pipelines.llm import program, provider, schema
 from pipelines.llm.budget import Budget, Most, Spent
 from pipelines.llm.model import Answer
 from pipelines.llm.prompt import Prompt, prompt
@@ -21,6 +21,7 @@ from store.errors import BudgetSpent, ModelError
 from store.events import Event, new_id
 from store.job_events import Called, Tier
 from store.log import EventLog
+from store.model_programs import program_of
 
 T = TypeVar("T")
 
@@ -130,18 +131,11 @@ class Client:
 
     def _once(self, asking: "_Asking", question: Prompt, *, has_schema: bool) -> Reply:
         """Make one call, if there is room for it, and write it down."""
-        most = Most(question.most_tokens, MOST_ANSWER_TOKENS, asking.price)
+        most = most_of(asking.model, question, asking.price)
         with self.budget.room_for(most):
             began = time.perf_counter()
             try:
-                reply = provider.complete(
-                    asking.model,
-                    question.messages,
-                    schema=question.schema if has_schema else None,
-                    most_tokens=MOST_ANSWER_TOKENS,
-                    api_base=self.limits.api_base,
-                    timeout_s=self.limits.timeout_s,
-                )
+                reply = self._complete(asking.model, question, has_schema=has_schema)
             except Failed as error:
                 unsure = Usage(most.prompt_tokens, most.answer_tokens)
                 asking.keep(question, unsure if error.is_unsure else error.usage, began, str(error))
@@ -152,8 +146,28 @@ class Client:
             asking.keep(question, Usage(asked, said, reply.usage.usd), began, None)
             return reply
 
+    def _complete(self, model: str, question: Prompt, *, has_schema: bool) -> Reply:
+        held = question.schema if has_schema else None
+        if (found := program_of(model)) is not None:
+            return program.complete(
+                found,
+                model,
+                question.messages,
+                schema=held,
+                most_tokens=MOST_ANSWER_TOKENS,
+                timeout_s=self.limits.timeout_s,
+            )
+        return provider.complete(
+            model,
+            question.messages,
+            schema=held,
+            most_tokens=MOST_ANSWER_TOKENS,
+            api_base=self.limits.api_base,
+            timeout_s=self.limits.timeout_s,
+        )
+
     def _price(self, model: str) -> Price | None:
-        found = provider.price(model)
+        found = price_of(model)
         if found is None:
             self._note(unpriced(model))
         return found
@@ -173,8 +187,27 @@ def _now() -> int:
     return time.time_ns() // 1_000
 
 
+def price_of(model: str) -> Price | None:
+    """Return what a model costs; None where it is not known before it is asked."""
+    return None if program_of(model) else provider.price(model)
+
+
+def most_of(model: str, question: Prompt, price: Price | None) -> Most:
+    """Return the most that asking a model once can cost."""
+    found = program_of(model)
+    added = program.overhead(found, question.messages) if found else 0
+    has_cost = found is not None and found.has_cost
+    return Most(question.most_tokens + added, MOST_ANSWER_TOKENS, price, has_cost=has_cost)
+
+
 def unpriced(model: str) -> str:
     """Return what is said of a model that no price is known of."""
+    found = program_of(model)
+    if found is not None and found.has_cost:
+        return (
+            f"{found.title} tells what a call cost after it, at list price, also where a plan "
+            "pays: a limit in dollars ends a run before the call after that"
+        )
     return f"nobody knows what {model} costs: only the limits in tokens and calls hold for it"
 
 

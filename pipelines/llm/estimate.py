@@ -5,18 +5,20 @@ It answers nothing, so the job goes on as it does without a model; what it would
 answer is not counted, nor is a question that has to be repeated. The budget bounds those too.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
 
-from pipelines.llm import provider, schema
+from pipelines.llm import schema
 from pipelines.llm.budget import Most
-from pipelines.llm.client import MOST_ANSWER_TOKENS, TIERS, of_tier, unpriced
+from pipelines.llm.client import TIERS, most_of, of_tier, price_of, unpriced
 from pipelines.llm.model import Answer
 from pipelines.llm.prompt import prompt
 from store.config import Llm
 from store.errors import ModelError
 from store.job_events import Tier
+from store.model_programs import program_of
 
 T = TypeVar("T")
 
@@ -58,8 +60,8 @@ class Estimator:
     ) -> Answer[T]:
         """Raise ModelError: the job goes on without an answer."""
         question = prompt(instructions, data, schema.strict(answer))
-        price = provider.price(of_tier(self._limits, tier))
-        most = Most(question.most_tokens, MOST_ANSWER_TOKENS, price)
+        model = of_tier(self._limits, tier)
+        most = most_of(model, question, price_of(model))
         self._asked.setdefault(tier, []).append(most)
         raise ModelError("this is an estimate: no model is asked")
 
@@ -94,8 +96,21 @@ class Estimator:
     def _notes(self, tiers: dict[Tier, Asked]) -> list[str]:
         if not self._limits.is_set:
             return ["no model is set: the job does without, and costs nothing"]
+        models = dict.fromkeys(one.model for one in tiers.values())
         unknown = dict.fromkeys(one.model for one in tiers.values() if one.usd_at_most is None)
-        return [unpriced(model) for model in unknown]
+        return [*_programs(models), *map(unpriced, unknown)]
+
+
+def _programs(models: Iterable[str]) -> Iterator[str]:
+    """Yield which program would be asked, of those that are not asked over the network."""
+    for model in models:
+        if (found := program_of(model)) is not None:
+            description = found.description
+            yield (
+                f"{model} is asked through {description}, with the login there"
+                if description
+                else f"there is no program `{found.command}`: {found.cure}"
+            )
 
 
 def _sum(values: list[float | None]) -> float | None:

@@ -1,0 +1,146 @@
+"""
+Claude Code as a model: `claude -p` without anything that makes an agent of it.
+
+It reads its user's settings file, because a login may be there (`apiKeyHelper`, `env`). Safe mode
+leaves out hooks, CLAUDE.md, skills, plugins, MCP servers and memory, no tool is offered, and no
+transcript is written: neither our hooks nor our imports see a call. The real program (2.1.330) does
+three more things, which are switched off here:
+
+- It opens a file whose path stands behind an "@" in the prompt, and sends it, also without tools.
+- It repeats a request whose answer is cut off, empty or refused, up to three times. It looks at a
+  limit in dollars after each request, so one that any request passes leaves it a single request.
+  Each run then ends in `error_max_budget_usd`, and the answer is the message before that.
+- It adds the user's output style to a system prompt given by us.
+
+https://code.claude.com/docs/en/cli-reference, https://code.claude.com/docs/en/env-vars,
+https://code.claude.com/docs/en/authentication.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipelines.llm.child import Call, Exit
+from pipelines.llm.provider import Failed, Reply, Usage
+
+_ONE_REQUEST_USD = "0.000001"
+_OVERHEAD = 2_000  # tokens at most: it adds who it is, the folder, the system and the date
+
+# what an error of its API is called, what is told of it, and whether to try again
+_ERRORS = {
+    "billing_error": ("its account has nothing left to spend", False),
+    "rate_limit": ("too many requests, or the limit of its plan is reached", True),
+    "overloaded": ("its server failed", True),
+    "server_error": ("its server failed, or was not reached", True),
+    "model_not_found": (
+        "there is no such model, or its login may not use it: name one as claude-code/MODEL",
+        False,
+    ),
+}
+_LOGIN = frozenset(("authentication_failed", "oauth_org_not_allowed"))
+
+
+def call(
+    path: str,
+    folder: Path,
+    *,
+    model: str,
+    instructions: str,
+    schema: dict[str, Any] | None,
+    most_tokens: int,
+) -> Call:
+    """Return how Claude Code is run for one answer; its files are written to `folder`.
+
+    The schema stands in the instructions: held to one, it would be given a tool to answer with.
+    """
+    (folder / "instructions.md").write_text(instructions, encoding="utf-8")
+    (folder / "settings.json").write_text(json.dumps(_settings(most_tokens)), encoding="utf-8")
+    (folder / "empty").mkdir()
+    words = (
+        *(path, "-p", *((f"--model={model}",) if model else ())),
+        *("--output-format", "stream-json", "--verbose"),
+        *("--safe-mode", "--setting-sources", "user", "--strict-mcp-config", "--tools", ""),
+        *("--no-session-persistence", "--max-budget-usd", _ONE_REQUEST_USD),
+        *("--system-prompt-file", str(folder / "instructions.md")),
+        *("--settings", str(folder / "settings.json")),
+    )
+    return Call(words, os.environ, folder / "empty")
+
+
+def _settings(most_tokens: int) -> dict[str, Any]:
+    """Return settings that come before the user's own."""
+    return {
+        "outputStyle": "default",
+        "disableAllHooks": True,
+        "permissions": {"deny": ["Read"]},  # holds for files named with an "@", too
+        "env": {
+            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(most_tokens),
+            "MAX_THINKING_TOKENS": "0",
+            "CLAUDE_CODE_MAX_RETRIES": "0",
+            "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+    }
+
+
+def overhead(instructions: str) -> int:
+    """Return the most tokens that it adds to a request."""
+    return _OVERHEAD
+
+
+def reply(model: str, end: Exit) -> Reply:
+    """Return the answer of a run; raise Failed, without a word of the prompt in it."""
+    events = end.events
+    result = next((one for one in reversed(events) if one.get("type") == "result"), None)
+    if result is None and "unknown option" in end.err:
+        raise Failed(f"{model}: this Claude Code is too old for it: run `claude update`")
+    if result is None:
+        raise Failed(f"{model}: ended with code {end.code} and no answer", is_unsure=True)
+    usage = _usage(result)
+    messages = [one for one in events if one.get("type") == "assistant"]
+    if error := next((str(one["error"]) for one in messages if one.get("error")), None):
+        raise _failure(model, error, usage)
+    if result.get("stop_reason") == "refusal":
+        raise Failed(f"{model}: the model refused to answer", usage=usage)
+    if result.get("is_error") and result.get("subtype") != "error_max_budget_usd":
+        raise Failed(f"{model}: ended with an error of its own", usage=usage)
+    return Reply("".join(_texts(messages)), usage, is_cut=result.get("stop_reason") == "max_tokens")
+
+
+def _failure(model: str, error: str, usage: Usage) -> Failed:
+    if error in _LOGIN:
+        return Failed(
+            f"{model}: not logged in, or the login was refused: run `claude`, and `/login` in it; "
+            "a key in ANTHROPIC_API_KEY comes before a login",
+            usage=usage,
+        )
+    why, is_worth_repeating = _ERRORS.get(error, ("the request was refused", False))
+    return Failed(f"{model}: {why}", is_worth_repeating=is_worth_repeating, usage=usage)
+
+
+def _texts(messages: list[dict[str, Any]]) -> Iterator[str]:
+    for message in messages:
+        content = message.get("message", {}).get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "text":
+                yield str(block.get("text", ""))
+
+
+def _usage(result: dict[str, Any]) -> Usage:
+    """Return what all models of a run used; the dollars are at list price, plan or none."""
+    by_model = result.get("modelUsage")
+    found = by_model.values() if isinstance(by_model, dict) else ()
+    asked = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    return Usage(
+        sum(int(_number(one, name)) for one in found for name in asked),
+        sum(int(_number(one, "outputTokens")) for one in found),
+        _number(result, "total_cost_usd"),
+    )
+
+
+def _number(of: object, name: str) -> float:
+    value = of.get(name) if isinstance(of, dict) else None
+    return max(0.0, float(value)) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,76 @@
+"""
+Model programs: Claude Code and Codex, which jobs may ask instead of a provider, with the login that
+their user has there.
+
+`[llm]` names one as "claude-code" or "codex", for the model that is set in it, or with a model of
+its own ("claude-code/haiku"). Every other name in `[llm]` is litellm's.
+"""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProgram:
+    """`name` is what `[llm]` calls it, `command` what is looked up on the PATH; `has_cost` says
+    whether it tells the dollars of a call after it.
+    """
+
+    name: str
+    title: str
+    command: str
+    has_cost: bool
+
+    @property
+    def path(self) -> str | None:
+        """The program's file; None where it is not on the PATH."""
+        return shutil.which(self.command)
+
+    @property
+    def cure(self) -> str:
+        """What to do where it is missing."""
+        return (
+            f"install {self.title}, so that `{self.command}` is on the PATH of whatever runs the "
+            "job, or name another model in `[llm]`"
+        )
+
+    @property
+    def description(self) -> str | None:
+        """Its title, version and file; None where it is not on the PATH."""
+        path = self.path
+        if path is None:
+            return None
+        return f"{self.title} {_version(path) or 'of an unknown version'} ({path})"
+
+
+PROGRAMS = (
+    ModelProgram("claude-code", "Claude Code", "claude", has_cost=True),
+    ModelProgram("codex", "Codex", "codex", has_cost=False),
+)
+
+
+def program_of(model: str) -> ModelProgram | None:
+    """Return the program that a model of `[llm]` names; None for a provider's model."""
+    name = model.partition("/")[0]
+    return next((one for one in PROGRAMS if one.name == name), None)
+
+
+def _version(path: str) -> str | None:
+    """Return the version a program reports of itself; None where it reports none."""
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(done.stdout.decode(errors="replace"))
+    return found[0] if found and done.returncode == 0 else None
