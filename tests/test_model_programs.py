@@ -22,7 +22,8 @@ from pipelines.llm import codex, provider
 from pipelines.llm.budget import Budget
 from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Patience
 from pipelines.llm.estimate import Estimator
-from store.config import Llm
+from store.audits.health import checkup
+from store.config import Choices, Llm, Settings
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called
 from store.log import EventLog
@@ -449,7 +450,24 @@ def test_an_estimate_names_the_program_and_bounds_what_it_is_sent(client, progra
     assert found.tokens > sent + MOST_ANSWER_TOKENS
 
 
-def test_no_program_is_asked_unless_it_is_named():
+def test_doctor_names_program_and_version_of_each_tier(program, home):
+    llm = Llm(cheap=f"{program.name}/small", balanced=program.name, expensive=program.name)
+    said = [one for one in checkup(Settings(home, Choices(llm=llm))) if "llm." in one.what]
+    assert [one.severity for one in said] == ["ok", "ok"]
+    assert said[0].what.startswith(f"llm.cheap: {program.name}/small is asked through ")
+    assert said[1].what.startswith("llm.balanced, llm.expensive: ")
+    assert all(" 9.8.7 (" in one.what for one in said)
+
+
+def test_doctor_names_a_program_that_is_missing(install, home):
+    settings = Settings(home, Choices(llm=Llm(cheap="codex")))
+    (said,) = [one for one in checkup(settings) if "llm." in one.what]
+    assert (said.severity, "no program `codex`" in said.what) == ("error", True)
+    assert "install Codex" in said.cure
+
+
+def test_no_program_is_asked_unless_it_is_named(program, home):
     assert not Llm().is_set
+    assert not [one for one in checkup(Settings(home)) if "llm." in one.what]
     for model in ("openai/gpt-5-mini", "openai/codex", "anthropic/claude-code", "codex-mini", ""):
         assert program_of(model) is None

@@ -15,7 +15,7 @@ import msgspec
 
 from store import constraints, disk, failures, projections, snapshot
 from store import manifest as manifests
-from store.config import Settings
+from store.config import Llm, Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
 from store.errors import (
     ConfigError,
@@ -30,6 +30,7 @@ from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.logfile.head import numbers
 from store.manifest import CheckResult, Manifest
+from store.model_programs import program_of
 from store.plans import roster
 from store.projection import Projection
 from store.registry import is_held, listens, running
@@ -62,6 +63,7 @@ def checkup(settings: Settings) -> list[Finding]:
         _sqlite(),
         server(settings),
         *_failures(settings.home),
+        *_programs(settings.choices.llm),
         *_tenant(settings),
     ]
     order = ("error", "warn", "ok")
@@ -173,6 +175,20 @@ def server(settings: Settings) -> Finding:
         what = f"no server runs, and another program listens on port {port}"
         return Finding("warn", what, _ANOTHER_PORT)
     return Finding("ok", "no server runs")
+
+
+def _programs(llm: Llm) -> Iterator[Finding]:
+    """Say which programs jobs ask as a model; one that is missing leaves jobs without a model."""
+    named = {tier: getattr(llm, tier) for tier in ("cheap", "balanced", "expensive")}
+    for model in dict.fromkeys(named.values()):
+        if (program := program_of(model)) is None:
+            continue
+        tiers = ", ".join(f"llm.{tier}" for tier, one in named.items() if one == model)
+        if description := program.description:
+            yield Finding("ok", f"{tiers}: {model} is asked through {description}")
+        else:
+            what = f"{tiers}: {model} is set, and there is no program `{program.command}`"
+            yield Finding("error", what, program.cure)
 
 
 def _tenant(settings: Settings) -> Iterator[Finding]:
