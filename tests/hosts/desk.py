@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import background
@@ -57,6 +57,7 @@ class Desk:
 
     folder: Path
     models: Models
+    variables: dict[str, str] = field(default_factory=dict)  # that the user set besides
 
     @classmethod
     def at(cls, folder: Path, models: Models) -> "Desk":
@@ -97,6 +98,7 @@ class Desk:
             "HTTP_PROXY": _NOWHERE,
             "HTTPS_PROXY": _NOWHERE,
             "NO_PROXY": "127.0.0.1,localhost",
+            **self.variables,
             **more,
         }
 

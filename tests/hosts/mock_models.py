@@ -37,6 +37,10 @@ class Models:
     script: Script = field(default_factory=Script)
     requests: list[JSON] = field(default_factory=list)
     others: list[str] = field(default_factory=list)  # what else was asked for
+    bare: list[JSON] = field(default_factory=list)  # bodies that offer no tools
+    says: str = "a title"  # the answer to those
+    tokens: JSON = field(default_factory=dict)  # of a login that is renewed
+    ending: str = "end_turn"  # and why it ends there, as Anthropic's API calls it
     meanwhile: Callable[[], object] = lambda: None  # what happens while the model thinks
 
     def __enter__(self) -> "Models":
@@ -88,6 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.told.others.append(f"GET {self.path}")
+        if self.headers.get("Upgrade"):  # Codex would rather have a WebSocket
+            self.protocol_version = "HTTP/1.1"
+            self.send_error(426)
+            return
         self._answer({"data": [], "models": [], "object": "list"})
 
     def do_POST(self) -> None:
@@ -98,17 +106,20 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = {}
         if path.endswith("/messages"):
-            self._stream(list(_messages(body, self._next(body, "messages"))))
+            step = self._next(body, "messages")
+            self._stream(list(_messages(body, step, self.told.ending)))
         elif path.endswith("/responses"):
             self._stream(list(_responses(body, self._next(body, "input"), self.told.script.tokens)))
         else:
             self.told.others.append(f"POST {self.path}")
-            self._answer({"input_tokens": 10})
+            self._answer({"input_tokens": 10, **self.told.tokens})
 
     def _next(self, body: JSON, where: str) -> tuple[str, JSON] | str:
         """Return the tool that is to be used next, or the words that end the turn."""
         if not body.get("tools"):
-            return "a title"
+            self.told.bare.append(body)
+            self.told.meanwhile()
+            return self.told.says
         self.told.requests.append(body)
         self.told.meanwhile()
         script = self.told.script
@@ -156,7 +167,7 @@ def _results(item: JSON) -> int:
     return sum(block.get("type") == "tool_result" for block in blocks)
 
 
-def _messages(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
+def _messages(body: JSON, step: tuple[str, JSON] | str, ending: str) -> Iterator[JSON]:
     usage = {"input_tokens": 10, "output_tokens": 5}
     start = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
     start |= {"model": body.get("model", "mock"), "usage": usage}
@@ -171,7 +182,7 @@ def _messages(body: JSON, step: tuple[str, JSON] | str) -> Iterator[JSON]:
     yield {"type": "content_block_start", "index": 0, "content_block": block}
     yield {"type": "content_block_delta", "index": 0, "delta": delta}
     yield {"type": "content_block_stop", "index": 0}
-    reason = "end_turn" if isinstance(step, str) else "tool_use"
+    reason = ending if isinstance(step, str) else "tool_use"
     yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
     yield {"type": "message_stop"}
 
