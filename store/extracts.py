@@ -2,19 +2,18 @@
 Extracts: what is kept of a tool's output and of an edit, so that the turn is found by it later.
 
 Of output a few telling lines: errors, addresses, settings, versions, counts. Of an edit the names
-in it and those that the edited file defines: a later task that speaks of one of them is about this
-file, though it never says the file's name. Plain patterns, each bounded in what it looks at.
+that it and the edited file define: a later task that speaks of one of them is about this file,
+though it never says the file's name. Plain patterns, each bounded in what it looks at.
 """
 
 import re
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import PurePath
 
 MAX_LINES = 4
 MAX_LINE = 200  # characters
 MAX_LOOKED_AT = 400  # lines
-MAX_NAMES = 60  # of one file, and of one edit
+MAX_NAMES = 60  # of one file, or of one edit
 MAX_SOURCE = 512 * 1024  # bytes of a file
 
 _NUMBERED = re.compile(r"^\s*\d+(?:\u2192|\t)")  # as an agent's Read tool shows a line
@@ -35,7 +34,6 @@ _SETTINGS = frozenset(
 _SETTINGS_NAMES = re.compile(
     r"(?:^\.env|readme|dockerfile|makefile|justfile|procfile|podfile)", re.I
 )
-_NAME = re.compile(r"[^\W\d]\w{2,63}")
 _DEFINITION = re.compile(
     r"^[ \t]*(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub"
     r"|override|virtual|inline|open|sealed|data|const|unsafe)(?:\([^)\n]{0,20}\))?[ \t]+){0,5}"
@@ -69,18 +67,10 @@ def is_settings(path: str) -> bool:
     return PurePath(name).suffix.lower() in _SETTINGS or bool(_SETTINGS_NAMES.search(name))
 
 
-def names_in(text: str, most: int = MAX_NAMES) -> tuple[str, ...]:
-    """Return the first different names in a piece of code, in their order."""
-    return _first((found[0] for found in _NAME.finditer(text)), most)
-
-
 def defined_names(source: str, most: int = MAX_NAMES) -> tuple[str, ...]:
     """Return the first names that a file defines (functions, classes, tables), in their order."""
-    return _first((found[1] for found in _DEFINITION.finditer(source)), most)
-
-
-def _first(names: Iterable[str], most: int) -> tuple[str, ...]:
-    return tuple(islice(dict.fromkeys(names), most))
+    names = dict.fromkeys(found[1] for found in _DEFINITION.finditer(source))
+    return tuple(islice(names, most))
 
 
 def _worth(line: str) -> int:

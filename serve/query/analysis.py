@@ -30,7 +30,7 @@ from store.projections.sessions import by_part
 Mode = Literal["auto", "lexical", "vector", "entity"]
 
 MAX_QUERY = 2_000  # characters looked at
-MAX_TERMS = 64  # different ones: bounds the work a pasted log can ask for
+MAX_TERMS = 128  # different ones: bounds the work a pasted log can ask for
 # In a memory of a few notes BM25Okapi's idf may be zero or less; there every word must still count.
 LEAST_IDF = 0.1
 _CHANNELS: dict[str, tuple[str, ...]] = {

@@ -3,12 +3,13 @@ A deed: what the log keeps of one use of a tool, told by a hook or by a transcri
 """
 
 from collections.abc import Iterable
+from itertools import chain
 
 from store import frame
 from store.agent_events import Acted
 from store.deeds import efforts
 from store.deeds.tools import ToolUse
-from store.extracts import defined_names, is_settings, names_in, telling_lines
+from store.extracts import defined_names, is_settings, telling_lines
 
 MAX_COMMAND = 1_000  # characters kept
 MAX_ERROR = 600  # of the end of a failure
@@ -43,11 +44,9 @@ def deed(tool: ToolUse, files: tuple[str, ...], sources: Iterable[str] = ()) -> 
 
 
 def _names(tool: ToolUse, sources: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in an edit, then those that the edited files define."""
-    names = dict.fromkeys(names_in(tool.change))
-    for source in sources:
-        names |= dict.fromkeys(defined_names(source))
-    return tuple(names)
+    """Return the names that an edit defines, then those that the edited files do."""
+    found = (defined_names(source) for source in (tool.change, *sources))
+    return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _end(output: str) -> str | None:
