@@ -27,6 +27,8 @@ from store.traits import MAY_RULE
 
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
 TEXT = 600  # characters of a note's text
+ASKED, DONE, TOLD = 1 / 3, 5 / 6, 5 / 6  # of a turn's, shares of that
+LINE = 240  # of what one command wrote
 BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
 SENTENCE = 200  # of a note that is to be one sentence
 SAID = "user_said"
@@ -136,10 +138,10 @@ def short_note(
 def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, Any]:
     """Return what happened in a turn: what was asked, what came of it, what was said."""
     done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
-    chosen = _nearest([_clean(line, BESIDE) for line in done], about, longest // 3)
-    said = _nearest(_sentences(_clean(episode.result or "", MAX_SAID)), about, longest * 2 // 3)
+    chosen = _nearest([_clean(line, LINE) for line in done], about, round(longest * DONE))
+    said = _nearest(_sentences(_clean(episode.result or "", MAX_SAID)), about, round(longest * TOLD))
     return {
-        "user_asked": _clean(episode.content, longest // 3),
+        "user_asked": _clean(episode.content, round(longest * ASKED)),
         "tool_output": "; ".join(chosen) or None,
         "agent_said": " ".join(said) or None,
     }

@@ -28,16 +28,16 @@ SHARE = 0.8  # of the best one's probability that another must have
 PASSIVE = 0.2  # more, where the router wants less said unasked
 
 SIGNS = (
-    "confidence",  # log-odds
     "asked",  # the share of the prompt's words, by weight, that the hit holds in what was asked
     "said",  # ... in what was said at the end of the turn
     "done",  # ... in what was done
     "rarest",  # the weight of the rarest word that it holds
     "second",  # and of the next
-    "unknown",  # the share of the prompt's words that no memory holds
-    "general",  # how likely the prompt has nothing to do with the project
     "lead",  # how much its score is above the next one's
     "told",  # how much the score of the best that the model has before it already is above its own
+    "work",  # how likely the prompt is about work on the project
+    "length",  # of the prompt, in different words, as a logarithm
+    "episode",  # 1 where the hit is a turn as it happened
 )
 
 
@@ -55,7 +55,7 @@ class Model:
 
 
 LETTERS = Model(
-    (0.157, -0.645, 3.332, 4.602, -0.168, 0.182, 0.812, -1.539, -0.077, 0.216), -2.193, 0.25
+    (0.458, 4.025, 5.516, -0.215, 0.146, 0.205, 0.208, 0.954, 0.743, 0.376), -5.419, 0.22
 )
 MEANING = Model((0.0,) * len(SIGNS), 0.0, 1.0)
 
@@ -87,24 +87,22 @@ def signs(
     words = list(dict.fromkeys(text.terms(prompt)))
     weights = {word: max(view.tail.idf(word), LEAST_IDF) for word in words}
     total = sum(weights.values()) or 1.0
-    unknown = sum(not view.tail.frequency(word) for word in words) / max(1, len(words))
-    general = reading.wants.general if reading.wants else 0.0
+    work = reading.wants.work if reading.wants else 0.0
     best_told = max((hit.score for hit in told), default=0.0)
     found = []
     for place, hit in enumerate(hits[:LOOKED_AT]):
         parts = [weights.keys() & set(text.terms(part)) for part in _parts(hit.memory)]
         held = sorted((weights[word] for word in set().union(*parts)), reverse=True)
         after = hits[place + 1].score if place + 1 < len(hits) else 0.0
-        sure = min(max(hit.confidence, 1e-4), 1 - 1e-4)
         found.append(
             (
-                math.log(sure / (1 - sure)),
                 *(sum(weights[word] for word in part) / total for part in parts),
                 *(*held, 0.0, 0.0)[:2],
-                unknown,
-                general,
                 hit.score - after,
                 best_told - hit.score,
+                work,
+                math.log1p(len(words)),
+                float(hit.memory.kind == EPISODE),
             )
         )
     return found
