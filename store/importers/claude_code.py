@@ -12,10 +12,11 @@ from pathlib import Path
 from store.deeds.tools import tool_use
 from store.errors import SourceError
 from store.events import EARLIEST, LATEST, micros
-from store.importers import transcript
+from store.importers import claude_lines
+from store.importers.claude_lines import Block, Head, Line
 from store.importers.files import is_ours
+from store.importers.prompts import typed
 from store.importers.session import Said, Step, Turn
-from store.importers.transcript import Block, Head, Line
 
 AGENT = "claude-code"
 MAX_LINES = 4_000  # of one turn; what comes after is left out
@@ -47,7 +48,7 @@ def files(source: Path) -> list[Path]:
 def turns(path: Path, on_skip: Callable[[str], None]) -> Iterator[Turn]:
     """Yield a session file's turns in order; raise OSError as the disk does."""
     open_turn: list[Line] = []
-    for line in transcript.lines(path, on_skip):
+    for line in claude_lines.lines(path, on_skip):
         if isinstance(line, Head):  # a title, often another session's
             continue
         if open_turn and _request(line):
@@ -64,7 +65,7 @@ def _turn(lines: list[Line], path: Path) -> Turn:
     results = {
         block.tool_use_id: (block, line.original_file)
         for line in lines
-        for block in transcript.blocks(line)
+        for block in claude_lines.blocks(line)
         if block.type == "tool_result"
     }
     said = (line for line in lines if line.type == "assistant")
@@ -78,14 +79,14 @@ def _request(line: Line) -> str:
     """Return what a person typed in this line; empty where a machine wrote it."""
     if line.type != "user":
         return ""
-    typed = (transcript.human(text) for text in transcript.texts(line))
-    return "\n\n".join(text for text in typed if text)
+    prompts = (typed(text) for text in claude_lines.texts(line))
+    return "\n\n".join(text for text in prompts if text)
 
 
 def _steps(line: Line, results: dict[str | None, tuple[Block, str]]) -> Iterator[Said | Step]:
     if isinstance(line.message.content, str):
         yield Said(line.message.content.strip(), line.uuid or "", _at(line))
-    for block in transcript.blocks(line):
+    for block in claude_lines.blocks(line):
         if block.type == "text" and block.text and block.text.strip():
             yield Said(block.text.strip(), line.uuid or "", _at(line))
         elif block.type == "tool_use" and block.id in results:
@@ -94,7 +95,7 @@ def _steps(line: Line, results: dict[str | None, tuple[Block, str]]) -> Iterator
 
 
 def _step(use: Block, result: Block, original: str, at: int) -> Step | None:
-    output = transcript.plain(result.content).strip()
+    output = claude_lines.plain(result.content).strip()
     has_failed = bool(result.is_error)
     if has_failed and output.startswith(NOT_DONE):
         return None

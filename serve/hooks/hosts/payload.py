@@ -14,7 +14,7 @@ from serve.hooks.event import MAX_PROMPT, MAX_SAID
 from store import frame
 from store.deeds.fields import LONGEST_ID, text
 from store.errors import InvalidInput
-from store.importers.transcript import human
+from store.importers.prompts import typed
 
 _LONGEST_PATH = 4_096
 _READ = 4  # times as much as is kept is looked at: what is taken out makes place for more
@@ -58,7 +58,7 @@ def folder(value: object) -> str | None:
 
 def prompt(value: str) -> str:
     """Return what a person wrote of a prompt, cut; nothing where a machine wrote all of it."""
-    return human(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
+    return typed(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
 
 
 def said(value: str) -> str:

@@ -1,5 +1,5 @@
 """
-Transcript: the lines of a Claude Code session file that a person or the agent wrote.
+The lines of a Claude Code session file that a person or the agent wrote.
 
 What the host, its hooks and its commands wrote into the file is left out here, and so are thinking,
 side chains and bookkeeping; what is kept of a line is short, so that a long turn fits in memory.
@@ -8,7 +8,6 @@ read, and a type of line we do not know is passed over. https://code.claude.com/
 says where the files lie; `tests/data/sessions` shows what is in them.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -18,29 +17,14 @@ import msgspec
 from store.deeds.fields import MAX_OUTPUT
 from store.extracts import MAX_SOURCE
 from store.importers import lines as source
+from store.importers.prompts import MAX_TEXT
 
 MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
-MAX_TEXT = 16_000  # characters kept of one message
 
-MACHINE_TAGS = (
-    "system-reminder local-command-stdout local-command-stderr local-command-caveat command-name "
-    "command-message command-args command-contents bash-input bash-stdout bash-stderr "
-    "task-notification user-prompt-submit-hook ide_opened_file ide_selection ide_diagnostics "
-    "new-diagnostics session-start-hook"
-).split()
-MACHINE_OPENINGS = (
-    "Caveat: The messages below",
-    "Stop hook feedback:",
-    "This session is being continued from a previous conversation",
-    "UserPromptSubmit hook additional context:",
-)
 SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
 
 _BLOCKS = frozenset({"text", "tool_use", "tool_result"})
 _LONGEST_INPUT = 4_000  # characters of a text that a tool was given
-_MACHINE = re.compile(rf"<({'|'.join(MACHINE_TAGS)})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
-_MARKER = re.compile(r"^\[(?:Request interrupted by user[^\]]*|Image #\d+|Pasted text[^\]]*)\]\s*")
-_REMEMBER = re.compile(r"</?user-memory-input>")  # "# always use pnpm": the words are the user's
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -141,14 +125,6 @@ def plain(content: str | list[Block] | None) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
-
-
-def human(text: str) -> str:
-    """Return a prompt without what the host and its hooks added to it."""
-    text = _REMEMBER.sub("", _MACHINE.sub("", text)).strip()
-    while marker := _MARKER.match(text):
-        text = text[marker.end() :]
-    return "" if text.startswith(MACHINE_OPENINGS) else text[:MAX_TEXT].strip()
 
 
 def _is_machine(line: Line) -> bool:
