@@ -1,14 +1,44 @@
 """
 Statements: what a prompt says that holds beyond it, in the user's own words, whole sentences.
+
+A statement is a quote and no rule: it comes up as the user's own words, with date and session,
+until somebody accepts it (`mnemolog lessons accept`), a later one says another value or the
+contrary, or the user takes it back ("forget that"). Prompts are read alike whether a hook tells of
+them as they are typed, or a transcript long after: then what was said since counts, too.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from store import frame
+from store import commands, frame, text
+from store.commands import Draft
+from store.errors import InvalidInput
+from store.events import Event, Forgotten, Superseded, derived_id
 from store.importers.excerpt import excerpt
+from store.projections.memories import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
+from store.sameness.corrections import correction
+from store.sameness.statement import statement
 
+SOURCE = "prompt"
+_SHARED = 0.7  # of the words of two statements, where one denies what the other says
+_NEGATIONS = frozenset(
+    """no not never none without don't dont doesn't can't cannot won't isn't stop avoid nicht nie
+    kein keine keinen ohne pas jamais aucun sans nunca jamás sin não nunca sem не нет никогда без
+    不 不要 别 没 ない しない""".split()
+)
+# "forget that", "scratch what I said about the naming"
+_TAKES_BACK = re.compile(
+    r"\s*(?:(?:please|ok|okay|hm+|actually|you (?:can|may)|bitte|por favor)[,\s]+)*"
+    r"(?:forget|scratch|disregard|ignore|vergiss|oublie|olvida|esquece|забудь)\s+"
+    r"(?:it|that|this|das|es|ça|cela|eso|isso|это|(?:about )?what i (?:just )?said"
+    r"|was ich (?:gerade )?gesagt habe|ce que j'ai dit|lo que dije|o que eu disse)"
+    r"(?:\s+(?:about|on|regarding|zu[mr]?|über|sur|sobre)\s+(?P<topic>[^.,;!?]{2,80}))?"
+    r"\s*(?:[.,;!].*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_LOOKED_AT = 2_000  # characters
 MOST = 3  # of one prompt
 LONGEST = 600  # characters
 SHORT = 6  # words: an answer of so few means nothing without what was asked
@@ -60,5 +90,89 @@ def _if_sure(run: list[Said]) -> Iterator[list[Said]]:
 
 
 def _whole(prompt: str, run: Sequence[Said]) -> Stated:
-    text = " ".join(prompt[run[0].start : run[-1].end].split())
-    return Stated(excerpt(text, LONGEST), max(run, key=lambda one: one.lasts).kind)
+    words = " ".join(prompt[run[0].start : run[-1].end].split())
+    return Stated(excerpt(words, LONGEST), max(run, key=lambda one: one.lasts).kind)
+
+
+def kept(
+    prompt: str, before: str, prompted: Event, there: Callable[[], Iterable[Memory]]
+) -> list[Event]:
+    """Return the events that keep what a prompt says that lasts, and end what it contradicts.
+
+    `there` gives the statements of the prompt's project, or of none, that hold or ended after it;
+    it is asked only where the prompt says or takes back something. What one of them says already,
+    in the same words, is not kept again. What a later one contradicts is kept as replaced by it.
+    """
+    found = stated(prompt, before)
+    taken_back = _TAKES_BACK.fullmatch(prompt[:_LOOKED_AT])
+    if not found and taken_back is None:
+        return []
+    others = list(there())
+    if taken_back is not None:
+        return list(_ended(prompted, others, taken_back["topic"]))
+    return [event for one in found for event in _kept(prompted, one, others)]
+
+
+def _kept(prompted: Event, one: Stated, there: Sequence[Memory]) -> Iterator[Event]:
+    said = statement(one.text)
+    if any(statement(old.content).says == said.says for old in there):
+        return
+    draft = Draft(
+        id=derived_id(prompted.at, "statement", prompted.id, one.text),
+        content=one.text,
+        kind="statement",
+        insight_type=one.kind,
+        source=SOURCE,
+        source_ids=(prompted.id,),
+        project=prompted.project,
+        session=prompted.session,
+        agent=prompted.agent,
+    )
+    try:
+        event = commands.recorded(draft, prompted.at)
+    except InvalidInput:  # its words make no memory
+        return
+    yield event
+    for other in there:
+        if other.state != ACTIVE or not contradicts(other.content, one.text):
+            continue
+        older, newer = (event.id, other.id) if other.created_at > event.at else (other.id, event.id)
+        body = Superseded(by=newer, reason="the user said otherwise")
+        yield _change(body, older, prompted, max(event.at, other.created_at))
+        if older == event.id:
+            return
+
+
+def _change(body: Superseded | Forgotten, subject: str, prompted: Event, at: int) -> Event:
+    id_ = derived_id(at, type(body).__name__, prompted.id, subject)
+    whose = (prompted.project, prompted.session, prompted.agent)
+    return Event(id_, at, body, subject, *whose, "user")
+
+
+def contradicts(older: str, newer: str) -> bool:
+    """Return whether a text says another value than an older one, or the contrary in its words."""
+    if correction(statement(older), statement(newer)) is not None:
+        return True
+    a, b = _words(older), _words(newer)
+    if not a or not b or bool(a & _NEGATIONS) == bool(b & _NEGATIONS):
+        return False
+    a, b = a - _NEGATIONS, b - _NEGATIONS
+    return len(a & b) >= max(2, _SHARED * len(a | b))
+
+
+def _words(said: str) -> set[str]:
+    words = {word.strip(".,;:!?\"'()") for word in said.casefold().split()}
+    return {one for one in words if one in _NEGATIONS} | set(text.terms(said))
+
+
+def _ended(prompted: Event, there: Iterable[Memory], topic: str | None) -> Iterator[Event]:
+    """Yield what forgets the statement that is meant: the newest of this session, or of a topic."""
+    said = [one for one in there if one.state == ACTIVE and one.created_at <= prompted.at]
+    if topic:
+        wanted = set(text.terms(topic))
+        meant = [one for one in said if wanted & set(text.terms(one.content))]
+    else:
+        meant = [one for one in said if one.session == prompted.session]
+    if meant:
+        last = max(meant, key=lambda one: (one.created_at, one.seq))
+        yield _change(Forgotten(reason="the user took it back"), last.id, prompted, prompted.at)
