@@ -199,7 +199,7 @@ def import_drafts(
                 refused += 1
                 on_refused(str(error))
             else:
-                events[event.id] = event
+                events.setdefault(event.id, event)  # the first counts, as across batches
         there = log.known(list(events))
         appended = log.append([event for id_, event in events.items() if id_ not in there])
         added += sum(one.is_new for one in appended)

@@ -1,6 +1,6 @@
 """
-The demo behind `make demo`: this repository's own history, three sample sessions and some notes,
-remembered, asked, and learnt from.
+The demo behind `make demo`: this repository's own history, sample sessions of three agents and some
+notes, remembered, asked, and learnt from.
 
 Everything is done as a user would do it, through the command line and over HTTP; the memory lies in
 `.demo` and is made anew each time. Ends with exit code 1 if a question finds nothing.
@@ -33,8 +33,10 @@ QUESTIONS = (
     "which formatter do we use?",
     "why is HEAD replaced atomically?",
     "why are snapshots Arrow files and not pickle?",
+    "why did the login test of the shop fail at midnight?",
     "what is the capital of Mongolia?",
 )
+SESSIONS = {"claude-code": "sessions", "codex": "transcripts/codex", "gemini": "transcripts/gemini"}
 NOTED = (  # by two people who did not know of each other
     "Run the migrations before the deploy, never after it.",
     "run the migrations **before** the deploy; never after it",
@@ -47,13 +49,14 @@ console = Console(highlight=False)
 
 def main() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
-    title("1. Import: this repository's history, three sessions with a coding agent, some notes")
+    title("1. Import: this repository's history, sessions of three agents, some notes")
     mnemolog("init")
     if (ROOT / ".git").exists():
         mnemolog("import", "git", str(ROOT))
     else:
         console.print("no .git here (an archive?): the history is left out")
-    mnemolog("import", "claude-code", str(ROOT / "tests" / "data" / "sessions"))
+    for host, folder in SESSIONS.items():
+        mnemolog("import", host, str(ROOT / "tests" / "data" / folder))
     mnemolog("import", "markdown", str(ROOT / "tests" / "data" / "notes"))
     for text in NOTED:
         mnemolog("record", text, "--kind", "preference")
@@ -149,8 +152,8 @@ def show(hit: dict) -> None:
     channels = ", ".join(f"{name} #{one['rank']}" for name, one in why["channels"].items())
     words = " ".join(why["words"])
     console.print(
-        f"  [dim]{hit['kind']} from {hit.get('source')}, {hit['at'][:10]}; confidence "
-        f"{hit['confidence']:.2f}; {channels}; words: {escape(words)}[/dim]"
+        f"  [dim]{hit['kind']} from {hit.get('source') or hit.get('agent')}, {hit['at'][:10]}; "
+        f"confidence {hit['confidence']:.2f}; {channels}; words: {escape(words)}[/dim]"
     )
 
 

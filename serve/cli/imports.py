@@ -1,25 +1,35 @@
 """`mnemolog import` and `export`: memories from elsewhere, and all of them out again."""
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from serve.cli import output, processes, session
 from serve.cli.session import Session
 from store.errors import SourceError
+from store.events import isoformat
+from store.importers.hosts import HOSTS
 from store.tenant import checked_project
 
 if TYPE_CHECKING:
     from store.commands import Counts, Draft
-    from store.importers.session import Turn
+    from store.config import Settings
+    from store.importers.hosts import Host
+    from store.importers.session import Sessions
+    from store.importers.turn import Skip, Transcript, Turn, Turns
+    from store.log import EventLog
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SKIPS_SHOWN = 5
+_NOTED_EVERY_S = 10  # where standard error is no terminal
 _project = click.option("--project", help="The project they belong to; else what the source says.")
 _build = click.option("--build", "and_build", is_flag=True, help="Build when all is read.")
 
@@ -47,17 +57,6 @@ def git(
 
     read = partial(drafts, path, since=since, limit=limit)
     _import(session_, lambda project, on_skip: read(project=project), **options)
-
-
-@import_.command("claude-code", epilog=output.example("mnemolog import claude-code --build"))
-@click.argument("path", type=click.Path(path_type=Path), default="~/.claude/projects")
-@_common
-@click.pass_obj
-def claude_code(session_: Session, /, path: Path, **options: Any) -> None:
-    """Read Claude Code's session transcripts: a file, a project's folder or all of them."""
-    from store.importers import claude_code as host
-
-    _import_sessions(session_, host, path.expanduser(), **options)
 
 
 @import_.command(epilog=output.example("mnemolog import markdown CLAUDE.md docs/adr"))
@@ -100,80 +99,217 @@ def standard_input() -> Path:
 Read = Callable[[str | None, Callable[[str], None]], "Iterable[Draft]"]
 
 
-class Transcripts(Protocol):
-    """What reads a host's transcripts: `store.importers.claude_code` and its like."""
+@dataclass
+class _Skips:
+    """What was left out: the first few sentences, and how many there were."""
 
-    AGENT: str
+    count: int = 0
+    first: list[str] = field(default_factory=list)
 
-    def files(self, source: Path, /) -> "list[Path]": ...
+    def add(self, sentence: str) -> None:
+        self.count += 1
+        if len(self.first) < _SKIPS_SHOWN:
+            self.first.append(sentence)
 
-    def turns(self, path: Path, on_skip: Callable[[str], None], /) -> "Iterator[Turn]": ...
+    def show(self) -> None:
+        for sentence in self.first:
+            output.note(f"skipped: {output.clean(sentence)}")
+        if self.count > len(self.first):
+            output.note(f"skipped: {self.count - len(self.first)} more")
+
+
+def _transcripts(host: "Host") -> click.Command:
+    """Return the command that imports a host's transcripts."""
+
+    # what cannot be read is named by the importer, as any other wrong place is
+    @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
+    @click.option("--dry-run", is_flag=True, help="Only show what there is; write nothing.")
+    @_common
+    @click.pass_obj
+    def read(
+        session_: Session,
+        /,
+        path: Path | None,
+        dry_run: bool,
+        project: str | None,
+        and_build: bool,
+        as_json: bool,
+    ) -> None:
+        source = host.place(session.machine().folder) if path is None else path.expanduser()
+        belongs = checked_project(project) if project is not None else None
+        if dry_run:
+            _survey(session_, host, source, belongs, as_json=as_json)
+        else:
+            _import_sessions(session_, host, source, belongs, and_build=and_build, as_json=as_json)
+
+    return click.command(
+        host.agent,
+        help=(
+            f"Read {host.title}'s sessions. Every turn becomes an episode, and lasting words of "
+            "yours (rules, preferences, decisions, facts) are kept as quotes unless "
+            "`remember_words` is off. PATH is a file or folder; the default is where "
+            f"{host.title} keeps its sessions, {host.usual}."
+        ),
+        epilog=output.example(
+            f"mnemolog import {host.agent} --dry-run", f"mnemolog import {host.agent} --build"
+        ),
+    )(read)
+
+
+for _host in HOSTS.values():
+    import_.add_command(_transcripts(_host))
+
+
+def _sessions(
+    settings: "Settings", log: "EventLog | None", host: "Host", project: str | None
+) -> "Sessions":
+    from serve.place import Places
+    from serve.query import intent
+    from store.importers.session import Sessions
+
+    places = Places(settings)
+    return Sessions(
+        log,
+        host.agent,
+        project,
+        session.now(),
+        intent_of=lambda prompt, before: intent.read(prompt, before).intent,
+        choices_of=lambda folder: places.of(folder).choices,
+    )
+
+
+def _survey(
+    session_: Session, host: "Host", source: Path, project: str | None, *, as_json: bool
+) -> None:
+    """Show what transcripts there are, and what of them would be new."""
+    from store import tenant as tenants
+    from store.importers.hosts import transcripts
+    from store.importers.session import plural, survey
+
+    settings, skips = session_.settings(), _Skips()
+    found = transcripts(host, source, skips.add)
+    has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
+    with session.open_log(settings) if has_log else nullcontext() as log:
+        sessions = _sessions(settings, log, host, project)
+        with _progress(sessions, len(found), quiet=as_json) as each:
+            shares = survey(sessions.read(found, each(host.turns), skips.add), log)
+    new = sum(share.new for share in shares.values())
+    skips.show()
+    if as_json:
+        projects = [
+            {
+                "project": name,
+                "sessions": len(share.sessions),
+                "turns": share.turns,
+                "new": share.new,
+                "first": isoformat(share.first),
+                "last": isoformat(share.last),
+            }
+            for name, share in shares.items()
+        ]
+        output.emit(_counts(sessions) | {"new": new, "skipped": skips.count, "projects": projects})
+        return
+    output.say(f"{sessions.summary}: {new} new, {skips.count} skipped; nothing was written")
+    for name, share in shares.items():
+        days = f"{isoformat(share.first)[:10]} to {isoformat(share.last)[:10]}"
+        what = f"{plural(share.turns, 'turn')} in {plural(len(share.sessions), 'session')}"
+        output.say(f"  {output.clean(name or '(no project)')}: {what}, {share.new} new, {days}")
 
 
 def _import_sessions(
     session_: Session,
-    host: Transcripts,
+    host: "Host",
     source: Path,
-    *,
     project: str | None,
+    *,
     and_build: bool,
     as_json: bool,
 ) -> None:
     from store import commands
-    from store.importers.session import Sessions
+    from store.importers.hosts import transcripts
 
-    settings = session_.settings()
-    skipped: list[str] = []
-    belongs = checked_project(project) if project is not None else None
-    paths = host.files(source)
+    settings, skips = session_.settings(), _Skips()
+    found = transcripts(host, source, skips.add)
     with session.open_or_make(settings) as log:
-        sessions = Sessions(log, host.AGENT, belongs, session.now())
-        events = sessions.events(_each(paths, quiet=as_json), host.turns, skipped.append)
-        counts = commands.import_drafts(log, events, session.now())
-    _skipped(skipped)
-    numbers = {
-        "sessions": sessions.sessions,
-        "turns": sessions.turns,
-        "live": sessions.live,
-        "added": counts.added,
-        "known": counts.known,
-        "refused": counts.refused,
-        "skipped": len(skipped),
-    }
-    if as_json:
-        output.emit(numbers)
-    else:
-        live = f", {sessions.live} of them heard live" if sessions.live else ""
-        output.say(
-            f"{sessions.turns} turns of {sessions.sessions} sessions{live}: "
-            f"{counts.added} events added, {counts.known} known, {counts.refused} refused, "
-            f"{len(skipped)} skipped"
-        )
-        if counts.added and not and_build:
-            output.note("next: `mnemolog build`, so that recall finds them fast")
+        sessions = _sessions(settings, log, host, project)
+        with _progress(sessions, len(found), quiet=as_json) as each:
+            events = sessions.events(found, each(host.turns), skips.add)
+            counts = commands.import_drafts(log, events, session.now())
+    skips.show()
+    _tell(
+        counts,
+        skips.count,
+        as_json=as_json,
+        next_step=not and_build,
+        sessions=sessions,
+    )
     if and_build:
         code = processes.build(settings, quiet=as_json)
         click.get_current_context().exit(code)
 
 
-def _skipped(sentences: list[str]) -> None:
-    for sentence in sentences[:_SKIPS_SHOWN]:
-        output.note(f"skipped: {output.clean(sentence)}")
-    if len(sentences) > _SKIPS_SHOWN:
-        output.note(f"skipped: {len(sentences) - _SKIPS_SHOWN} more")
+def _counts(sessions: "Sessions") -> dict[str, int]:
+    return {
+        "sessions": sessions.sessions,
+        "turns": sessions.turns,
+        "live": sessions.live,
+        "statements": sessions.statements,
+    }
 
 
-def _each(paths: "list[Path]", *, quiet: bool) -> "Iterator[Path]":
-    """Yield the files of transcripts, saying on a terminal how many there are and which is read."""
-    if quiet or not sys.stderr.isatty():
-        yield from paths
+@contextmanager
+def _progress(
+    sessions: "Sessions", total: int, *, quiet: bool
+) -> "Iterator[Callable[[Turns], Turns]]":
+    """Yield a wrapper of a reader of transcripts that shows its progress on standard error: a bar
+    on a terminal, else a line now and then.
+    """
+    if quiet:
+        yield lambda turns: turns
+        return
+    if not sys.stderr.isatty():
+        yield _with_lines(sessions, total)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("transcripts, {task.fields[found]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(paths, description="sessions")
+        task = progress.add_task("", total=total, found="")
+
+        def watched(turns: "Turns") -> "Turns":
+            def read(transcript: "Transcript", on_skip: "Skip") -> "Iterator[Turn]":
+                for turn in turns(transcript, on_skip):
+                    yield turn
+                    progress.update(task, found=sessions.summary)
+                progress.advance(task)
+
+            return read
+
+        yield watched
+
+
+def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
+    """Return a wrapper of a reader that notes its progress every `_NOTED_EVERY_S`."""
+    done, noted = 0, time.monotonic()
+
+    def watched(turns: "Turns") -> "Turns":
+        def read(transcript: "Transcript", on_skip: "Skip") -> "Iterator[Turn]":
+            nonlocal done, noted
+            for turn in turns(transcript, on_skip):
+                yield turn
+                if time.monotonic() - noted >= _NOTED_EVERY_S:
+                    noted = time.monotonic()
+                    output.note(f"{done} of {total} transcripts read: {sessions.summary}")
+            done += 1
+
+        return read
+
+    return watched
 
 
 def _import(
@@ -182,19 +318,26 @@ def _import(
     from store import commands
 
     settings = session_.settings()
-    skipped: list[str] = []
+    skips = _Skips()
     belongs = checked_project(project) if project is not None else None
     with session.open_or_make(settings) as log:
-        drafts = _counted(read(belongs, skipped.append), quiet=as_json)
+        drafts = _counted(read(belongs, skips.add), quiet=as_json)
         counts = commands.import_drafts(log, drafts, session.now())
-    _skipped(skipped)
-    _tell(counts, len(skipped), as_json=as_json, next_step=not and_build)
+    skips.show()
+    _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
     if and_build:
         code = processes.build(settings, quiet=as_json)
         click.get_current_context().exit(code)
 
 
-def _tell(counts: "Counts", skipped: int, *, as_json: bool, next_step: bool) -> None:
+def _tell(
+    counts: "Counts",
+    skipped: int,
+    *,
+    as_json: bool,
+    next_step: bool,
+    sessions: "Sessions | None" = None,
+) -> None:
     numbers = {
         "added": counts.added,
         "known": counts.known,
@@ -202,9 +345,12 @@ def _tell(counts: "Counts", skipped: int, *, as_json: bool, next_step: bool) -> 
         "skipped": skipped,
     }
     if as_json:
-        output.emit(numbers)
+        output.emit((_counts(sessions) if sessions else {}) | numbers)
         return
-    output.say(", ".join(f"{count} {what}" for what, count in numbers.items()))
+    told = ", ".join(f"{count} {what}" for what, count in numbers.items())
+    if sessions:
+        told = f"{sessions.summary}: {told.replace('added', 'events added')}"
+    output.say(told)
     if next_step and counts.added:
         output.note("next: `mnemolog build`, so that recall finds them fast")
 

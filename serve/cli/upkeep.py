@@ -31,7 +31,7 @@ def init(session_: Session, /, as_json: bool) -> None:
     output.say(f"{'made' if is_new else 'there is'} {tenant.name} in {tenant.root}")
     output.say("next:")
     output.say('  mnemolog record "what you want remembered"')
-    output.say("  mnemolog import git .          # or claude-code, markdown, jsonl")
+    output.say("  mnemolog import git .          # or claude-code, codex, gemini, ...")
     output.say("  mnemolog build                 # indexes what was read")
     output.say("  mnemolog recall what was it    # from the command line")
     output.say("  mnemolog serve                 # for your agents")

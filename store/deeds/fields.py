@@ -2,6 +2,7 @@
 Fields of a host's JSON, whatever its form: one of the wrong type counts as missing, texts are cut.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,14 @@ from store import frame
 
 LONGEST_ID = 200
 MAX_OUTPUT = 4_000  # characters of what a tool wrote: its end
+
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rb"(%b%b)|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
+
+
+def mended(raw: bytes) -> bytes:
+    """Return JSON in which each half of an emoji is U+FFFD: hosts cut texts between the two."""
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[2] else found[0], raw)
 
 
 def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:

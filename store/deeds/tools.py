@@ -20,8 +20,9 @@ MAX_CHANGE = 4_000  # of an edit
 _LONGEST_FILE = 1_000
 
 _DOINGS: Mapping[Doing, str] = {
-    "run": """bash shell powershell local_shell exec_command unified_exec run_shell_command
-        run_in_terminal runinterminal runterminalcommand run_terminal_cmd runcommands""",
+    "run": """bash shell powershell local_shell shell_command exec_command unified_exec
+        run_shell_command run_in_terminal runinterminal runterminalcommand run_terminal_cmd
+        runcommands""",
     "edit": """edit multiedit write notebookedit apply_patch applypatch patch write_file replace
         create create_file createfile editfiles edit_file edit_files insert_edit_into_file
         replace_string_in_file multi_replace_string_in_file edit_notebook_file

@@ -2,109 +2,190 @@
 Claude Code's session transcripts, read turn by turn.
 
 Ids come from the transcript's own uuids, so that a session read again after it grew, or copied into
-another file by `--resume`, adds only what is new.
+another file by `--resume` or a fork, adds only what is new. What the host, its hooks and its
+commands wrote into the file is left out, and so are thinking, side chains and bookkeeping.
+
+The format is internal to Claude Code and changes between releases, so only the fields below are
+read, and lines of an unknown type are ignored. https://code.claude.com/docs/en/sessions says where
+the files lie; `tests/data/sessions` shows what is in them.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
-from store.deeds.tools import tool_use
-from store.errors import SourceError
-from store.events import EARLIEST, LATEST, micros
-from store.importers import claude_lines
-from store.importers.claude_lines import Block, Head, Line
-from store.importers.files import is_ours
-from store.importers.prompts import typed
-from store.importers.session import Said, Step, Turn
+import msgspec
 
-AGENT = "claude-code"
-MAX_LINES = 4_000  # of one turn; what comes after is left out
+from store.events import LATEST, micros
+from store.extracts import MAX_SOURCE
+from store.importers.files import is_ours
+from store.importers.lines import UNREADABLE, decoded, records
+from store.importers.prompts import typed
+from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn
+
+MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
+SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
+# who asked: the host itself, not a person
+_MACHINES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
 SIDE_FOLDERS = frozenset({"subagents", "tool-results", "workflows", "memory"})
+_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_LOOKED_AT = 64_000  # characters of a prompt
+_MOST_BLOCKS = 1_000  # of a line
 
 # A refused or malformed call did nothing, and is no error of the work either.
 NOT_DONE = ("The user doesn't want to", "<tool_use_error>", "[Request interrupted", "Cancelled:")
 
 
-def files(source: Path) -> list[Path]:
-    """Return the session files at a place: a file, a project's folder or that of all projects.
+class Block(msgspec.Struct, frozen=True):
+    """A piece of a message: text, tool_use or tool_result; other types are passed over."""
 
-    Raise SourceError where there is none.
-    """
-    if source.is_file():
-        return [source]
-    if not source.is_dir():
-        raise SourceError(f"no transcripts at {source}: name a .jsonl file or ~/.claude/projects")
+    type: str = ""
+    text: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: object = None
+    tool_use_id: str | None = None
+    content: "str | list[Block] | None" = None
+    is_error: bool | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What was said; a list of blocks, or a plain text."""
+
+    content: str | list[Block] = ""
+    model: str | None = None
+
+
+class Line(msgspec.Struct, frozen=True, rename="camel"):
+    """What is read of a line of type user or assistant."""
+
+    type: str
+    message: Message
+    session_id: str | None = None
+    uuid: str | None = None
+    timestamp: datetime | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    is_meta: bool | None = None
+    is_sidechain: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    prompt_source: str | None = None
+    tool_use_result: object = None
+
+    @property
+    def original_file(self) -> str:
+        """What an edited file said before the edit, where the line tells of one."""
+        result = self.tool_use_result
+        original = result.get("originalFile") if isinstance(result, dict) else None
+        return original if isinstance(original, str) else ""
+
+
+class _Head(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+_head = msgspec.json.Decoder(_Head)
+_line = msgspec.json.Decoder(Line)
+
+
+def find(source: Path, on_skip: Skip) -> list[Transcript]:
+    """Return the session files of a project's folder, of that of all projects, or of ~/.claude."""
+    homes = (source / "projects", source / ".claude" / "projects")
+    top = next((home for home in homes if home.is_dir()), source)
     found: list[Path] = []
-    for folder, folders, names in os.walk(source):
+    for folder, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name not in SIDE_FOLDERS]
-        paths = (Path(folder, name) for name in names if name.endswith(".jsonl"))
-        found += (path for path in paths if is_ours(path, source))
-    if not found:
-        raise SourceError(f"no transcripts (*.jsonl) in {source}: name ~/.claude/projects")
-    return sorted(found)
+        paths = (Path(folder, name) for name in names if name.endswith(_ENDINGS))
+        found += (path for path in paths if is_ours(path, top))
+    return [Transcript(path) for path in found]
 
 
-def turns(path: Path, on_skip: Callable[[str], None]) -> Iterator[Turn]:
+def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
     """Yield a session file's turns in order; raise OSError as the disk does."""
-    open_turn: list[Line] = []
-    for line in claude_lines.lines(path, on_skip):
-        if isinstance(line, Head):  # a title, often another session's
-            continue
-        if open_turn and _request(line):
-            yield _turn(open_turn, path)
-            open_turn = []
-        if len(open_turn) < MAX_LINES:
-            open_turn.append(line)
-    if open_turn:
-        yield _turn(open_turn, path)
-
-
-def _turn(lines: list[Line], path: Path) -> Turn:
-    first, text = lines[0], _request(lines[0])
-    results = {
-        block.tool_use_id: (block, line.original_file)
-        for line in lines
-        for block in claude_lines.blocks(line)
-        if block.type == "tool_result"
-    }
-    said = (line for line in lines if line.type == "assistant")
-    steps = tuple(step for line in said for step in _steps(line, results))
-    request = Said(text, first.uuid or text, _at(first)) if text else None
-    session = (first.session_id or path.stem)[:200]
-    return Turn(session, first.cwd, first.git_branch, request, steps)
+    path, open_turn = transcript.path, None
+    for line in lines(path, on_skip):
+        if open_turn is not None:
+            _add(open_turn, line)
+        if request := _request(line):
+            if open_turn is not None:
+                yield open_turn.close()
+            session = (line.session_id or path.stem)[:200]
+            said = Said(request, line.uuid or request, _at(line))
+            open_turn = OpenTurn(session, line.cwd, line.git_branch, said)
+    if open_turn is not None:
+        yield open_turn.close()
 
 
 def _request(line: Line) -> str:
     """Return what a person typed in this line; empty where a machine wrote it."""
     if line.type != "user":
         return ""
-    prompts = (typed(text) for text in claude_lines.texts(line))
+    prompts = (typed(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
     return "\n\n".join(text for text in prompts if text)
 
 
-def _steps(line: Line, results: dict[str | None, tuple[Block, str]]) -> Iterator[Said | Step]:
-    if isinstance(line.message.content, str):
-        yield Said(line.message.content.strip(), line.uuid or "", _at(line))
-    for block in claude_lines.blocks(line):
-        if block.type == "text" and block.text and block.text.strip():
-            yield Said(block.text.strip(), line.uuid or "", _at(line))
-        elif block.type == "tool_use" and block.id in results:
-            if (step := _step(block, *results[block.id], _at(line))) is not None:
-                yield step
-
-
-def _step(use: Block, result: Block, original: str, at: int) -> Step | None:
-    output = claude_lines.plain(result.content).strip()
-    has_failed = bool(result.is_error)
-    if has_failed and output.startswith(NOT_DONE):
-        return None
-    given = use.input if isinstance(use.input, dict) else {}
-    name = use.name or ""
-    tool = tool_use(name, given, id_=use.id or "", passed=not has_failed, output=output)
-    return Step(tool, use.id or "", at, original)
+def _add(turn: OpenTurn, line: Line) -> None:
+    at, said = _at(line), line.type == "assistant"
+    if said and isinstance(line.message.content, str):
+        turn.say(line.message.content, line.uuid or "", at)
+    for block in blocks(line)[:_MOST_BLOCKS]:
+        if said and block.type == "text":
+            turn.say(block.text or "", line.uuid or "", at)
+        elif said and block.type == "tool_use":
+            turn.call(block.id or "", block.name or "", block.input, at, line.uuid or "")
+        elif block.type == "tool_result" and block.tool_use_id:
+            output = plain(block.content).strip()
+            if block.is_error and output.startswith(NOT_DONE):
+                turn.forget(block.tool_use_id)
+            else:
+                original = line.original_file[:MAX_SOURCE]
+                turn.end(block.tool_use_id, not block.is_error, output, original)
 
 
 def _at(line: Line) -> int:
     at = micros(line.timestamp) if line.timestamp else 0
-    return at if EARLIEST <= at <= LATEST else 0  # its zone puts it beyond the calendar
+    return at if 0 < at <= LATEST else 0  # its zone may put it beyond the calendar
+
+
+def lines(path: Path, on_skip: Skip) -> Iterator[Line]:
+    """Yield the conversation's lines, in file order.
+
+    A line that cannot be read, or is over MAX_LINE, is left out and `on_skip` is told which. Raise
+    OSError as the file system does.
+    """
+    for number, raw in records(path, MAX_LINE, on_skip):
+        try:
+            head = decoded(raw, _head)
+            line = decoded(raw, _line) if head.type in ("user", "assistant") else None
+        except UNREADABLE as error:
+            on_skip(f"{path} line {number} was left out: {error}")
+            continue
+        if line is not None and not _is_machine(line):
+            yield line
+
+
+def texts(line: Line) -> list[str]:
+    """Return the plain texts of a line, in order."""
+    content = line.message.content
+    if isinstance(content, str):
+        return [content]
+    return [block.text for block in content if block.type == "text" and block.text]
+
+
+def blocks(line: Line) -> list[Block]:
+    """Return the blocks of a line; none where its content is a plain text."""
+    return line.message.content if isinstance(line.message.content, list) else []
+
+
+def plain(content: str | list[Block] | None) -> str:
+    """Return the text of a tool's result."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
+
+
+def _is_machine(line: Line) -> bool:
+    flags = (line.is_meta, line.is_sidechain, line.is_compact_summary, line.is_api_error_message)
+    return any(flags) or line.message.model == SYNTHETIC or line.prompt_source in _MACHINES

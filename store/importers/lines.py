@@ -8,10 +8,13 @@ bomb. What it is packed with is read off its first bytes: RFC 1952 and RFC 8878.
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import msgspec
+
+from store.deeds.fields import mended
 from store.errors import SourceError
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 MOST_RATIO = 100
 MOST_BYTES = 1 << 30
 MOST_VALUES = 400_000  # lists and objects of one line of JSON, each some 100 bytes and more
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what JSON may raise
 _SLACK = 1 << 20  # a few lines that repeat each other may be packed tighter
 _PIECE = 1 << 16
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -41,6 +45,35 @@ def lines(path: Path, longest: int) -> Iterator[bytes]:
             yield line
             while len(line) > longest and not line.endswith(b"\n"):
                 line = unpacked.readline(longest + 1)
+
+
+def records(
+    path: Path, longest: int, on_skip: Callable[[str], None]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and bytes of each line of a source of JSON Lines that says something.
+
+    One that is longer, or says too many values, is left out and `on_skip` is told which. Raise as
+    `lines` does.
+    """
+    for number, raw in enumerate(lines(path, longest), 1):
+        if len(raw) > longest or is_crowded(raw):
+            on_skip(f"{path} line {number} was left out: it is too long, or holds too much")
+        elif not raw.isspace():
+            yield number, raw
+
+
+T = TypeVar("T")
+
+
+def decoded(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return what a line of JSON says; raise one of UNREADABLE."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.DecodeError:
+        whole = mended(raw)
+        if whole == raw:
+            raise
+        return decoder.decode(whole)
 
 
 def _unpacked(path: Path, file: io.BufferedReader) -> io.BufferedReader:

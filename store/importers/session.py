@@ -1,164 +1,338 @@
 """
 A session read from a host's transcript, as the events that its hooks would have told.
 
-So an imported session makes the same episodes as a live one. Ids come from what the transcript
-itself numbers, so that a session read again adds only what is new; times are those of then.
+So an imported session makes the same episodes as a live one, and what its prompts say that lasts is
+kept as the same statements. Ids come from what the transcript itself numbers, so that a session
+read again adds only what is new; times are those of then.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+
+from msgspec.structs import replace
 
 from store import frame
-from store.agent_events import Prompted, SessionTold
+from store.agent_events import Acted, Intent, Prompted, SessionTold
 from store.body import Body
+from store.config import Choices
 from store.deeds.deed import deed
-from store.deeds.tools import ToolUse
-from store.events import Event, derived_id
+from store.errors import SourceError
+from store.events import STATEMENT, Event, Recorded, derived_id
 from store.importers.files import plain
+from store.importers.turn import Skip, Transcript, Turn, Turns
 from store.log import EventLog
-from store.tenant import project_of
+from store.logfile.rows import event_of
+from store.projections.memories import ACTIVE, Fold, Memory
+from store.prompts.statements import kept
+from store.tenant import git_root, project_of
 
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
-MAX_SAID = 8_000
+LONGEST_NAME = 200  # characters of a session's id, a branch
+HEARD_WITHIN = 20_000_000  # microseconds between a prompt's hook and its line in the transcript
+AT_WORK = 3_600_000_000  # microseconds since a hook told of a turn that did not end
+_NEWEST = 5_000  # events of the log among which a turn that goes on now is looked for
+_BATCH = 500  # turns whose ids are looked up at once
+_ENDS = ("stopped", "ended")
+
+IntentOf = Callable[[str, str], Intent | None]  # of a prompt, and what the agent said before it
+ChoicesOf = Callable[[str | None], Choices]  # as seen from a folder; None: from no project's
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What was said; `id` is what its line has in the transcript, `at` microseconds, 0 unknown."""
+class Read:
+    """A turn as events, the first of which is its prompt; `is_live` where hooks told of it.
 
-    text: str
-    id: str
-    at: int
+    `statements` are the events that keep what a new prompt says that lasts.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A tool that was used; `source` is what an edited file said before, where that is told."""
-
-    tool: ToolUse
-    id: str
-    at: int
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A request (None where the file begins without one) and what followed it, in order."""
-
-    session: str
-    cwd: str | None
-    branch: str | None
-    request: Said | None
-    steps: tuple[Said | Step, ...]
-
-
-Turns = Callable[[Path, Callable[[str], None]], Iterator[Turn]]
+    events: tuple[Event, ...]
+    is_live: bool = False
+    statements: tuple[Event, ...] = ()
 
 
 class Sessions:
     """Reads sessions of one host's agent for a log, and counts what was read.
 
-    A session that the hooks told of while it was lived is in the log already: those of its prompts
-    are left out. `project` is whose all turns are; without, each belongs to that of its folder.
+    A turn that the hooks told of while it was lived is in the log already: it is left out. Without
+    a log there is none. `project` is whose all turns are; without, each belongs to that of its
+    folder. `choices_of` says which project that is and whether its user's words are kept, where
+    the settings say so.
     """
 
-    def __init__(self, log: EventLog, agent: str, project: str | None, now: int) -> None:
-        self.sessions = self.turns = self.live = 0
+    def __init__(
+        self,
+        log: EventLog | None,
+        agent: str,
+        project: str | None,
+        now: int,
+        intent_of: IntentOf = lambda prompt, before: None,
+        choices_of: ChoicesOf = lambda folder: Choices(),
+    ) -> None:
+        self.turns = self.live = self.statements = 0
+        self._sessions: dict[str, bool] = {}  # and whether a turn of one goes on
         self._log, self._agent, self._project, self._now = log, agent, project, now
+        self._intent_of, self._choices_of = intent_of, choices_of
+        self._said: Fold | None = None  # the statements there are, once one is looked for
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions there were."""
+        return len(self._sessions)
+
+    @property
+    def summary(self) -> str:
+        """What was read so far, for people."""
+        live = f" ({self.live} already recorded by hooks)" if self.live else ""
+        said = f", {plural(self.statements, 'statement')}" if self.statements else ""
+        return f"{plural(self.turns, 'turn')} in {plural(self.sessions, 'session')}{live}{said}"
 
     def events(
-        self, paths: Iterable[Path], turns: Turns, on_skip: Callable[[str], None]
+        self, transcripts: Sequence[Transcript], turns: Turns, on_skip: Skip
     ) -> Iterator[Event]:
-        """Yield the events of the turns in some files; raise SourceError for what cannot be read
-        where it is all that was asked for.
+        """Yield the events of the turns that the log has not heard live; raise as `read` does."""
+        for turn in self.read(transcripts, turns, on_skip):
+            if not turn.is_live:
+                # a crash between the two leaves a prompt that is not known, and is read again
+                yield from turn.statements
+                yield from turn.events
+
+    def read(
+        self, transcripts: Sequence[Transcript], turns: Turns, on_skip: Skip
+    ) -> Iterator[Read]:
+        """Yield the turns of some transcripts, in their order.
+
+        What cannot be read is left out and `on_skip` is told which; where it is all that was asked
+        for, SourceError is raised.
         """
-        for path in paths:
-            self.sessions += 1
+        for transcript in transcripts:
+            before = self.turns
             try:
-                for turn in turns(path, on_skip):
-                    yield from self._events(turn)
-            except OSError as error:
-                on_skip(f"{path} was left out: {error}")
+                yield from self._turns(turns(transcript, on_skip), on_skip)
+            except (OSError, SourceError) as error:
+                if len(transcripts) == 1 and self.turns == before:
+                    raise SourceError(f"{transcript} cannot be read: {error}") from error
+                on_skip(f"{transcript} was left out from here on: {error}")
 
-    def _events(self, turn: Turn) -> Iterator[Event]:
-        project = self._project or (_project(turn.cwd) if turn.cwd else None)
-        events = list(events_of(turn, self._agent, project, self._now))
-        if not events:
-            return
-        self.turns += 1
-        first = events[0].body
-        assert isinstance(first, Prompted)
-        if first.prompt in self._heard_live(turn.session):
-            self.live += 1
-            return
-        yield from events
+    def _turns(self, turns: Iterable[Turn], on_skip: Skip) -> Iterator[Read]:
+        before = ""
+        for turn in turns:
+            choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
+            project = self._project or choices.project or (turn.cwd and project_at(turn.cwd))
+            intent = self._intent_of(turn.request.text, before)
+            events = tuple(events_of(turn, self._agent, project or None, self._now, intent))
+            if not events:
+                continue
+            asked_after, before = before, turn.closing.text if turn.closing else ""
+            session = events[0].session or ""
+            if session not in self._sessions:
+                self._sessions[session] = self._is_at_work(session)
+                if self._sessions[session]:
+                    on_skip(f"session {session} is at work: import again once its turn has ended")
+            self.turns += 1
+            is_live = self._was_heard(events[0])
+            self.live += is_live
+            if is_live:
+                yield Read(events, is_live)
+            elif not self._sessions[session]:
+                keeps = choices.remember_words and not self._is_known(events[0])
+                said = self._kept(turn.request.text, asked_after, events[0]) if keeps else ()
+                yield Read(events, statements=said)
 
-    def _heard_live(self, session: str) -> set[str]:
-        """Return the prompts of a session that its hooks told of."""
-        told = self._log.of_session(session)
-        prompts = (one.body for one in told if isinstance(one.body, Prompted))
-        return {one.prompt for one in prompts if not one.imported}
+    def _kept(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
+        """Return the events that keep what a prompt says that lasts."""
+        found = kept(frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted))
+        for event in found:
+            self._statements.apply(event)
+            self.statements += isinstance(event.body, Recorded)
+        return tuple(found)
+
+    def _there(self, prompted: Event) -> list[Memory]:
+        """Return the statements of a prompt's project, or of none, that it did not outlive."""
+        return [
+            one
+            for one in self._statements.rows.values()
+            if one.project in (None, prompted.project)
+            and (one.state == ACTIVE or (one.ended_at or 0) > prompted.at)
+        ]
+
+    @property
+    def _statements(self) -> Fold:
+        """The statements in the log, and those that were read since."""
+        if self._said is None:
+            self._said = Fold()
+            like = f'%"kind":"{STATEMENT}"%'
+            where = "kind = 'recorded' AND body LIKE ?"
+            for row in self._log.rows(where, (like,)) if self._log else ():
+                body = event_of(row).body
+                if isinstance(body, Recorded) and body.kind == STATEMENT:
+                    for event in self._log.about(event_of(row).id) if self._log else ():
+                        self._said.apply(event)
+        return self._said
+
+    def _is_known(self, event: Event) -> bool:
+        return self._log is not None and bool(self._log.known([event.id]))
+
+    def _was_heard(self, prompt: Event) -> bool:
+        """Return whether a hook told of a prompt: in its session, or in that it was copied from."""
+        if self._log is None:
+            return False
+        told = self._log.told(("prompted",), prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN)
+        return any(_is_same(one, prompt) for one in told)
+
+    def _is_at_work(self, session: str) -> bool:
+        """Return whether hooks tell of a turn of a session now.
+
+        What it does next belongs to its newest episode, which no older one must become.
+        """
+        if self._log is None:
+            return False
+        told = self._log.of_session(session, max(0, self._log.head() - _NEWEST))
+        if not told or told[-1].at < self._now - AT_WORK:
+            return False
+        last = told[-1].body
+        return not (isinstance(last, SessionTold) and last.stage in _ENDS)
 
 
-def events_of(turn: Turn, agent: str, project: str | None, now: int) -> Iterator[Event]:
+@dataclass(slots=True)
+class Share:
+    """What there is of one project; times are microseconds of the first and the last prompt."""
+
+    turns: int = 0
+    new: int = 0  # neither in the log already, nor heard live
+    first: int = 0
+    last: int = 0
+    sessions: set[str] = field(default_factory=set)
+
+
+def survey(turns: Iterable[Read], log: EventLog | None) -> dict[str | None, Share]:
+    """Return what turns there are by project, the one with most turns first; none is kept."""
+    shares: dict[str | None, Share] = {}
+    waiting: dict[str, Share] = {}
+    for turn in turns:
+        prompt = turn.events[0]
+        share = shares.setdefault(prompt.project, Share())
+        share.turns += 1
+        share.sessions.add(prompt.session or "")
+        share.first = min(share.first or prompt.at, prompt.at)
+        share.last = max(share.last, prompt.at)
+        if not turn.is_live:
+            waiting[prompt.id] = share
+        if len(waiting) >= _BATCH:
+            _count_new(waiting, log)
+    _count_new(waiting, log)
+    return dict(sorted(shares.items(), key=lambda one: (-one[1].turns, one[0] or "")))
+
+
+def _count_new(waiting: dict[str, Share], log: EventLog | None) -> None:
+    known = log.known(list(waiting)) if log is not None and waiting else set()
+    for id_, share in waiting.items():
+        share.new += id_ not in known
+    waiting.clear()
+
+
+def _is_same(told: Event, prompt: Event) -> bool:
+    body, asked = told.body, prompt.body
+    assert isinstance(body, Prompted) and isinstance(asked, Prompted)
+    if body.imported or told.agent != prompt.agent:
+        return False
+    return told.session == prompt.session or body.prompt == asked.prompt
+
+
+def events_of(
+    turn: Turn, agent: str, project: str | None, now: int, intent: Intent | None = None
+) -> Iterator[Event]:
     """Yield what the hooks of a turn would have told; nothing of one that nobody asked for.
 
     What has no time of its own happened `now`, in microseconds.
     """
-    asked = frame.strip(turn.request.text).strip() if turn.request else ""
-    if turn.request is None or not asked:
+    asked = frame.strip(turn.request.text).strip()
+    if not asked:
         return
+    session = plain(turn.session)[:LONGEST_NAME]
 
     def event(body: Body, id_: str, at: int, facet: str) -> Event:
         made = derived_id(at, agent, id_, facet)
-        return Event(made, at or now, body, made, project, plain(turn.session), agent, "agent")
+        return Event(made, at or now, body, made, project, session, agent, "agent")
 
-    branch = plain(turn.branch) if turn.branch else None
+    branch = plain(turn.branch)[:LONGEST_NAME] if turn.branch else None
     first = turn.request
-    prompted = Prompted(prompt=asked[:MAX_PROMPT], branch=branch, imported=True)
+    prompted = Prompted(prompt=asked[:MAX_PROMPT], intent=intent, branch=branch, imported=True)
     yield event(prompted, first.id, first.at, "prompt")
     at = first.at
     for step in turn.steps:
         at = step.at or at
-        if isinstance(step, Step):
-            files = tuple(_relative(path, turn.cwd) for path in step.tool.files)
-            kept = deed(step.tool, files, (step.source,) if step.source else ())
-            if kept is not None:
-                yield event(kept, step.id, at, "action")
-    said = closing_words(turn)
+        files = dict.fromkeys(in_project(path, turn.cwd) for path in step.tool.files)
+        kept = deed(step.tool, tuple(files))
+        if kept is not None:
+            yield event(_with_names(kept, step.names), step.id, at, "action")
+    said = turn.closing
     yield event(
-        SessionTold(stage="stopped", said=said.text[:MAX_SAID] if said else None),
+        SessionTold(stage="stopped", said=said.text if said else None),
         said.id if said else first.id,
-        at,
+        said.at or at if said else at,
         "stop",
     )
 
 
-def closing_words(turn: Turn) -> Said | None:
-    """Return what was said after the last use of a tool, as one; None where nothing was."""
-    last: list[Said] = []
-    for step in turn.steps:
-        last = [*last, step] if isinstance(step, Said) else []
-    text = frame.strip("\n\n".join(said.text for said in last)).strip()
-    return Said(text, last[-1].id, last[-1].at) if text else None
+def _with_names(acted: Acted, names: tuple[str, ...]) -> Acted:
+    """Return an edit with what the file defined before, as a hook says what it defines after."""
+    if acted.doing != "edit" or acted.passed is False:
+        return acted
+    return replace(acted, names=tuple(dict.fromkeys((*acted.names, *names))))
 
 
-def _relative(path: str, cwd: str | None) -> str:
-    """Return a path relative to the working directory; as it is where it lies outside."""
+def plural(count: int, noun: str) -> str:
+    """Return a count and its noun: "1 turn", "2,000 turns"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def in_project(path: str, cwd: str | None) -> str:
+    """Return a path relative to the work tree a session stood in, with forward slashes.
+
+    One that lies elsewhere keeps its whole path. The work tree of a folder that is gone is that
+    folder; nothing else is looked up on the disk.
+    """
     flavour = PureWindowsPath if "\\" in (cwd or path) else PurePosixPath
-    pure = flavour(path)
-    if cwd and pure.is_absolute() and pure.is_relative_to(cwd):
-        return pure.relative_to(cwd).as_posix()
-    return pure.as_posix()
+    if not cwd:
+        return flavour(path).as_posix()
+    pure, root = _normal(flavour(cwd, path)), flavour(_root(cwd))
+    return pure.relative_to(root).as_posix() if pure.is_relative_to(root) else pure.as_posix()
+
+
+def _normal(path: PurePath) -> PurePath:
+    """Return a path without `..`, as it is written."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part != "..":
+            parts.append(part)
+        elif len(parts) > 1:
+            parts.pop()
+    return type(path)(*parts)
 
 
 @lru_cache(maxsize=256)
-def _project(cwd: str) -> str | None:
-    """Return the project of a working directory, or its name where it is gone or no repository."""
-    found = project_of(Path(cwd)) if os.path.isdir(cwd) else None
+def _root(cwd: str) -> str:
+    return str(git_root(Path(cwd)) or cwd) if _is_here(cwd) else cwd
+
+
+@lru_cache(maxsize=256)
+def project_at(cwd: str) -> str | None:
+    """Return the project of a working directory as hooks name it; its last name where it is gone.
+
+    None outside any repository.
+    """
+    if _is_here(cwd):
+        return project_of(Path(cwd))
     name = (PureWindowsPath(cwd) if "\\" in cwd else PurePosixPath(cwd)).name
-    return found or re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+")[:200] or None
+    return re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+")[:200] or None
+
+
+def _is_here(cwd: str) -> bool:
+    try:
+        return os.path.isabs(cwd) and os.path.isdir(cwd)
+    except ValueError:  # a NUL in it
+        return False

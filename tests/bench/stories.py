@@ -43,7 +43,7 @@ from store.config import Choices, Settings
 from store.embedding import embedder
 from store.events import micros
 from store.frame import CLOSING, OPENING
-from store.importers import claude_code
+from store.importers import hosts as transcribed
 from store.importers.session import Sessions
 from store.log import EventLog
 
@@ -246,9 +246,10 @@ def _import(log: EventLog, folder: Path, project: str, scratch: Path, at: dateti
     for packed in sorted(folder.glob("*.jsonl.gz")):
         path = scratch / packed.name.removesuffix(".gz")
         path.write_bytes(gzip.decompress(packed.read_bytes()))
-    sessions = Sessions(log, claude_code.AGENT, project, micros(at))
-    paths = sorted(scratch.glob("*.jsonl"))
-    commands.import_drafts(log, sessions.events(paths, claude_code.turns, print), micros(at))
+    host = transcribed.HOSTS["claude-code"]
+    sessions = Sessions(log, host.agent, project, micros(at))
+    found = transcribed.transcripts(host, scratch, print)
+    commands.import_drafts(log, sessions.events(found, host.turns, print), micros(at))
 
 
 def stories(only: str = "", folder: Path = STORIES) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from flask.testing import FlaskClient
 from hosts_told import PROMPTS, RECORDED, contexts, event_name, in_session
 from mcp_client import TOKEN, modern
 from torture.poisons import Poison
+from transcript_files import imported
 
 from serve.app import create_app
 from serve.cli import main
@@ -26,7 +27,7 @@ from serve.process.tenants import OpenTenant, OpenTenants
 from store import build, commands
 from store.config import Settings
 from store.embedding import LexicalEmbedder
-from store.importers import claude_code, git, jsonl, markdown
+from store.importers import git, jsonl, markdown
 
 NOW = 1_790_000_000_000_000
 MINUTE = 60_000_000
@@ -164,7 +165,7 @@ def a_transcript(place: Place, one: Poison) -> None:
         for number, line in enumerate(lines)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in written))
-    commands.import_drafts(place.tenant.log, claude_code.drafts(path, project=None), NOW)
+    imported(place.tenant.log, "claude-code", path, now=NOW)
 
 
 def _plain(one: Poison) -> str:

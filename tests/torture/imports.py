@@ -18,12 +18,15 @@ from pathlib import Path
 from torture import spoiling
 from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
+from transcript_files import DATA as TRANSCRIPTS
+from transcript_files import imported, written
 
 from store import commands
 from store import tenant as tenants
 from store.commands import Draft
 from store.export import export
-from store.importers import claude_code, git, jsonl, markdown
+from store.importers import git, jsonl, markdown
+from store.importers.hosts import HOSTS
 from store.log import EventLog
 
 NOW = 1_790_000_000_000_000
@@ -33,7 +36,6 @@ _MIB = 1 << 20
 _READ: dict[str, Callable[[Path], Iterator[Draft]]] = {
     "jsonl": lambda source: jsonl.drafts(source, project=None),
     "markdown": lambda source: markdown.drafts(source, project=None),
-    "claude-code": lambda source: claude_code.drafts(source, project=None),
     "git": lambda source: git.drafts(source, project=None),
 }
 
@@ -60,7 +62,10 @@ def _import(given: Given) -> tuple[int, int]:
         held = bytearray(300 * _MIB)
         raise ValueError(f"planted {len(held)}")
     with EventLog(tenants.tenant(Path(home)).log, create=True) as log:
-        done = commands.import_drafts(log, _READ[kind](Path(source)), NOW)
+        if kind in HOSTS:
+            done = imported(log, kind, Path(source), now=NOW).counts
+        else:
+            done = commands.import_drafts(log, _READ[kind](Path(source)), NOW)
     return done.added + done.known, done.refused
 
 
@@ -84,6 +89,9 @@ def _samples(folder: Path) -> dict[str, list[Path]]:
     return {
         "jsonl": [exported],
         "claude-code": sorted((DATA / "sessions").glob("*.jsonl")),
+        "codex": sorted((TRANSCRIPTS / "codex").rglob("*.jsonl")),
+        "gemini": sorted((TRANSCRIPTS / "gemini").rglob("*.jsonl")),
+        "opencode": sorted(written("opencode", folder / "opencode").glob("*.db")),
         "markdown": sorted((DATA / "notes").rglob("*.md")),
     }
 
@@ -137,6 +145,19 @@ def _endless(source: Path, home: str, apart: Apart, scale: Scale) -> Outcome:
         + b"[]," * (2 * _MIB)
         + b"1]}}]}}\n"
     )
+    begun = (
+        b'{"type":"session_meta","timestamp":"2026-09-21T09:00:00Z",'
+        b'"payload":{"id":"a","cwd":"/a"}}\n'
+    )
+    item = (
+        b'{"type":"response_item","timestamp":"2026-09-21T09:00:00Z","payload":{"type":"message",'
+        b'"role":"user","content":[{"type":"input_text","text":"go on"}]}}\n'
+    )
+    chat = b'{"sessionId":"a","projectHash":"0","startTime":"2026-09-21T09:00:00Z"}\n'
+    said_again = b",".join(
+        b'{"id":"%d","type":"user","content":"go on"}' % number for number in range(1_000)
+    )
+    many_lists = b"[" + b"[]," * (2 * _MIB) + b"1]}\n"
     deep = b'{"content":"x","metadata":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}\n"
     deep_said = b'{"type":"user","message":{"content":' + b"[" * 100_000 + b"\n"
     title = b'{"type":"summary","summary":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
@@ -158,6 +179,25 @@ def _endless(source: Path, home: str, apart: Apart, scale: Scale) -> Outcome:
         ("claude-code", "deep.jsonl", deep_said + title),
         ("claude-code", "turns.jsonl", said[: 4 * _MIB].replace(b"a" * 9_000, b"") * 2),
         ("claude-code", "no-line.jsonl", b"{" * (mib * _MIB)),
+        (
+            "codex",
+            "rollout-lists.jsonl",
+            begun + b'{"type":"response_item","payload":' + many_lists,
+        ),
+        ("codex", "rollout-items.jsonl", begun + item * many),
+        ("codex", "rollout-deep.jsonl", begun + deep),
+        (
+            "gemini",
+            "session-lists.jsonl",
+            chat + b'{"id":"1","type":"user","content":' + many_lists,
+        ),
+        ("gemini", "session-one.json", chat[:-2] + b',"messages":' + many_lists),
+        (
+            "gemini",
+            "session-same.jsonl",
+            chat + (b'{"$set":{"messages":[' + said_again + b"]}}\n") * 200,
+        ),
+        ("opencode", "opencode.db", b"SQLite format 3\x00" + b"\x00" * (mib * _MIB)),
         ("markdown", "long.md", b"a " * (mib * _MIB)),
         ("markdown", "long-line.md", b"never " * (4 * _MIB // 6)),
         ("markdown", "headings.md", b"# a b c d\n\ntext of it here\n" * many),
@@ -198,7 +238,7 @@ def _strange(source: Path, home: str, apart: Apart) -> Outcome:
     line = {"type": "user", "message": {"content": f"Remember that {secret}"}, "uuid": "u1"}
     (outside / "secret.md").write_text(f"# Note\n\nRemember that {secret}.\n")
     (outside / "secret.jsonl").write_text(json.dumps(line) + "\n")
-    kinds = {"markdown": ".md", "claude-code": ".jsonl", "jsonl": ".jsonl"}
+    kinds = {"markdown": ".md", "jsonl": ".jsonl"} | dict.fromkeys(HOSTS, ".jsonl")
     wrong, tried = [], 0
     for kind, ending in kinds.items():
         folder = source / kind

@@ -4,7 +4,6 @@ our own memory or the host's machinery put into a text is taken out of it.
 """
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 
 from serve.hooks.event import MAX_PROMPT, MAX_SAID
 from store import frame
-from store.deeds.fields import LONGEST_ID, text
+from store.deeds.fields import LONGEST_ID, mended, text
 from store.errors import InvalidInput
 from store.importers.prompts import typed
 
@@ -20,8 +19,6 @@ _LONGEST_PATH = 4_096
 _READ = 4  # times as much as is kept is looked at: what is taken out makes place for more
 
 _payload = msgspec.json.Decoder(dict[str, Any])
-_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_ESCAPE = re.compile(rb"(%b%b)|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
 
 
 def decoded(raw: bytes) -> dict[str, Any]:
@@ -36,10 +33,10 @@ def decoded(raw: bytes) -> dict[str, Any]:
     except RecursionError as error:
         raise InvalidInput("the event is nested too deeply") from error
     except msgspec.DecodeError:
-        mended = _ESCAPE.sub(lambda found: rb"\ufffd" if found[2] else found[0], raw)
-        if mended == raw:
+        whole = mended(raw)
+        if whole == raw:
             raise
-        return decoded(mended)
+        return decoded(whole)
 
 
 def required(payload: Mapping[str, Any], *names: str) -> str:

@@ -1,0 +1,336 @@
+"""
+Codex CLI's rollouts, read turn by turn.
+
+A rollout is one JSON object a line: what the session is, the items that went to the model and came
+from it, and events beside them. The items are in the files of every release; where there are events
+they tell more surely how a command ended and which files a patch changed. Of the oldest files
+(2025) a line is the bare item, without a time.
+
+Ids come from the thread, the times of its lines and the numbers of its calls, which stay when Codex
+moves a session to a newer form. What a fork copied into its file is left out: it is in the file it
+was copied from. https://github.com/openai/codex, codex-rs/protocol/src/protocol.rs (`RolloutItem`)
+and codex-rs/rollout.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from store.deeds.fields import mapping, plain, text
+from store.importers.files import is_ours
+from store.importers.lines import UNREADABLE, decoded, records
+from store.importers.prompts import typed
+from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn, moment_of
+
+MAX_LINE = 8 << 20  # bytes
+FOLDERS = ("sessions", "archived_sessions")
+_NAME = re.compile(r"rollout-.*\.jsonl(?:\.zst)?")
+_THREAD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LONG = 1 << 20  # characters of a field that is looked at
+_FORKED_WITHIN = 2_000_000  # microseconds in which a fork's copies were written
+
+_READ = frozenset({"session_meta", "turn_context", "response_item", "event_msg"})
+_BARE = frozenset(
+    "message function_call function_call_output local_shell_call custom_tool_call "
+    "custom_tool_call_output".split()
+)
+# what Codex says in the user's name, as a whole piece of a message
+_WRAPPED = re.compile(r"\s*<(/?image|skill|[a-z]+_[a-z_]+)\b", re.IGNORECASE)
+_WARNINGS = (
+    "Warning: apply_patch was requested via",
+    "Warning: The maximum number of unified exec",
+    "Warning: Your account was flagged",
+)
+# a call that was refused or cut off did nothing, and is no error of the work either
+_NOT_DONE = re.compile(
+    r"rejected by user|aborted by user|user rejected MCP|\Apatch rejected|"
+    r"\Aunsupported (?:custom tool )?call|\Afailed to parse function arguments"
+)
+_EXIT = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d{1,9})$", re.MULTILINE)
+_RUNNING = re.compile(r"^Process running with session ID (\d{1,9})$", re.MULTILINE)
+_PATCH = "*** Begin Patch"
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
+_PATCHES = frozenset({"apply_patch", "shell", "shell_command", "exec_command"})
+_FAILED_PATCH = ("apply_patch verification failed", "Failed to ", "Invalid patch")
+
+
+def find(source: Path, on_skip: Skip) -> list[Transcript]:
+    """Return the rollouts of a folder, or of both folders of ~/.codex."""
+    homes = (source, source / ".codex")
+    tops = [home / name for home in homes for name in FOLDERS if (home / name).is_dir()]
+    found: list[Transcript] = []
+    for top in tops or [source]:
+        for folder, _, names in os.walk(top):
+            paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
+            found += (Transcript(path) for path in paths if is_ours(path, top))
+    return found
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str = ""
+    timestamp: object = None
+    payload: msgspec.Raw = msgspec.Raw()
+    metadata: object = None
+
+
+_line = msgspec.json.Decoder(_Line)
+_fields = msgspec.json.Decoder(dict[str, Any])
+
+
+def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
+    """Yield a rollout's turns in order; none of a sub-agent's. Raise OSError, SourceError."""
+    rollout = _Rollout(transcript.path)
+    for number, raw in records(transcript.path, MAX_LINE, on_skip):
+        try:
+            line = decoded(raw, _line)
+            is_bare = not bytes(line.payload)
+            if line.type not in (_BARE if is_bare else _READ) and rollout.has_begun:
+                continue
+            fields = decoded(bytes(line.payload) or raw, _fields)
+        except UNREADABLE as error:
+            on_skip(f"{transcript.path} line {number} was left out: {error}")
+            continue
+        if is_bare and not line.type:
+            rollout.begin(fields)
+        elif is_bare:
+            yield from rollout.item(fields, rollout.began, str(number))
+        elif line.type == "response_item":
+            if isinstance(line.metadata, dict) and line.metadata.get("compaction_output"):
+                continue  # a summary that the model wrote for itself
+            at = moment_of(line.timestamp)
+            yield from rollout.item(fields, at, str(line.timestamp or number))
+        elif line.type == "session_meta":
+            rollout.begin(fields)
+        elif line.type == "turn_context":
+            rollout.turn = text(fields, "turn_id") or rollout.turn
+            rollout.cwd = text(fields, "cwd") or rollout.cwd
+        elif line.type == "event_msg":
+            rollout.event(fields, moment_of(line.timestamp))
+        if rollout.is_side:
+            return
+    yield from rollout.end()
+
+
+@dataclass
+class _Rollout:
+    """How far a rollout was read."""
+
+    path: Path
+    has_begun: bool = False
+    is_side: bool = False  # a sub-agent's
+    is_fork: bool = False  # and holds what it was forked from
+    began: int = 0
+    cwd: str | None = None
+    branch: str | None = None
+    turn: str = ""
+    open_turn: OpenTurn | None = None
+    open_id: str = ""  # Codex's id of the open turn
+    running: dict[str, str] = field(default_factory=dict)  # calls that go on, by their number
+    written: dict[str, str] = field(default_factory=dict)  # those, by the calls that wrote to them
+
+    def __post_init__(self) -> None:
+        found = _THREAD.search(self.path.name)
+        self.thread = found[0] if found else self.path.name.partition(".")[0]
+
+    def begin(self, meta: Mapping[str, Any]) -> None:
+        """Take what the first line says of the session; the next such were copied by a fork."""
+        if self.has_begun:
+            self.is_fork = self.is_fork or text(meta, "id") != self.thread
+            return
+        self.has_begun = True
+        self.thread = text(meta, "id") or self.thread
+        self.began = moment_of(meta.get("timestamp"))
+        self.cwd = text(meta, "cwd") or None
+        self.branch = text(mapping(meta, "git"), "branch") or None
+        self.is_fork = bool(text(meta, "forked_from_id")) and not mapping(meta, "history_base")
+        sources = mapping(meta, "source").keys() - {"custom"}  # others are plain words
+        self.is_side = bool(sources) or text(meta, "thread_source") in (
+            *("subagent", "memory_consolidation"),
+        )
+
+    def item(self, item: Mapping[str, Any], at: int, number: str) -> Iterator[Turn]:
+        """Add an item; yield the turn that a prompt ends."""
+        kind, call = text(item, "type"), text(item, "call_id")
+        if kind == "message" and text(item, "role") == "user":
+            request = _request(item)
+            if request and not self._is_copied(at):
+                yield from self.end()
+                said = Said(request, f"{self.thread}:{number}", at)
+                self.open_turn = OpenTurn(self.thread, self.cwd, self.branch, said)
+                self.open_id = self.turn
+            return
+        turn = self.open_turn
+        if turn is None or self._is_copied(at):
+            return
+        if kind == "message" and text(item, "role") == "assistant":
+            turn.say(plain(item.get("content")), f"{self.thread}:{number}", at)
+        elif kind == "local_shell_call":
+            turn.call(call, "local_shell", mapping(item, "action"), at, self.thread)
+        elif kind in ("function_call", "custom_tool_call"):
+            self._call(turn, item, call, at)
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            self._output(turn, item.get("output"), call)
+
+    def _call(self, turn: OpenTurn, item: Mapping[str, Any], call: str, at: int) -> None:
+        name, server = text(item, "name"), text(item, "namespace")
+        given = _given(item)
+        if name == "write_stdin":  # to a command that goes on
+            self.written[call] = self.running.get(str(given.get("session_id")), "")
+        line = _command(given)
+        if _PATCH in line and name in _PATCHES:
+            name, given = "apply_patch", _patch(line)
+        turn.call(call, f"{server}__{name}" if server else name, given, at, self.thread)
+
+    def _output(self, turn: OpenTurn, output: object, call: str) -> None:
+        passed, wrote, number = _outcome(output)
+        if _NOT_DONE.search(wrote[:400]):
+            turn.forget(call)
+            return
+        turn.end(call, passed, wrote)
+        if number:
+            self.running[number] = call
+        if (first := self.written.get(call)) and passed is not None:
+            turn.end(first, passed, wrote)
+
+    def event(self, event: Mapping[str, Any], at: int) -> None:
+        """Add what an event tells of the outcome of a call."""
+        kind = text(event, "type")
+        if kind == "task_started":
+            self.turn = text(event, "turn_id") or self.turn
+        turn, told = self.open_turn, text(event, "turn_id")
+        if turn is None or (told and self.open_id and told != self.open_id):
+            return
+        item = mapping(event, "item") if kind == "item_completed" else event
+        what = text(item, "type")
+        call = text(item, "call_id", "id")
+        if what in ("CommandExecution", "exec_command_end") and item.get("source") != "user_shell":
+            if not turn.has(call):  # called by a program of the model's
+                given = {"command": item.get("command")}
+                turn.call(call, "exec_command", given, at, self.thread)
+            code = item.get("exit_code")
+            passed = code == 0 if isinstance(code, int) and code >= 0 else None
+            turn.end(call, passed, text(item, "aggregated_output", "stdout", most=_LONG))
+        elif what in ("FileChange", "patch_apply_end"):
+            changes = mapping(item, "changes")
+            if not turn.has(call):
+                turn.call(call, "apply_patch", _patch(_difference(changes)), at, self.thread)
+            turn.edit(call, list(changes))
+            has_failed = item.get("success") is False or item.get("status") == "failed"
+            turn.end(call, not has_failed, text(item, "stderr", "stdout"))
+            if item.get("status") == "declined":
+                turn.forget(call)
+        elif what in ("McpToolCall", "mcp_tool_call_end") and not turn.has(call):
+            made = mapping(item, "invocation") or item
+            name = f"mcp__{text(made, 'server')}__{text(made, 'tool')}"
+            turn.call(call, name, mapping(made, "arguments"), at, self.thread)
+            turn.end(call, None, mapping(item, "result"))
+
+    def end(self) -> Iterator[Turn]:
+        """Yield the turn that is open, if any."""
+        if self.open_turn is not None:
+            yield self.open_turn.close()
+        self.open_turn = None
+
+    def _is_copied(self, at: int) -> bool:
+        """Return whether what is read now was copied from the session this one was forked from."""
+        if not self.is_fork:
+            return False
+        made = _made_at(self.turn)
+        return made < self.began if made else at - self.began < _FORKED_WITHIN
+
+
+def _request(item: Mapping[str, Any]) -> str:
+    """Return what a person typed of a message in the user's name."""
+    content = item.get("content")
+    pieces = content if isinstance(content, list) else []
+    of_item = mapping(item, "internal_chat_message_metadata_passthrough")
+    kinds = of_item.get("content_item_kinds")
+    told = kinds if isinstance(kinds, list) and len(kinds) == len(pieces) else [None] * len(pieces)
+    texts: list[str] = []
+    for piece, kind in zip(pieces[:1_000], told, strict=False):
+        said = text(piece, "text", most=_LONG) if isinstance(piece, dict) else ""
+        is_user = str(kind).startswith("user.") if kind not in (None, "", "unknown") else True
+        if said and is_user and not _is_machine(said):
+            texts.append(typed(said[:64_000]))
+    return "\n\n".join(one for one in texts if one)
+
+
+def _is_machine(piece: str) -> bool:
+    tag = _WRAPPED.match(piece)
+    if tag is None:
+        return piece.startswith(_WARNINGS)
+    name = tag[1].lower()
+    return name.endswith("image") or piece.rstrip().lower().endswith(f"</{name}>")
+
+
+def _difference(changes: Mapping[str, Any]) -> str:
+    """Return what was changed in some files."""
+    told = (one for one in changes.values() if isinstance(one, dict))
+    return "\n".join(text(one, "unified_diff", "content") for one in told)
+
+
+def _patch(told: str) -> dict[str, Any]:
+    """Return the files that a patch names, and the lines that it puts in and takes out."""
+    changed = (line[1:] for line in told.splitlines() if line[:1] in ("+", "-"))
+    files = [named.strip() for named in _PATCHED.findall(told)]
+    return {"files": files, "content": "\n".join(changed)}
+
+
+def _given(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tool was given: JSON in a text, or a plain text of its own."""
+    if said := text(item, "input", most=_LONG):
+        return {"input": said}
+    try:
+        return decoded(text(item, "arguments", most=8 * _LONG).encode(), _fields)
+    except UNREADABLE:
+        return {}
+
+
+def _command(given: Mapping[str, Any]) -> str:
+    for name in ("cmd", "command", "input"):
+        value = given.get(name)
+        if isinstance(value, list):
+            value = next((one for one in value if isinstance(one, str) and _PATCH in one), None)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def _outcome(output: object) -> tuple[bool | None, str, str]:
+    """Return whether a call passed, what it wrote, and the number of a command that goes on."""
+    passed: bool | None = None
+    if isinstance(output, dict) and isinstance(output.get("success"), bool):
+        passed = output["success"]
+    wrote = plain(output)
+    if wrote.startswith('{"output":'):  # of 2025
+        try:
+            told = decoded(wrote.encode(), _fields)
+        except UNREADABLE:
+            told = {}
+        code = mapping(told, "metadata").get("exit_code")
+        return (code == 0 if isinstance(code, int) else None), text(told, "output", most=_LONG), ""
+    number = ""
+    for _ in range(2):  # a patch in a command has a heading of its own
+        heading, parted, rest = wrote.partition("Output:\n")
+        if not parted or len(heading) > 4_000 or not (heading == "" or heading.endswith("\n")):
+            break
+        if (exited := _EXIT.search(heading)) is not None:
+            passed = exited[1] == "0"
+        if (going_on := _RUNNING.search(heading)) is not None:
+            number = going_on[1]
+        wrote = rest
+    if wrote.startswith(_FAILED_PATCH):
+        passed = False
+    return passed, wrote, number
+
+
+def _made_at(id_: str) -> int:
+    """Return the microseconds of a UUID of version 7 (RFC 9562); 0 of any other id."""
+    if not _THREAD.fullmatch(id_) or id_[14] != "7":
+        return 0
+    return int(id_[:8] + id_[9:13], 16) * 1_000

@@ -1,0 +1,227 @@
+"""
+Gemini CLI's recorded chats, read turn by turn.
+
+A chat is a file of JSON Lines: what the session is, then each message, again whenever more of it
+is known, and settings (`$set`) that may hold all messages anew. Of a message that is told again the
+first time counts: it was copied when the chat was resumed. Messages that were taken back or
+summarized stay: they happened. Before the spring of 2026 a chat was one JSON document.
+
+https://github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts.
+The project is known by the file `.project_root` beside the chats, before that by a digest of its
+path (packages/core/src/config/storage.ts), which is looked for among the projects that are known.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from store.deeds.fields import mapping, plain, text
+from store.errors import SourceError
+from store.importers.files import is_ours
+from store.importers.lines import UNREADABLE, decoded, is_crowded, lines, records
+from store.importers.prompts import typed
+from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn, moment_of
+
+MAX_LINE = 16 << 20  # bytes: all messages of a chat that was resumed
+MAX_DOCUMENT = 32 << 20
+_NAME = re.compile(r"session-.*\.jsonl?")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LONG = 1 << 20  # characters of a field that is looked at
+_SMALL = 1 << 20  # bytes of a file that names projects
+# said to Gemini CLI, not to the model: "/chat save x", "?"; a path has a second slash
+_COMMAND = re.compile(r"(?:/[\w:.-]+(?=\s|\Z)|\?\s*\Z)")
+_EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
+_ENDED = re.compile(
+    r"\n(?:Error: \(none\)|(?:Exit Code|Signal|Background PIDs|Process Group PGID): .*"
+    r"|</untrusted_context>)(?=\n|\Z)"
+)
+
+_fields = msgspec.json.Decoder(dict[str, Any])
+
+
+def find(source: Path, on_skip: Skip) -> list[Transcript]:
+    """Return the chats of a folder, of a project's or of ~/.gemini; none of sub-agents."""
+    homes = (source / "tmp", source / ".gemini" / "tmp")
+    top = next((home for home in homes if home.is_dir()), source)
+    found: list[Transcript] = []
+    for folder, folders, names in os.walk(top):
+        if Path(folder).name == "chats":
+            folders.clear()  # those of sub-agents
+        paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
+        found += (Transcript(path) for path in paths if is_ours(path, top))
+    return found
+
+
+def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
+    """Yield a chat's turns in order; none of a sub-agent's. Raise OSError, SourceError."""
+    chat = _Chat(transcript.path.stem, _folder(transcript.path))
+    told = _document(transcript.path) if transcript.path.suffix == ".json" else None
+    for record in _records(transcript.path, on_skip) if told is None else (told,):
+        changes = mapping(record, "$set")
+        if text(record, "sessionId"):
+            chat.session = text(record, "sessionId")
+        if text(record, "kind") == "subagent":
+            return
+        chat.digest = text(record, "projectHash") or chat.digest
+        found = [record] if text(record, "id") else []
+        for holder in (record, changes):
+            several = holder.get("messages")
+            found += several if isinstance(several, list) else []
+        for message in found:
+            if isinstance(message, dict):
+                yield from chat.add(message)
+    yield from chat.end()
+
+
+def _records(path: Path, on_skip: Skip) -> Iterator[dict[str, Any]]:
+    for number, raw in records(path, MAX_LINE, on_skip):
+        try:
+            yield decoded(raw, _fields)
+        except UNREADABLE as error:
+            on_skip(f"{path} line {number} was left out: {error}")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    read, size = [], 0
+    for line in lines(path, MAX_DOCUMENT):
+        read.append(line)
+        size += len(line)
+        if size > MAX_DOCUMENT:
+            break
+    raw = b"".join(read)
+    if size > MAX_DOCUMENT or is_crowded(raw):
+        raise SourceError(f"it is over {MAX_DOCUMENT >> 20} MiB, or holds too much")
+    try:
+        return decoded(raw, _fields)
+    except UNREADABLE as error:
+        raise SourceError(str(error)) from error
+
+
+@dataclass
+class _Chat:
+    """How far a chat was read. `seen` are the messages of turns that are over."""
+
+    session: str
+    cwd: str | None
+    digest: str = ""  # of the project's path
+    open_turn: OpenTurn | None = None
+    seen: set[str] = field(default_factory=set)
+    answers: set[str] = field(default_factory=set)  # of the open turn
+
+    def add(self, message: Mapping[str, Any]) -> Iterator[Turn]:
+        """Add a message; yield the turn that a prompt ends."""
+        id_, kind = text(message, "id"), text(message, "type")
+        if not id_ or id_ in self.seen:
+            return
+        at = moment_of(message.get("timestamp"))
+        if kind == "user":
+            self.seen.add(id_)
+            if request := _request(message):
+                yield from self.end()
+                said = Said(request, id_, at)
+                self.open_turn = OpenTurn(self.session, self.cwd, None, said)
+        elif kind == "gemini" and self.open_turn is not None:
+            self._answer(self.open_turn, message, id_, at)
+
+    def _answer(self, turn: OpenTurn, message: Mapping[str, Any], id_: str, at: int) -> None:
+        if id_ not in self.answers:
+            turn.say(_words(message.get("content")), id_, at)
+        self.answers.add(id_)
+        calls = message.get("toolCalls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                _add_call(turn, call, id_)
+                self._look_for_folder(turn, mapping(call, "args"))
+
+    def _look_for_folder(self, turn: OpenTurn, given: Mapping[str, Any]) -> None:
+        """Take the folder of the project from the path of a file in it."""
+        named = text(given, "file_path", "absolute_path", "dir_path") if self.cwd is None else ""
+        for folder in PurePath(named).parents if os.path.isabs(named) else ():
+            if sha256(str(folder).encode()).hexdigest() == self.digest:
+                self.cwd = turn.cwd = str(folder)
+
+    def end(self) -> Iterator[Turn]:
+        """Yield the turn that is open, if any."""
+        if self.open_turn is not None:
+            yield self.open_turn.close()
+        self.open_turn = None
+        self.seen |= self.answers
+        self.answers.clear()
+
+
+def _add_call(turn: OpenTurn, call: Mapping[str, Any], message: str) -> None:
+    id_, status = text(call, "id"), text(call, "status")
+    if turn.has(id_) or status not in ("success", "error"):
+        return
+    at = moment_of(call.get("timestamp"))
+    turn.call(id_, text(call, "name"), call.get("args"), at, message)
+    came, shown = _came(call.get("result")), text(call, "resultDisplay", most=_LONG)
+    wrote = plain(came)
+    code = _EXIT.findall(wrote)  # told only where it is not 0
+    passed = status == "success" and "error" not in came and (not code or code[-1] == "0")
+    turn.end(id_, passed, shown or _output(wrote))
+
+
+def _output(wrote: str) -> str:
+    """Return what a tool wrote, without what a shell's output stands between."""
+    wrote = wrote.removeprefix("<untrusted_context>\n")
+    if wrote.startswith("Command: "):  # before 2026
+        wrote = wrote.partition("\nOutput: ")[2]
+    return _ENDED.sub("", wrote.removeprefix("Output: "))
+
+
+def _came(result: object) -> Mapping[str, Any]:
+    """Return what a tool answered, of a result that is a text, a part or a list of parts."""
+    for part in result[:10] if isinstance(result, list) else [result]:
+        if isinstance(part, dict):
+            return mapping(mapping(part, "functionResponse"), "response") or part
+    return {"output": result if isinstance(result, str) else ""}
+
+
+def _request(message: Mapping[str, Any]) -> str:
+    """Return what a person typed of a message; what Gemini CLI adds to it is no part of it."""
+    said = message.get("displayContent") or message.get("content")
+    asked = typed(_words(said)[:64_000])
+    return "" if _COMMAND.match(asked) else asked
+
+
+def _words(content: object) -> str:
+    """Return the text of a message: a text, a part or a list of both, without thoughts."""
+    parts = content if isinstance(content, list) else [content]
+    found: list[str] = []
+    for part in parts[:1_000]:
+        if isinstance(part, dict):
+            part = "" if part.get("thought") else text(part, "text", most=_LONG)
+        if isinstance(part, str) and part:
+            found.append(part)
+    return "\n".join(found)
+
+
+def _folder(path: Path) -> str | None:
+    """Return the folder of the project that a chat belongs to; None where nothing tells it."""
+    home = path.parent.parent  # of the project, in ~/.gemini/tmp
+    named = _beginning(home / ".project_root").strip()
+    if named or not _DIGEST.fullmatch(home.name):
+        return named or None
+    try:
+        known = decoded(_beginning(home.parent.parent / "projects.json").encode(), _fields)
+    except UNREADABLE:
+        return None
+    paths = mapping(known, "projects")
+    return next((one for one in paths if sha256(one.encode()).hexdigest() == home.name), None)
+
+
+def _beginning(path: Path) -> str:
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(_SMALL).decode(errors="replace")
+    except OSError:
+        return ""

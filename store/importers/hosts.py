@@ -1,0 +1,227 @@
+"""
+The hosts whose transcripts are read: where each keeps them, and what reads them.
+
+A place without transcripts is a mistake that is easily made, so it is said what the place is and
+what to name instead.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from store.errors import SourceError
+from store.importers import claude_code, codex, gemini, opencode
+from store.importers.lines import lines
+from store.importers.turn import Skip, Transcript, Turns
+
+_BEGINNING = 64_000  # bytes of a line by which a file is known
+_FIRST_LINES = 40
+_BEGAN = re.compile(rb'"(?:timestamp|startTime)"\s*:\s*"([^"]{10,40})"')
+_EXPORT = re.compile(rb'\A\s*\{(?=[^\n]*"content":)(?=[^\n]*"kind":)')
+
+# where a variable says, else at a path in the home folder
+Folder = Callable[[str, str], Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host: `marks` are in the first lines of each of its files, `usual` is for people.
+
+    `inner` are globs of what lies in its folder, or below the one above, and holds its sessions.
+    """
+
+    agent: str
+    title: str
+    usual: str
+    inner: tuple[str, ...]
+    place: Callable[[Folder], Path]
+    marks: re.Pattern[bytes]
+    find: Callable[[Path, Skip], list[Transcript]]
+    turns: Turns
+
+
+HOSTS = {
+    host.agent: host
+    for host in (
+        Host(
+            "claude-code",
+            "Claude Code",
+            "~/.claude/projects",
+            ("projects", ".claude/projects"),
+            lambda folder: folder("CLAUDE_CONFIG_DIR", ".claude") / "projects",
+            re.compile(rb'"(?:sessionId|parentUuid|leafUuid|isSidechain)"\s*:'),
+            claude_code.find,
+            claude_code.turns,
+        ),
+        Host(
+            "codex",
+            "Codex",
+            "~/.codex/sessions",
+            ("sessions", "archived_sessions", ".codex"),
+            lambda folder: folder("CODEX_HOME", ".codex"),
+            re.compile(
+                rb'"type"\s*:\s*"(?:session_meta|response_item|turn_context|event_msg)"'
+                rb'|"record_type"\s*:|\A\{"id":"[0-9a-f-]{36}","timestamp":'
+            ),
+            codex.find,
+            codex.turns,
+        ),
+        Host(
+            "gemini",
+            "Gemini CLI",
+            "~/.gemini/tmp",
+            ("tmp", ".gemini/tmp"),
+            lambda folder: folder("GEMINI_CLI_HOME", "") / ".gemini" / "tmp",
+            re.compile(rb'"projectHash"\s*:'),
+            gemini.find,
+            gemini.turns,
+        ),
+        Host(
+            "opencode",
+            "OpenCode",
+            "~/.local/share/opencode",
+            ("opencode*.db", "storage", "opencode", ".local/share/opencode"),
+            lambda folder: folder("XDG_DATA_HOME", ".local/share") / "opencode",
+            re.compile(rb'"id"\s*:\s*"(?:ses|msg|prt)_'),
+            opencode.find,
+            opencode.turns,
+        ),
+    )
+}
+_KNOWN_BY = ("gemini", "codex", "claude-code", "opencode")  # the most telling marks first
+
+
+def transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
+    """Return a host's transcripts at a place, oldest first; `on_skip` is told of another's.
+
+    Raise SourceError where there is none, saying what the place is and what to name instead.
+    """
+    try:
+        return _transcripts(host, source, on_skip)
+    except OSError as error:
+        raise SourceError(_unreadable(source, error)) from error
+
+
+def _transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
+    is_home = any(next(source.glob(one), None) for one in host.inner)
+    if (source / ".git").exists() and not is_home:  # its tests may hold sessions, nobody's own
+        raise _repository(host, source)
+    found = host.find(source, on_skip)
+    if source.is_file():
+        found = found or [Transcript(source)]
+    dated: list[tuple[bytes, str, Transcript]] = []
+    others: list[Host] = []
+    skipped: list[str] = []
+    unreadable: list[str] = []
+    for one in found:
+        if one.session:  # in a database, which is known
+            dated.append((b"", f"{len(dated):09}", one))
+            continue
+        try:
+            known, began = _known(one.path)
+        except OSError as error:
+            unreadable.append(_unreadable(one.path, error))
+            continue
+        if known is host:
+            dated.append((began, str(one.path), one))
+        elif known is None:
+            skipped.append(f"{one.path} was left out: it is no session of {host.title}")
+        else:
+            others.append(known)
+            skipped.append(
+                f"{one.path} is a session of {known.title}: `mnemolog import {known.agent}`"
+            )
+    if not dated and not others and unreadable:
+        raise SourceError(unreadable[0])
+    if not dated:
+        raise _mistake(host, source, others)
+    for sentence in (*unreadable, *skipped):
+        on_skip(sentence)
+    return [one for _, _, one in sorted(dated, key=lambda each: each[:2])]
+
+
+def _known(path: Path) -> tuple[Host | None, bytes]:
+    """Return the host that wrote a file, known by its first lines, and when it was begun; None
+    where no host did. Raise OSError as the disk does.
+    """
+    try:
+        if opencode.is_database(path):
+            return (HOSTS["opencode"] if opencode.find(path, _hush) else None), b""
+        beginning = b"\n".join(islice(lines(path, _BEGINNING), _FIRST_LINES))
+    except SourceError:
+        return None, b""
+    hosts = (HOSTS[agent] for agent in _KNOWN_BY)
+    began = _BEGAN.search(beginning)
+    known = next((host for host in hosts if host.marks.search(beginning)), None)
+    return known, began[1] if began else b""
+
+
+def _mistake(host: Host, source: Path, others: Sequence[Host]) -> SourceError:
+    """Return the error that says what a place without a host's transcripts is."""
+    there, named = f"{host.title} keeps its sessions in {host.usual}", shlex.quote(str(source))
+    for other in others or _of_others(host, source):
+        what = "is a session" if source.is_file() else "holds sessions"
+        return SourceError(
+            f"{source} {what} of {other.title}: run `mnemolog import {other.agent} {named}`"
+        )
+    if source.is_file():
+        if _is_export(source):
+            return SourceError(
+                f"{source} is an export of memories: run `mnemolog import jsonl {named}`"
+            )
+        return SourceError(f"{source} is no session of {host.title}: {there}")
+    if not source.is_dir():
+        what = "is neither a file nor a folder" if source.exists() else "is not there"
+        return SourceError(f"{source} {what}: {there}")
+    if next(source.iterdir(), None) is None:
+        return SourceError(f"{source} is empty: {there}")
+    if (source / ".git").exists():
+        return _repository(host, source)
+    return SourceError(f"no session of {host.title} in {source}: {there}")
+
+
+def _unreadable(path: Path, error: OSError) -> str:
+    return f"{path} cannot be read ({error.strerror}): check its owner and mode"
+
+
+def _repository(host: Host, source: Path) -> SourceError:
+    return SourceError(
+        f"{source} is a git repository: run `mnemolog import {host.agent}` without a path to read "
+        f"the sessions in {host.usual}, or `mnemolog import git {shlex.quote(str(source))}` for "
+        "the repository's history"
+    )
+
+
+def _hush(sentence: str) -> None:
+    """Be told of nothing: it is only looked whose a place is."""
+
+
+def _is_export(source: Path) -> bool:
+    try:
+        return bool(_EXPORT.match(next(lines(source, _BEGINNING), b"")))
+    except (OSError, SourceError):
+        return False
+
+
+def _of_others(host: Host, source: Path) -> list[Host]:
+    """Return the other hosts whose transcripts lie at a place."""
+    found: list[Host] = []
+    for other in HOSTS.values():
+        if other is not host and source.is_dir():
+            try:
+                paths = other.find(source, _hush)
+            except SourceError:
+                continue
+            if any(one.session or _is_of(other, one.path) for one in paths[:3]):
+                found.append(other)
+    return found
+
+
+def _is_of(host: Host, path: Path) -> bool:
+    try:
+        return _known(path)[0] is host
+    except OSError:
+        return False

@@ -1,0 +1,287 @@
+"""
+OpenCode's sessions, read turn by turn: from its database, or from the folder of files before 2026.
+
+A session has messages, and a message has parts: texts, and tools with what came of them. Both
+stores hold the same JSON under the same ids, so that a session moved from one to the other adds
+nothing. What a fork copied is older than its own session and is left out: it is in the session it
+was copied from. The database is opened for reading only.
+
+https://github.com/anomalyco/opencode, packages/opencode/src/session/message-v2.ts and
+session.sql.ts; before that storage/{session,message,part} of src/storage/storage.ts.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from store.deeds.fields import mapping, text
+from store.deeds.tools import has_passed
+from store.errors import SourceError
+from store.importers.files import is_ours
+from store.importers.lines import UNREADABLE, decoded, is_crowded
+from store.importers.prompts import typed
+from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn, moment_of
+
+MAX_RECORD = 8 << 20  # bytes of a message or a part
+MAX_PARTS = 2_000  # of a message
+BUSY_MS = 2_000
+_SQLITE = b"SQLite format 3\x00"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_LONG = 1 << 20  # characters of a field that is looked at
+# a call that was refused or cut off did nothing, and is no error of the work either
+_NOT_DONE = ("The user rejected permission", "The user dismissed", "Tool execution aborted")
+
+_fields = msgspec.json.Decoder(dict[str, Any])
+
+
+def find(source: Path, on_skip: Skip) -> list[Transcript]:
+    """Return the sessions of OpenCode's data folder, of a database or of a folder `storage`; none
+    of sub-agents. Raise SourceError where there is but a database that cannot be read.
+    """
+    if source.is_file():
+        return _stored(source) if is_database(source) else [Transcript(source)]
+    inner = ("", "opencode", ".local/share/opencode")
+    homes = [source / name for name in inner if (source / name).is_dir()]
+    databases = (one for home in homes for one in sorted(home.glob("opencode*.db")))
+    found: list[Transcript] = []
+    broken: list[SourceError] = []
+    for path in (one for one in databases if is_ours(one, source)):
+        try:
+            found += _stored(path)
+        except SourceError as error:
+            broken.append(error)
+    known = {one.session for one in found}
+    for home in homes:
+        for top in (home, home / "storage"):
+            files = sorted(top.glob("session/*/ses_*.json"))
+            ours = (path for path in files if is_ours(path, top) and path.stem not in known)
+            found += (Transcript(path) for path in ours)
+    if broken and not found:
+        raise broken[0]
+    for one in broken:
+        on_skip(str(one))
+    return found
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file is a database of SQLite's; raise OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
+    """Yield a session's turns in order; none of a sub-agent's. Raise OSError, SourceError."""
+    if not transcript.session:
+        path = transcript.path.absolute()
+        if len(path.parents) < 3:
+            raise SourceError("it does not lie in a folder `storage` of OpenCode's")
+        yield from _turns(_Files(path, on_skip))
+        return
+    try:
+        with closing(_opened(transcript.path)) as database:
+            yield from _turns(_Rows(database, transcript, on_skip))
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise SourceError(f"{transcript}: {error}") from error
+
+
+Record = tuple[str, Mapping[str, Any]]  # an id and what it stands for
+
+
+@dataclass(frozen=True)
+class _Files:
+    """A session in files of JSON."""
+
+    path: Path
+    on_skip: Skip
+
+    @property
+    def top(self) -> Path:
+        return self.path.parents[2]
+
+    def session(self) -> Record:
+        fields = self._read(self.path)
+        if fields is None:
+            raise SourceError("it is no session")
+        return text(fields, "id") or self.path.stem, fields
+
+    def messages(self) -> list[Record]:
+        found = map(_heading, self._folder(self.top / "message" / self.path.stem))
+        return sorted(found, key=lambda one: (_created(one[1]), one[0]))
+
+    def parts(self, message: str) -> Iterator[Record]:
+        if _NAME.fullmatch(message):
+            yield from self._folder(self.top / "part" / message)
+
+    def _folder(self, folder: Path) -> Iterator[Record]:
+        names = sorted(os.listdir(folder)) if folder.is_dir() else []
+        for path in (folder / name for name in names if name.endswith(".json")):
+            fields = self._read(path) if is_ours(path, self.top) else None
+            if fields is not None:
+                yield path.stem, fields
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        with path.open("rb") as file:
+            raw = file.read(MAX_RECORD + 1)
+        return _decoded(raw if len(raw) <= MAX_RECORD else None, str(path), self.on_skip)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A session in the database."""
+
+    database: apsw.Connection
+    transcript: Transcript
+    on_skip: Skip
+
+    def session(self) -> Record:
+        query = "SELECT directory, parent_id, time_created FROM session WHERE id = ?"
+        for directory, parent, created in self.database.execute(query, (self.transcript.session,)):
+            fields = {"directory": directory, "parentID": parent, "time": {"created": created}}
+            return self.transcript.session, fields
+        raise SourceError("it is gone")
+
+    def messages(self) -> list[Record]:
+        found = self._records("message WHERE session_id = ?", self.transcript.session)
+        return list(map(_heading, found))
+
+    def parts(self, message: str) -> Iterator[Record]:
+        yield from self._records("part WHERE message_id = ?", message)
+
+    def _records(self, where: str, id_: str) -> Iterator[Record]:
+        order = "time_created, id" if where.startswith("message") else "id"
+        query = (
+            f"SELECT id, CASE WHEN octet_length(data) <= ? THEN CAST(data AS BLOB) END "
+            f"FROM {where} ORDER BY {order}"
+        )
+        for name, raw in self.database.execute(query, (MAX_RECORD, id_)):
+            fields = _decoded(raw, f"{self.transcript.path} {name}", self.on_skip)
+            if fields is not None:
+                yield str(name), fields
+
+
+def _turns(store: _Files | _Rows) -> Iterator[Turn]:
+    session, about = store.session()
+    if text(about, "parentID"):  # a sub-agent's
+        return
+    began, cwd = _created(about), text(about, "directory") or None
+    open_turn: OpenTurn | None = None
+    for id_, message in store.messages():
+        if 0 < _created(message) < began or message["summary"]:
+            continue
+        parts = list(_first(store.parts(id_)))
+        if text(message, "role") == "assistant" and open_turn is not None:
+            _add(open_turn, message, parts)
+        elif text(message, "role") == "user" and (request := _request(parts)):
+            if open_turn is not None:
+                yield open_turn.close()
+            said = Said(request, id_, moment_of(_created(message)))
+            open_turn = OpenTurn(session, cwd, None, said)
+    if open_turn is not None:
+        yield open_turn.close()
+
+
+def _heading(record: Record) -> Record:
+    """Return what is read of a message; it may hold every change of its turn beside that."""
+    id_, fields = record
+    return id_, {
+        "role": text(fields, "role"),
+        "time": {"created": _created(fields)},
+        "summary": fields.get("summary") is True,
+    }
+
+
+def _first(parts: Iterator[Record]) -> Iterator[Record]:
+    for number, part in enumerate(parts):
+        if number == MAX_PARTS:
+            return
+        yield part
+
+
+def _request(parts: list[Record]) -> str:
+    """Return what a person typed of a message; files that he named are added as synthetic texts."""
+    texts = (typed(_words(part)[:64_000]) for _, part in parts)
+    return "\n\n".join(one for one in texts if one)
+
+
+def _words(part: Mapping[str, Any]) -> str:
+    is_ours = part.get("synthetic") is True or part.get("ignored") is True
+    return "" if is_ours or part.get("type") != "text" else text(part, "text", most=_LONG)
+
+
+def _add(turn: OpenTurn, message: Mapping[str, Any], parts: list[Record]) -> None:
+    for id_, part in parts:
+        if words := _words(part):
+            at = _at(part, "end", "start") or moment_of(_created(message))
+            turn.say(words, id_, at)
+        elif part.get("type") == "tool":
+            _add_tool(turn, id_, part)
+
+
+def _add_tool(turn: OpenTurn, id_: str, part: Mapping[str, Any]) -> None:
+    state = mapping(part, "state")
+    status, error = text(state, "status"), text(state, "error", most=_LONG)
+    if status not in ("completed", "error") or error.startswith(_NOT_DONE):
+        return
+    turn.call(id_, text(part, "tool"), mapping(state, "input"), _at(state, "start"))
+    passed = status == "completed" and has_passed(mapping(state, "metadata")) is not False
+    turn.end(id_, passed, error or text(state, "output", most=_LONG))
+
+
+def _at(fields: Mapping[str, Any], *names: str) -> int:
+    time = mapping(fields, "time")
+    return next((at for name in names if (at := moment_of(time.get(name)))), 0)
+
+
+def _created(fields: Mapping[str, Any]) -> int:
+    """Return when something was made, in milliseconds; 0 where it is not told."""
+    created = mapping(fields, "time").get("created")
+    return created if isinstance(created, int) else 0
+
+
+def _decoded(raw: bytes | None, what: str, on_skip: Skip) -> dict[str, Any] | None:
+    """Return a record; None of one that is too long or no object, which `on_skip` is told."""
+    if raw is None or is_crowded(raw):
+        on_skip(f"{what} was left out: it is too long, or holds too much")
+        return None
+    try:
+        return decoded(raw, _fields)
+    except UNREADABLE as error:
+        on_skip(f"{what} was left out: {error}")
+        return None
+
+
+def _stored(path: Path) -> list[Transcript]:
+    """Return the sessions in a database, oldest first."""
+    query = "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_created, id"
+    try:
+        with closing(_opened(path)) as database:
+            return [Transcript(path, str(id_)) for (id_,) in database.execute(query)]
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read as a database of OpenCode's: {error}") from error
+
+
+def _opened(path: Path) -> apsw.Connection:
+    """Return a connection that only reads, from tables alone: a view could run for ever."""
+    database = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        database.set_busy_timeout(BUSY_MS)
+        database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_RECORD * 4)
+        database.execute("PRAGMA trusted_schema = OFF")
+        kinds = database.execute("SELECT name, type, sql FROM sqlite_schema")
+        tables = {
+            name for name, kind, sql in kinds if kind == "table" and "VIRTUAL" not in (sql or "")
+        }
+    except BaseException:
+        database.close()
+        raise
+    if missing := {"session", "message", "part"} - tables:
+        database.close()
+        raise SourceError(f"{path} has no table {min(missing)}: it is no database of OpenCode's")
+    return database

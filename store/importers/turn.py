@@ -1,0 +1,185 @@
+"""
+Turn: a request to an agent and what came of it, as a transcript tells; OpenTurn: one being read.
+
+Every host writes down a call of a tool and what came of it apart from each other, some the outcome
+twice or long after. A turn is put together here, the same way for all; it keeps no more of each
+step than an episode can say, so that a long turn fits in memory.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from store import frame
+from store.deeds.fields import ending
+from store.deeds.tools import ToolUse, tool_use
+from store.events import LATEST, micros
+from store.extracts import defined_names
+
+MAX_STEPS = 2_000  # of one turn; what comes after is left out
+MAX_SAID = 8_000  # characters of the closing words
+_LONGEST_INPUT = 4_000  # characters of a text that a tool was given
+_MAX_ITEMS = 50  # of a list that a tool was given
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Where a session is written down: a file, or one session in a file of many."""
+
+    path: Path
+    session: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.session}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said; `id` is what its line has in the transcript, `at` microseconds, 0 unknown."""
+
+    text: str
+    id: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A tool that was used; `names` is what an edited file defined before, where that is told."""
+
+    tool: ToolUse
+    id: str
+    at: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A request, what was done about it in order, and what was said after that."""
+
+    session: str
+    cwd: str | None
+    branch: str | None
+    request: Said
+    steps: tuple[Step, ...]
+    closing: Said | None
+
+
+Skip = Callable[[str], None]  # is told of what was left out
+Turns = Callable[[Transcript, Skip], Iterator[Turn]]
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    line: str
+    name: str
+    given: Mapping[str, Any]
+    at: int
+    has_ended: bool = False
+    passed: bool | None = None
+    output: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn being read. A call of which nothing came did nothing, and is left out."""
+
+    session: str
+    cwd: str | None
+    branch: str | None
+    request: Said
+    _calls: list[_Call] = field(default_factory=list)
+    _latest: dict[str, _Call] = field(default_factory=dict)  # by id: some models number anew
+    _said: list[Said] = field(default_factory=list)  # since the last call
+
+    def say(self, words: str, id_: str, at: int) -> None:
+        """Add words of the agent's."""
+        if words.strip() and sum(len(one.text) for one in self._said) < MAX_SAID:
+            self._said.append(Said(words.strip()[: MAX_SAID * 2], id_, at))
+
+    def call(self, id_: str, name: str, given: object, at: int, line: str = "") -> None:
+        """Add a tool that the agent called; `id_` tells it from the turn's other calls.
+
+        `line` is what its line has in the transcript, where not every call's id is its own.
+        """
+        self._said.clear()
+        before = self._latest.get(id_)
+        is_again = before is not None and not before.has_ended
+        if id_ and not is_again and len(self._calls) < MAX_STEPS:
+            shortened = _short(given)
+            fields = shortened if isinstance(shortened, dict) else {}
+            self._latest[id_] = _Call(id_, line, name, fields, at)
+            self._calls.append(self._latest[id_])
+
+    def has(self, id_: str) -> bool:
+        """Return whether a tool was called under an id."""
+        return id_ in self._latest
+
+    def end(self, id_: str, passed: bool | None, output: object = "", original: str = "") -> None:
+        """Add what came of a call: of several tellings the last that tells anything counts.
+
+        `original` is what an edited file said before.
+        """
+        call = self._latest.get(id_)
+        if call is None:
+            return
+        call.has_ended = True
+        call.passed = call.passed if passed is None else passed
+        call.output = ending(output) or call.output
+        call.names = defined_names(original) if original else call.names
+
+    def edit(self, id_: str, files: list[str]) -> None:
+        """Tell which files a call changed, by their whole paths."""
+        if files and (call := self._latest.get(id_)) is not None:
+            call.name, call.given = "apply_patch", {**call.given, "files": files[:_MAX_ITEMS]}
+
+    def forget(self, id_: str) -> None:
+        """Leave out a call that was refused: it did nothing."""
+        if (call := self._latest.pop(id_, None)) is not None:
+            self._calls.remove(call)
+
+    def close(self) -> Turn:
+        """Return the turn as it is now."""
+        steps = tuple(_step(call) for call in self._calls if call.has_ended)
+        words = frame.strip("\n\n".join(said.text for said in self._said)).strip()[:MAX_SAID]
+        last = Said(words, self._said[-1].id, self._said[-1].at) if words else None
+        return Turn(self.session, self.cwd, self.branch, self.request, steps, last)
+
+
+def _step(call: _Call) -> Step:
+    tool = tool_use(
+        call.name,
+        call.given,
+        id_=call.id,
+        passed=call.passed,
+        output=call.output,
+    )
+    return Step(tool, f"{call.line}:{call.id}", call.at, call.names)
+
+
+def _short(given: object, depth: int = 3) -> object:
+    """Return what a tool was given, its long texts cut."""
+    if isinstance(given, str):
+        return given[:_LONGEST_INPUT]
+    if isinstance(given, dict) and depth:
+        items = list(given.items())[:_MAX_ITEMS]
+        return {name: _short(value, depth - 1) for name, value in items}
+    if isinstance(given, list) and depth:
+        return [_short(value, depth - 1) for value in given[:_MAX_ITEMS]]
+    return given if isinstance(given, (bool, int, float)) else None
+
+
+def moment_of(said: object) -> int:
+    """Return the microseconds since 1970 of an ISO 8601 text or of milliseconds; 0 of neither."""
+    at = 0
+    if isinstance(said, str):
+        try:
+            at = micros(datetime.fromisoformat(said))
+        except (ValueError, OverflowError):
+            return 0
+    elif isinstance(said, (int, float)) and 0 < said <= LATEST / 1_000:
+        at = int(said * 1_000)
+    return at if 0 < at <= LATEST else 0

@@ -1,0 +1,655 @@
+"""Sessions of every host become episodes, once: however often they are read, whoever told them."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hook_session import opened
+from transcript_files import (
+    NOW,
+    SESSION,
+    WRITERS,
+    Writer,
+    episodes,
+    imported,
+    turn,
+    written,
+)
+
+from serve.cli import imports, main
+from store import commands, frame
+from store import tenant as tenants
+from store.agent_events import Acted, Prompted, SessionTold
+from store.commands import Draft
+from store.errors import SourceError
+from store.events import STATEMENT, Event, new_id
+from store.importers.hosts import HOSTS
+from store.log import EventLog
+from store.projections.memories import Fold, Memory
+
+AGENTS = tuple(WRITERS)
+NOTE = f'{frame.OPENING}\n{{"id":"m1","fact":"the port is 7437"}}\n{frame.CLOSING}'
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+
+# every session is read in its host's own form
+each_host = pytest.mark.parametrize("agent", AGENTS)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EventLog]:
+    with EventLog(tenants.tenant(tmp_path / "home").log, create=True) as log:
+        yield log
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    return tmp_path / "host"
+
+
+def writer(agent: str, **about: Any) -> Writer:
+    made: Writer = WRITERS[agent](**about)
+    return made
+
+
+def hear(log: EventLog, agent: str, prompt: str, at: int, *after: Any) -> None:
+    """Write down what a live hook told of a prompt, and what came after it."""
+    for number, body in enumerate((Prompted(prompt=prompt), *after)):
+        id_ = new_id(at + number)
+        log.append([Event(id_, at + number, body, id_, "shop", SESSION, agent, "agent")])
+
+
+@each_host
+def test_a_turn_is_an_episode_with_its_words_deeds_files_and_time(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    turn(one)
+    imported(log, agent, one.save(host))
+    (found,) = episodes(log)
+    assert (found.kind, found.state, found.trust) == ("episode", "active", "tool")
+    assert (found.project, found.session, found.agent) == ("shop", SESSION, agent)
+    assert found.content == "Make the login test pass: it fails at midnight."
+    failed, edited, passed = (found.action or "").splitlines()
+    assert failed.startswith("$ pytest -q -> failed: ") and "a day late" in failed
+    assert (edited, passed) == ("edited login.py", "$ pytest -q -> 2 passed in 0.01s")
+    assert found.result == "The clock is called at every login now."
+    assert "login" in found.tags
+    assert 0 <= found.created_at - 1_789_981_200_000_000 < 60_000_000
+
+
+@each_host
+def test_what_the_real_program_wrote_is_read_whole(agent: str, log: EventLog, host: Path) -> None:
+    done = imported(log, agent, written(agent, host))
+    assert done.skipped == []
+    found = [one for one in episodes(log) if "midnight" in one.content and one.project == "shop"]
+    for one in found:
+        assert [line.split(" -> ")[0] for line in (one.action or "").splitlines()] == [
+            *("$ pytest -q", "edited login.py", "$ pytest -q")
+        ]
+        assert "1 failed, 1 passed" in (one.action or "")
+        assert (one.result or "").startswith("The login took the clock once, at import.")
+    second = [one for one in episodes(log) if "docs/clock.md" in one.content]
+    assert {one.action for one in second} == {"edited docs/clock.md"}
+    assert len(found) == len(second) == (3 if agent == "codex" else 1)
+
+
+@each_host
+def test_a_session_that_is_read_again_adds_nothing(agent: str, log: EventLog, host: Path) -> None:
+    first = imported(log, agent, written(agent, host))
+    head = log.head()
+    again = imported(log, agent, host, now=NOW + 1)
+    assert (again.counts.added, again.counts.known) == (0, first.counts.added)
+    assert log.head() == head
+
+
+@each_host
+def test_a_session_that_grew_adds_only_what_is_new(agent: str, log: EventLog, host: Path) -> None:
+    one = writer(agent)
+    turn(one)
+    one.ask("And say in the docs why the clock is called.")
+    one.run("ls docs", "clock.md")
+    before = imported(log, agent, one.save(host))
+    one.edit("docs/clock.md", "", "The clock is called at every login.\n")
+    one.say("docs/clock.md says so.")
+    turn(one, "Now the same for the logout, please.")
+    after = imported(log, agent, one.save(host))
+    assert after.counts.known >= before.counts.added - 1  # a half turn's end is told again
+    first, second, third = episodes(log)
+    assert (first.result, third.result) == ("The clock is called at every login now.",) * 2
+    assert second.result == "docs/clock.md says so."
+    assert (second.action or "").splitlines()[-1] == "edited docs/clock.md"
+    assert third.content == "Now the same for the logout, please."
+
+
+@each_host
+def test_what_hooks_told_of_is_not_doubled_however_they_put_the_prompt(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    turn(one, "Find out why the upload hangs.")
+    turn(one)
+    started = HEARD[agent]
+    hear(log, agent, f"make it pass, with {SECRET}", started, SessionTold(stage="stopped"))
+    done = imported(log, agent, one.save(host))
+    assert (done.sessions.turns, done.sessions.live) == (2, 1)
+    contents = [one.content for one in episodes(log)]
+    assert contents[0] == "Find out why the upload hangs." and len(contents) == 2
+    assert imported(log, agent, host).counts.added == 0
+
+
+# when the second turn of a session began, and its hook was heard: microseconds
+_BEGAN = {"claude-code": 90, "codex": 100, "gemini": 60, "opencode": 60}
+HEARD = {name: 1_789_981_200_000_000 + at * 1_000_000 for name, at in _BEGAN.items()}
+
+
+@each_host
+def test_the_same_words_said_before_the_hooks_were_connected_are_another_turn(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    turn(one, "go on")
+    turn(one, "go on")
+    hear(log, agent, "go on", HEARD[agent], SessionTold(stage="stopped"))
+    done = imported(log, agent, one.save(host))
+    assert (done.sessions.turns, done.sessions.live) == (2, 1)
+
+
+def test_a_copy_of_a_live_session_is_not_doubled_either(log: EventLog, host: Path) -> None:
+    one = writer("claude-code", session="1fedcba9-a-fork")
+    turn(one)
+    hear(
+        log, "claude-code", "Make the login test pass: it fails at midnight.", 1_789_981_210_000_000
+    )
+    done = imported(log, "claude-code", one.save(host))
+    assert done.sessions.live == 1 and done.counts.added == 0
+
+
+@each_host
+def test_a_session_at_work_gets_no_older_turns_until_its_turn_ended(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    turn(one)
+    source = one.save(host)
+    hear(log, agent, "and what is left?", NOW - 5_000_000, Acted(tool="Bash", command="make"))
+    done = imported(log, agent, source)
+    assert done.counts.added == 0
+    assert [f"session {SESSION} is at work" in sentence for sentence in done.skipped] == [True]
+    hear(log, agent, "and now?", NOW - 3_000_000, SessionTold(stage="stopped"))
+    assert imported(log, agent, source).counts.added == 5
+
+
+@each_host
+def test_our_own_notes_in_a_transcript_are_not_remembered_again(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    one.ask(f"Make the login test pass.\n{NOTE}")
+    one.run("pytest -q", f"2 passed\n{NOTE}")
+    one.say(f"It passes.\n{NOTE}")
+    one.ask(NOTE)
+    imported(log, agent, one.save(host))
+    (found,) = episodes(log)
+    assert found.content == "Make the login test pass."
+    assert (found.action, found.result) == ("$ pytest -q -> 2 passed", "It passes.")
+
+
+@each_host
+def test_a_secret_in_a_transcript_never_reaches_the_disk(
+    agent: str, log: EventLog, host: Path, tmp_path: Path
+) -> None:
+    one = writer(agent)
+    one.ask(f"Push with the token {SECRET} please, as always.")
+    one.run(f"GH_TOKEN={SECRET} git push", f"remote: denied {SECRET}", code=1)
+    one.edit("push.sh", "old", f"export GH_TOKEN={SECRET}\n")
+    one.say(f"I used {SECRET}.")
+    assert imported(log, agent, one.save(host)).counts.added == 4
+    for path in (tmp_path / "home").rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes()
+
+
+@each_host
+def test_a_refused_call_is_no_deed(agent: str, log: EventLog, host: Path) -> None:
+    one = writer(agent)
+    one.ask("Clean up the working directory.")
+    one.refuse("rm -rf build")
+    one.say("Nothing was deleted.")
+    imported(log, agent, one.save(host))
+    (found,) = episodes(log)
+    assert (found.action, found.result) == (None, "Nothing was deleted.")
+
+
+@each_host
+def test_only_what_was_said_after_the_last_tool_is_the_result(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    one.ask("How many tests are there?")
+    one.say("Let me count them.")
+    one.run("pytest --collect-only -q", "2 tests collected")
+    one.say("There are two.")
+    one.say("Both are of the login.")
+    imported(log, agent, one.save(host))
+    (found,) = episodes(log)
+    assert found.result == "There are two.\n\nBoth are of the login."
+
+
+@each_host
+def test_the_project_may_be_given_and_changes_no_id(
+    agent: str, log: EventLog, host: Path, tmp_path: Path
+) -> None:
+    source = written(agent, host)
+    imported(log, agent, source, project="other")
+    assert {one.project for one in episodes(log)} == {"other"}
+    assert imported(log, agent, source).counts.added == 0
+
+
+@each_host
+def test_a_folder_that_is_there_has_the_project_and_the_paths_that_hooks_give_it(
+    agent: str, log: EventLog, host: Path, tmp_path: Path
+) -> None:
+    repository = tmp_path / "shop"
+    (repository / ".git").mkdir(parents=True)
+    remote = '[remote "origin"]\n url = https://example.com/ada/shop.git\n'
+    (repository / ".git" / "config").write_text(remote)
+    (repository / "api").mkdir()
+    (tmp_path / "loose").mkdir()
+    one = writer(agent, cwd=str(repository / "api"))
+    turn(one)
+    imported(log, agent, one.save(host))
+    other = writer(agent, cwd=str(tmp_path / "loose"), session="2b4d-of-no-repository")
+    turn(other)
+    imported(log, agent, other.save(tmp_path / "other host"))
+    inside, outside = sorted(episodes(log), key=lambda found: found.project is None)
+    assert (inside.project, outside.project) == ("example.com/ada/shop", None)
+    assert "edited api/login.py" in (inside.action or "")
+    assert "edited login.py" in (outside.action or "")
+
+
+@each_host
+def test_a_turn_is_kept_within_bounds(agent: str, log: EventLog, host: Path) -> None:
+    one = writer(agent)
+    one.ask("Explain all of it. " * 9_000)
+    for number in range(2_100):
+        one.run(f"make step-{number}", "word " * 60)
+    one.say("It is so. " * 9_000)
+    done = imported(log, agent, one.save(host))
+    assert done.counts.added == 2_002
+    (found,) = episodes(log)
+    assert len(found.content) <= 2_000
+    assert len(found.action or "") <= 3_000 and len(found.result or "") <= 2_000
+
+
+def test_thanks_alone_become_no_memory(tmp_path: Path) -> None:
+    one = writer("codex")
+    turn(one)
+    one.ask("thanks, perfect!")
+    one.say("You are welcome.")
+    home = tmp_path / "home"
+    command(home, "import", "codex", str(one.save(tmp_path / "host")))
+    with EventLog(tenants.tenant(home).log) as log:
+        assert [one.state for one in episodes(log)] == ["active", "open"]
+
+
+# what the user said that lasts
+
+RULE = "Use pnpm in this repository, never npm."
+OLD_PORT, NEW_PORT = (f"Our production database runs on port {one}." for one in (5432, 6432))
+
+
+def statements(log: EventLog) -> list[Memory]:
+    """Return the statements that a log tells of, oldest first."""
+    fold = Fold()
+    for event in log.read():
+        fold.apply(event)
+    found = (one for one in fold.rows.values() if one.kind == STATEMENT)
+    return sorted(found, key=lambda one: one.created_at)
+
+
+def said(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
+    """Write down a session of some prompts and return where it lies."""
+    one = writer(agent, **about)
+    for prompt in prompts:
+        one.ask(prompt)
+        one.say("Done.")
+    return one.save(folder)
+
+
+@each_host
+def test_an_imported_prompt_keeps_the_same_statement_as_a_live_one(
+    agent: str, log: EventLog, host: Path, tmp_path: Path
+) -> None:
+    for live in opened(tmp_path / "live"):
+        live.ask(RULE)
+        (heard,) = statements(live.log)
+    imported(log, agent, said(agent, host, RULE))
+    (kept,) = statements(log)
+    for name in ("content", "kind", "insight_type", "source", "trust", "state", "importance"):
+        assert getattr(kept, name) == getattr(heard, name), name
+    assert (kept.content, kept.trust, kept.session, kept.agent) == (RULE, "user", SESSION, agent)
+    assert kept.project == "shop" and kept.source_ids == (episodes(log)[0].id,)
+    assert 0 < kept.created_at - 1_789_981_200_000_000 < 60_000_000
+
+
+@each_host
+def test_a_statement_is_kept_once_however_often_it_was_said_or_is_imported(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    source = said(agent, host, RULE, "Run the tests.", RULE)
+    assert imported(log, agent, source).sessions.statements == 1
+    again = imported(log, agent, source)
+    assert (again.counts.added, again.sessions.statements) == (0, 0)
+    assert len(statements(log)) == 1
+
+
+def test_a_statement_that_was_forgotten_does_not_come_back_with_the_next_import(
+    log: EventLog, host: Path
+) -> None:
+    imported(log, "codex", said("codex", host / "first", RULE))
+    (kept,) = statements(log)
+    commands.forget(log, kept.id, NOW)
+    other = said("codex", host / "second", RULE, "Go on.", session="1b2c-of-the-same-week")
+    assert imported(log, "codex", other).counts.added == 4
+    assert imported(log, "codex", host / "first").counts.added == 0
+    assert [one.state for one in statements(log)] == ["forgotten"]
+
+
+def test_a_later_statement_replaces_the_one_that_it_contradicts(log: EventLog, host: Path) -> None:
+    imported(log, "gemini", said("gemini", host, OLD_PORT, NEW_PORT))
+    older, newer = statements(log)
+    assert (older.state, older.superseded_by) == ("superseded", newer.id)
+    assert (newer.state, newer.content) == ("active", NEW_PORT)
+
+
+def test_an_older_session_does_not_replace_what_was_said_since(log: EventLog, host: Path) -> None:
+    draft = Draft(content=NEW_PORT, kind="statement", project="shop", source="prompt")
+    live = commands.record(log, draft, NOW).event
+    imported(log, "codex", said("codex", host, OLD_PORT))
+    older, newer = statements(log)
+    assert (older.content, older.state, older.superseded_by) == (OLD_PORT, "superseded", live.id)
+    assert (newer.id, newer.state) == (live.id, "active")
+    assert older.ended_at == newer.created_at
+
+
+def test_what_was_taken_back_in_a_session_is_not_kept(log: EventLog, host: Path) -> None:
+    source = said("claude-code", host, OLD_PORT, RULE, "Forget that.")
+    imported(log, "claude-code", source)
+    assert [(one.content, one.state) for one in statements(log)] == [
+        (OLD_PORT, "active"),
+        (RULE, "forgotten"),
+    ]
+    assert imported(log, "claude-code", source).counts.added == 0
+
+
+def test_no_statement_is_kept_where_the_settings_say_so(tmp_path: Path) -> None:
+    source = said("codex", tmp_path / "host", RULE)
+    off = {"MNEMOLOG_REMEMBER_WORDS": "false"}
+    for words, kept in ((off, 0), ({}, 1)):
+        home = tmp_path / str(kept)
+        told = json.loads(command(home, "import", "codex", str(source), "--json", **words))
+        assert (told["turns"], told["statements"]) == (1, kept)
+
+
+def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    (repository / ".git").mkdir(parents=True)
+    (repository / ".mnemolog.toml").write_text('project = "renamed"\n')
+    source = said("codex", tmp_path / "host", RULE, cwd=str(repository))
+    command(tmp_path / "home", "import", "codex", str(source))
+    with EventLog(tenants.tenant(tmp_path / "home").log) as log:
+        found = (*episodes(log), *statements(log))
+        assert [one.project for one in found] == ["renamed", "renamed"]
+
+
+# the command
+
+
+def command(home: Path, *words: str, **environ: str) -> str:
+    told = CliRunner().invoke(main, ["--home", str(home), *words], env=environ)
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+def refused(home: Path, *words: str, **environ: str) -> str:
+    told = CliRunner().invoke(main, ["--home", str(home), *words], env=environ)
+    assert told.exit_code != 0, told.output
+    return " ".join(told.stderr.split())
+
+
+@each_host
+def test_counts_are_told_as_json(agent: str, tmp_path: Path, host: Path) -> None:
+    one = writer(agent)
+    turn(one)
+    turn(one, "And the logout, please.")
+    told = json.loads(command(tmp_path / "home", "import", agent, str(one.save(host)), "--json"))
+    counts = {"sessions": 1, "turns": 2, "live": 0, "statements": 0, "added": 10}
+    assert told == counts | {"known": 0, "refused": 0, "skipped": 0}
+
+
+@each_host
+def test_a_dry_run_says_what_there_is_and_writes_nothing(
+    agent: str, tmp_path: Path, host: Path
+) -> None:
+    home, one = tmp_path / "home", writer(agent)
+    turn(one)
+    source = one.save(host)
+    told = command(home, "import", agent, str(source), "--dry-run")
+    assert told.splitlines() == [
+        "1 turn in 1 session: 1 new, 0 skipped; nothing was written",
+        "  shop: 1 turn in 1 session, 1 new, 2026-09-21 to 2026-09-21",
+    ]
+    assert not home.exists()
+    command(home, "import", agent, str(source))
+    size = (home / "tenants" / "default" / "log.sqlite").stat().st_size
+    again = json.loads(command(home, "import", agent, str(source), "--dry-run", "--json"))
+    assert (again["turns"], again["new"], again["live"]) == (1, 0, 0)
+    (shop,) = again["projects"]
+    assert (shop["project"], shop["sessions"], shop["turns"], shop["new"]) == ("shop", 1, 1, 0)
+    assert shop["first"][:16] == shop["last"][:16] == "2026-09-21T09:00"
+    assert (home / "tenants" / "default" / "log.sqlite").stat().st_size == size
+
+
+_PLACES = {
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", ""),
+    "codex": ("CODEX_HOME", ".codex", ""),
+    "gemini": ("GEMINI_CLI_HOME", ".gemini", ".gemini"),
+    "opencode": ("XDG_DATA_HOME", ".local/share/opencode", "opencode"),
+}
+
+
+@each_host
+def test_without_a_path_the_hosts_own_place_is_read(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable, usual, below = _PLACES[agent]
+    for name, _, _ in _PLACES.values():
+        monkeypatch.delenv(name, raising=False)
+    user = tmp_path / "user"
+    monkeypatch.setattr(Path, "home", lambda: user)
+    one = writer(agent)
+    turn(one)
+    one.save(user / usual)
+    told = json.loads(command(tmp_path / "a", "import", agent, "--json"))
+    assert told["turns"] == 1
+    turn(one, "And the logout, please.")
+    one.save(tmp_path / "moved" / below)
+    moved = {variable: str(tmp_path / "moved")}
+    assert json.loads(command(tmp_path / "b", "import", agent, "--json", **moved))["turns"] == 2
+
+
+@each_host
+def test_any_folder_above_or_below_is_understood(agent: str, log: EventLog, tmp_path: Path) -> None:
+    usual = _PLACES[agent][1]
+    one = writer(agent)
+    turn(one)
+    host = one.save(tmp_path / "user" / usual)
+    suffixes = (".jsonl", ".db")
+    (file,) = (path for path in host.rglob("*") if path.suffix in suffixes and path.is_file())
+    for place in (tmp_path / "user", host, file.parent, file):
+        assert imported(log, agent, place).sessions.turns == 1, place
+
+
+@each_host
+def test_a_place_of_another_host_is_named_with_the_command_that_reads_it(
+    agent: str, tmp_path: Path
+) -> None:
+    for other in AGENTS:
+        one = writer(other)
+        turn(one)
+        source = one.save(tmp_path / f"of {other}")
+        (file,) = (path for path in source.rglob("*") if path.suffix in (".jsonl", ".db"))
+        for place in (source, file) if other != agent else ():
+            told = refused(tmp_path / "home", "import", agent, str(place))
+            assert f"of {HOSTS[other].title}: run `mnemolog import {other} '" in told
+    assert not (tmp_path / "home").exists()
+
+
+def _nothing(path: Path) -> None:
+    pass
+
+
+def _git(path: Path) -> None:
+    (path / ".git").mkdir(parents=True)
+
+
+def _repository_with_sessions(path: Path) -> None:
+    _git(path)
+    for agent in AGENTS:
+        said(agent, path / "tests" / agent, "Run the tests.")
+
+
+def _notes(path: Path) -> None:
+    path.mkdir()
+    (path / "README.md").write_text("# Notes\n")
+
+
+def _export(path: Path) -> None:
+    path.write_text('{"id":"a","content":"we use SQLite","kind":"fact","trust":"user"}\n')
+
+
+@each_host
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (_nothing, "is not there"),
+        (Path.mkdir, "is empty"),
+        (_git, "is a git repository"),
+        (_repository_with_sessions, "is a git repository: run `mnemolog import"),
+        (_notes, "no session of"),
+        (os.mkfifo, "is neither a file nor a folder"),
+        (_export, "is an export of memories: run `mnemolog import jsonl"),
+        (Path.touch, "is no session of"),
+    ],
+)
+def test_a_wrong_place_says_what_it_is_and_what_to_name(
+    agent: str, make: Callable[[Path], None], what: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    make(place)
+    told = refused(tmp_path / "home", "import", agent, str(place))
+    assert what in told
+    assert "export" in what or HOSTS[agent].usual in told
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_what_may_not_be_read_is_named(log: EventLog, host: Path, tmp_path: Path) -> None:
+    source = said("codex", host, "Run the tests.")
+    (closed,) = source.rglob("*.jsonl")
+    closed.chmod(0)
+    for place in (closed, source):
+        told = refused(tmp_path / "home", "import", "codex", str(place))
+        assert f"{closed} cannot be read (Permission denied)" in told
+    said("codex", host, "Run the tests.", session="2b-of-another-day")
+    assert [one.split(" (")[0] for one in imported(log, "codex", host).skipped] == [
+        f"{closed} cannot be read"
+    ]
+    closed.parent.chmod(0)
+    told = refused(tmp_path / "home", "import", "codex", str(closed.parent))
+    closed.parent.chmod(0o700)
+    assert f"{closed.parent} cannot be read (Permission denied)" in told
+
+
+def test_a_strange_file_among_transcripts_is_left_out_and_named(log: EventLog, host: Path) -> None:
+    one, other = writer("claude-code"), writer("codex")
+    turn(one)
+    turn(other)
+    source = one.save(host)
+    odd = source / "projects" / "-home-dev-shop"
+    rollout = next(other.save(host / "aside").rglob("*.jsonl"))
+    rollout.rename(odd / "rollout.jsonl")
+    (odd / "notes.jsonl").write_text("not JSON\n")
+    done = imported(log, "claude-code", source)
+    assert done.sessions.turns == 1
+    assert [sentence.removeprefix(f"{odd}/") for sentence in sorted(done.skipped)] == [
+        "notes.jsonl was left out: it is no session of Claude Code",
+        "rollout.jsonl is a session of Codex: `mnemolog import codex`",
+    ]
+
+
+@each_host
+def test_links_that_lead_out_and_devices_are_not_followed(
+    agent: str, log: EventLog, host: Path, tmp_path: Path
+) -> None:
+    one = writer(agent)
+    turn(one)
+    source = one.save(host)
+    outside = writer(agent, session="9d9d9d9d-outside")
+    turn(outside, "The harbour opens at six for the pilots.")
+    files = [one for one in outside.save(tmp_path / "outside").rglob("*") if one.is_file()]
+    for file in files:
+        linked = source / file.relative_to(tmp_path / "outside")
+        linked.parent.mkdir(parents=True, exist_ok=True)
+        if not linked.exists():
+            linked.symlink_to(file)
+        (linked.parent / f"opencode-session-rollout-zero{file.suffix}").symlink_to("/dev/zero")
+        os.mkfifo(linked.parent / f"opencode-pipe{file.suffix}")
+    imported(log, agent, source)
+    assert [one.content for one in episodes(log)] == [
+        "Make the login test pass: it fails at midnight."
+    ]
+
+
+@each_host
+def test_one_broken_transcript_of_many_is_named_and_stops_nothing(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    one = writer(agent)
+    turn(one)
+    source = one.save(host)
+    if agent == "opencode":
+        (source / "opencode-next.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 4_000)
+        done = imported(log, agent, source)
+        assert len(episodes(log)) == 1
+        assert "opencode-next.db cannot be read as a database of OpenCode's" in done.skipped[0]
+        (source / "opencode.db").unlink()
+        with pytest.raises(SourceError, match="cannot be read as a database of OpenCode's"):
+            imported(log, agent, source)
+        return
+    (good,) = (path for path in source.rglob("*.jsonl") if path.is_file())
+    data = good.read_bytes()
+    broken = good.with_name(
+        good.name.replace("session-", "session-a").replace("rollout-", "rollout-a")
+    )
+    broken = broken if broken != good else good.with_name("a.jsonl")
+    broken.write_bytes(data[: len(data) // 2] + b'\n{"half": \n\xff\xfe\n')
+    done = imported(log, agent, source)
+    assert len(episodes(log)) == 1
+    assert any(str(broken) in sentence for sentence in done.skipped)
+
+
+@each_host
+def test_a_long_import_notes_its_progress_where_there_is_no_terminal(
+    agent: str, tmp_path: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "_NOTED_EVERY_S", 0)
+    source = said(agent, host, "Run the tests.", "And the logout, please.")
+    words = ["--home", str(tmp_path / "home"), "import", agent, str(source)]
+    done = CliRunner().invoke(main, words)
+    assert "0 of 1 transcripts read: 1 turn in 1 session" in done.stderr
+    assert done.stdout.startswith("2 turns in 1 session: 4 events added, 0 known")
+    assert "transcripts read" not in CliRunner().invoke(main, [*words, "--json"]).stderr
