@@ -20,9 +20,9 @@ from torture.bait import Bait, baits
 from torture.outcome import Outcome, Scale
 from torture.regexes import Regex, found, modules, uses
 
+from pipelines.distill import cures
 from pipelines.facts import assertions
 from serve.query import analysis, intent
-from store.importers import fixes
 
 SIZE = 100_000
 LONGEST_S = 0.05
@@ -38,12 +38,12 @@ CAPPED: Mapping[str, int] = {
     "pipelines.facts.assertions._SENTENCE": assertions.MAX_TEXT,
     "serve.query.": analysis.MAX_QUERY,
     "serve.query.intent.": intent.LOOKED_AT,
-    "store.importers.fixes.HEADLINES": fixes._WIDEST,
+    "pipelines.distill.cures.HEADLINES": cures.WIDEST,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
 HELD: Mapping[str, set[str]] = {
     "pipelines.facts.rules.RULES": {"match"},
-    "store.importers.fixes.HEADLINES": {"search"},
+    "pipelines.distill.cures.HEADLINES": {"search"},
     "store.sameness.corrections._KINDS": {"fullmatch"},
 }
 
