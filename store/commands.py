@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from store import frame
+from store.agent_events import Prompted
 from store.body import Id, Name, Project
 from store.errors import Conflict, InvalidInput, JunkText, NotFound
 from store.events import (
@@ -265,11 +266,15 @@ def told(
 
     Raise NotFound where the memory, or another that the change names, is unknown or was erased,
     Conflict where a plan recorded it that was undone, since nothing can be said of what counts no
-    more, and for a `Restored` of what a job made of an erased one, and JunkText or InvalidInput for
-    a revision that `recorded` would not take either.
+    more, and for a `Restored` of what a job made of an erased one, InvalidInput for a revision of
+    an episode, and it or JunkText for one that `recorded` would not take either.
     """
     first = _must_know(log, id_)
     if isinstance(change, Revised):
+        if isinstance(first.body, Prompted):
+            raise InvalidInput(
+                f"{id_} is an episode, which says what happened: record what you know of it instead"
+            )
         change = _checked_revision(change)
     elif isinstance(change, Superseded):
         if change.by == id_:
@@ -329,7 +334,7 @@ def rated(
     if not -1.0 <= verdict <= 1.0:
         raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
     known = log.about(id_)
-    if not known or not isinstance(known[0].body, Recorded | Recalled):
+    if not known or not isinstance(known[0].body, Recorded | Prompted | Recalled):
         raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")
     body = Rated(verdict=verdict, reason=reason)
     return Event(event_id or new_id(now), now, body, id_, known[0].project, trust=trust)
@@ -348,7 +353,7 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    found = log.matching(prefix, kinds=("recorded", "recalled")) if prefix else []
+    found = log.matching(prefix, kinds=("recorded", "prompted", "recalled")) if prefix else []
     return _resolved(prefix, found, "memory or recall", "pending")
 
 
@@ -362,11 +367,12 @@ def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str
 
 def _must_know(log: EventLog, id_: str) -> Event:
     events = log.about(id_)
-    if not events or not isinstance(events[0].body, Recorded):
+    if not events or not isinstance(events[0].body, Recorded | Prompted):
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
         raise NotFound(erased(id_))
-    if events[0].body.made is not None and (plan := _undone(log, id_)) is not None:
+    made = events[0].body.made if isinstance(events[0].body, Recorded) else None
+    if made is not None and (plan := _undone(log, id_)) is not None:
         raise Conflict(
             f"memory {id_!r} is of plan {plan}, which was undone: record anew what still holds"
         )

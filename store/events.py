@@ -305,7 +305,11 @@ def decode(kind: str, body: str) -> Body:
 
 
 def is_erased(body: Body) -> bool:
-    """Return whether a body is what erasing left of one: no memory is recorded without a text."""
+    """Return whether a body is what erasing left of one: no memory is recorded, and no prompt kept,
+    without a text.
+    """
+    if isinstance(body, Prompted):
+        return not body.prompt
     return isinstance(body, Recorded) and not body.content
 
 

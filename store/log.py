@@ -202,9 +202,11 @@ class EventLog:
         return counted.known(self._fetch, ids)
 
     def matching(
-        self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded",)
+        self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded", "prompted")
     ) -> list[str]:
-        """Return up to `limit` ids that start with `prefix`, in order; of memories, or `kinds`."""
+        """Return up to `limit` ids that start with `prefix`, in order; of memories, which a
+        prompt begins too, or `kinds`.
+        """
         return counted.matching(self._fetch, prefix, limit, kinds)
 
     def counts(self, until: int) -> dict[tuple[str, int], int]:

@@ -80,7 +80,7 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
 
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
-    id_ = call.path["id"]
+    id_ = commands.resolve(call.tenant.log, call.path["id"])
     found = whole(call.tenant, id_, call.tenant.log.newest_change(id_))
     if etag.is_known(call, found.headers["ETag"]):
         return Reply(None, HTTPStatus.NOT_MODIFIED, found.headers)
@@ -98,7 +98,7 @@ def whole(tenant: OpenTenant, id_: str, seq: int) -> Reply:
 
 
 def history_of(call: Call[InTenant, Nothing]) -> Reply:
-    id_ = call.path["id"]
+    id_ = commands.resolve(call.tenant.log, call.path["id"])
     found = call.tenant.reader.answered(lambda view: history.of_memory(view, id_))
     if not found:
         raise NotFound(f"no memory {id_!r}")
@@ -146,7 +146,8 @@ OPERATIONS = (
         "GET",
         "/v1/memories/{id}",
         "getMemory",
-        "Show all there is of a memory; of a forgotten one its tombstone.",
+        "Show all there is of a memory; of a forgotten one its tombstone. The beginning of an "
+        "id will do, where it is one memory's.",
         show,
         query=InTenant,
         answers={HTTPStatus.OK: WholeMemory, HTTPStatus.NOT_MODIFIED: None},
@@ -158,7 +159,7 @@ OPERATIONS = (
         "GET",
         "/v1/memories/{id}/history",
         "getHistory",
-        "Show what a memory replaced and what replaced it.",
+        "Show what a memory replaced and what replaced it. The beginning of its id will do.",
         history_of,
         query=InTenant,
         answers={HTTPStatus.OK: HistoryOfMemory},
