@@ -4,8 +4,9 @@ Erasing: what a memory said is taken out of the log itself, everywhere the log s
 The rows stay, with their ids, times and kinds, so that the order of the log is unbroken and every
 build counts them; their texts are gone, overwritten with zeros on the page. Only what was written
 about the memory is reached: the words of a person or an agent that it was made from are receipts of
-their own. What was derived from the log is to be built again, and what jobs made of the memory is
-stale from the same moment on. `store.erase` reaches what lies beside the log.
+their own. Of an episode that is its prompt and all that its turn told. What was derived from the
+log is to be built again, and what jobs made of the memory is stale from the same moment on.
+`store.erase` reaches what lies beside the log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from store.agent_events import Followed, Proposed, Surfaced
+from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold, Surfaced
 from store.body import Body
 from store.cold import compaction, segment
 from store.cold.segment import Segment
@@ -27,6 +28,7 @@ from store.events import (
     Event,
     Forgotten,
     Rated,
+    Recalled,
     Recorded,
     Restored,
     Revised,
@@ -60,8 +62,20 @@ _KEPT: dict[type[Body], tuple[str, ...]] = {
     Rated: ("verdict",),
     Surfaced: ("place",),
     Followed: ("verdict", "place", "stood"),
+    Prompted: ("intent", "imported"),
+    Acted: ("doing", "effort", "passed"),
+    SessionTold: ("stage",),
+    Recalled: tuple(name for name in Recalled.__struct_fields__ if name != "query"),
 }
-_EMPTY: dict[type[Body], dict[str, Any]] = {Recorded: {"content": ""}, Staled: {"reason": ""}}
+_EMPTY: dict[type[Body], dict[str, Any]] = {
+    Recorded: {"content": ""},
+    Staled: {"reason": ""},
+    Prompted: {"prompt": ""},
+    Acted: {"tool": "-"},
+    Recalled: {"query": ""},
+}
+# what a turn told, whose words are its episode's; what it recorded is a memory of its own
+_OF_TURN = ("action", "session", "recalled", "surfaced", "followed")
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -121,12 +135,33 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
             f"subject = ? OR (kind IN ({kinds}) AND instr(body, ?) > 0)", (id_, id_)
         )
     }
-    rows = [found[seq] for seq in sorted(found)]
+    turns = {row[0]: row for id_ in ids for row in _turn(log, id_)}
+    rows = [row for _, row in sorted((turns | found).items())]
     made = (
-        Change(row, whole[BODY], _without_texts(log, whole, wanted))
+        Change(
+            row,
+            whole[BODY],
+            encode(_kept(decode(row[3], whole[BODY])))
+            if row[0] in turns
+            else _without_texts(log, whole, wanted),
+        )
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
     return [one for one in made if one.left != one.said]
+
+
+def _turn(log: EventLog, id_: str) -> list[Row]:
+    """Return the rows of what was told in the turn that an episode is of; none of a memory."""
+    prompt = log.rows("id = ? AND kind = 'prompted' AND session IS NOT NULL", (id_,))
+    if not prompt:
+        return []
+    seq, session = prompt[0][0], prompt[0][6]
+    later = log.rows("session = ? AND kind = 'prompted' AND seq > ?", (session, seq), limit=1)
+    until = later[0][0] if later else log.head() + 1
+    kinds = ", ".join(f"'{kind}'" for kind in _OF_TURN)
+    return log.rows(
+        f"session = ? AND kind IN ({kinds}) AND seq > ? AND seq < ?", (session, seq, until)
+    )
 
 
 def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = ()) -> None:
@@ -251,7 +286,7 @@ def _bearing_a_key(log: EventLog, ids: Ids) -> Ids:
     keys = {
         (row[5], body.key)
         for id_ in ids
-        for row in log.rows("id = ?", (id_,))
+        for row in log.rows("id = ? AND kind = 'recorded'", (id_,))
         if isinstance(body := decode(row[3], row[BODY]), Recorded)
     }
     return frozenset(
