@@ -29,6 +29,7 @@ from store.events import (
 )
 from store.log import EventLog
 
+ACCEPTED = "statement"  # the source of what a statement became
 State = Literal["pending", "accepted", "rejected"]
 
 
@@ -104,7 +105,7 @@ def _accept_statement(
         id=memory_id,
         content=stated.body.content,
         kind=_KINDS.get(stated.body.insight_type or "", "lesson"),
-        source="statement",
+        source=ACCEPTED,
         source_ids=stated.body.source_ids,
         project=stated.project,
         session=stated.session,

@@ -7,19 +7,22 @@ brief.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from serve.filters import Filter
 from serve.hooks.block import Note, Part, note
 from serve.lessons.index import rests, rules
 from serve.reader import View
-from serve.summaries.goals import due, open_goals
+from serve.rules import role
+from serve.summaries.goals import due, set_goals
 from serve.summaries.newest import newest
 from store.deeds import efforts
 from store.events import EPISODE, STATEMENT
+from store.lesson_commands import ACCEPTED
 from store.projections.memories import Memory
 from store.projections.memory.episode import OUTCOME
+from store.traits import MAY_RULE
 
 BYTES = 2_000  # of the whole brief
 STANDING, LAST = 1_200, 560  # of them, for rules and statements, and for the last session
@@ -35,7 +38,7 @@ _KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 
 def brief(view: View, asked: Filter) -> list[Part]:
     """Return the parts of a project's brief, those with something in them; `asked` names it."""
-    goals = [one for one in open_goals(view, asked) if _is_own(one, asked)][:_GOALS]
+    goals = [one for one in set_goals(view, asked) if _is_own(one, asked)][:_GOALS]
     standing = _fitting((_short(one, asked) for one in _standing(view, asked)), STANDING)
     last = _fitting((_turn(one, asked) for one in last_session(view, asked)), LAST)
     parts = (
@@ -53,9 +56,12 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
     return note(goal, asked.project, longest=LONGEST) | ({"due": day} if day else {})
 
 
-def last_session(view: View, asked: Filter) -> list[Memory]:
-    """Return the last turns of the session that was last at work here, the newest first."""
-    turns = [one for one in _episodes(view, asked) if _is_own(one, asked)]
+def last_session(view: View, asked: Filter, without: Collection[str] = ()) -> list[Memory]:
+    """Return the last turns of the session that was last at work here, the newest first; but those
+    with an id of `without`.
+    """
+    episodes = (one for one in _episodes(view, asked) if one.id not in without)
+    turns = [one for one in episodes if _is_own(one, asked)]
     if not turns:
         return []
     return [one for one in turns if one.session == turns[0].session][:_TURNS]
@@ -66,18 +72,22 @@ def _episodes(view: View, asked: Filter) -> list[Memory]:
 
 
 def _standing(view: View, asked: Filter) -> list[Memory]:
-    """Return the project's rules and statements, and the rules pinned for all: what matters most
-    first. Those at rest are left out.
+    """Return the project's rules, statements and decisions, and the rules pinned for all: what
+    matters most first. Those at rest are left out.
     """
     own = [one for one in rules(view, asked) if one.pinned or _is_own(one, asked)]
     here = [one for one in own if not rests(view, one)]
-    those = replace(asked, kinds=(STATEMENT,))
-    here += [one for one in newest(view, those, _LOOKED_AT) if _is_own(one, asked)]
+    those = replace(asked, kinds=(STATEMENT, "decision", "fact"))
+    here += [one for one in newest(view, those, _LOOKED_AT) if _stands(one, asked)]
     counted = view.snapshots.lessons
 
     def rank(memory: Memory) -> tuple[bool, int, int, int, int]:
         followed = counted.of(memory.id)["followed"] if counted is not None else 0
-        kind = 5 if memory.kind != STATEMENT else _KINDS.get(memory.insight_type or "", 0)
+        if role(memory) == "rule":
+            kind = 5
+        else:
+            said = memory.insight_type if memory.kind == STATEMENT else memory.kind
+            kind = _KINDS.get(said or "", 0)
         return not memory.pinned, -followed, -kind, -memory.created_at, -memory.seq
 
     return sorted(here, key=rank)
@@ -118,6 +128,12 @@ def _fitting(notes: Iterable[Note], room: int) -> Iterator[Note]:
         if size <= room:
             room -= size
             yield one
+
+
+def _stands(memory: Memory, asked: Filter) -> bool:
+    """Return whether somebody laid it down: a fact does where the user accepted it as his word."""
+    is_said = memory.kind != "fact" or memory.source == ACCEPTED
+    return is_said and memory.trust in MAY_RULE and _is_own(memory, asked)
 
 
 def _is_own(memory: Memory, asked: Filter) -> bool:

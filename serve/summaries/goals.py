@@ -15,6 +15,7 @@ from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
 from store.events import GoalStatus
 from store.projections.memories import Memory
+from store.traits import MAY_RULE
 
 OPEN: tuple[GoalStatus, ...] = ("open", "blocked")
 LOOKED_AT = 200  # of the newest: who has more open goals has none
@@ -31,6 +32,11 @@ class Chain:
 def open_goals(view: View, asked: Filter) -> list[Memory]:
     """Return the goals that are open or blocked: the next due first, then the last changed."""
     return with_status(view, asked, OPEN)
+
+
+def set_goals(view: View, asked: Filter) -> list[Memory]:
+    """Return the open goals that a user or an agent set: what a page or a tool wants is none."""
+    return [one for one in open_goals(view, asked) if one.trust in MAY_RULE]
 
 
 def with_status(view: View, asked: Filter, wanted: Collection[GoalStatus]) -> list[Memory]:
