@@ -12,6 +12,7 @@ What the user says that lasts is kept at once (`statements`), and the user is to
 """
 
 import time
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from serve.hooks import speaking, statements
@@ -28,7 +29,7 @@ from serve.recall import Answer, Hit, recall
 from serve.router import Router
 from store import text
 from store.agent_events import Prompted, SessionTold, Surfaced
-from store.events import Event, Recalled, new_id
+from store.events import Event, Recalled, Recorded, new_id
 from store.events import Hit as Told
 from store.projections.memories import Memory
 from store.tenant import branch_of
@@ -72,19 +73,22 @@ def answered(call: Call) -> Reply:
         return Reply(notice=told)
     began = time.perf_counter()
     if reading.intent == "recap":
-        known = said_before(call.journal)
-        said = block(call.answered(lambda view: list(recap(view, call, prompt, known))))
+        known, own = said_before(call.journal), own_turns(call.journal)
+        said = block(call.answered(lambda view: list(recap(view, call, prompt, known, own))))
         if said.ids and call.is_in_time:
-            call.write_later(*_surfaced(call, said))
+            call.write_later(*_surfaced(call, said.ids))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
-    found = call.answered(lambda view: _found(view, call, reading, receipt_id))
+    own = own_turns(call.journal) | {one.id for one in kept}
+    found = call.answered(lambda view: _found(view, call, reading, receipt_id, own))
     said = _block(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
         return Reply(notice=told)
     receipt = _receipt(call, found.answer, said, took_us)
-    call.write_later(replace(receipt, id=receipt_id, subject=receipt_id), *_surfaced(call, said))
+    call.write_later(
+        replace(receipt, id=receipt_id, subject=receipt_id), *_surfaced(call, said.judged)
+    )
     return Reply(said.text, notice=told)
 
 
@@ -96,7 +100,7 @@ def last_words(journal: Journal) -> str:
     return ""
 
 
-def _found(view: View, call: Call, reading: Reading, receipt: str) -> Found:
+def _found(view: View, call: Call, reading: Reading, receipt: str, own: Collection[str]) -> Found:
     prompt = call.event.prompt
     router = Router(view.snapshots.policy(), _LEVELS, call.choices.explore, receipt)
     question = replace(
@@ -108,7 +112,6 @@ def _found(view: View, call: Call, reading: Reading, receipt: str) -> Found:
     answer = recall(view, question, call.embedder)
     chosen = answer.route.actions if answer.route else {}
     known = said_before(call.journal)
-    own = own_turns(call.journal)
     told = [hit for hit in answer.hits if hit.memory.updated_at <= known.get(hit.memory.id, -1)]
     hits = [
         hit
@@ -167,13 +170,15 @@ def said_before(journal: Journal) -> dict[str, int]:
 
 
 def own_turns(journal: Journal) -> frozenset[str]:
-    """Return the episodes of this session that its model still has before it."""
+    """Return the episodes of this session, and what the user stated in it, that its model still has
+    before it.
+    """
     own: set[str] = set()
     for event in journal.events:
         match event.body:
             case SessionTold(stage="compacted" | "cleared"):
                 own.clear()
-            case Prompted():
+            case Prompted() | Recorded(kind="statement"):
                 own.add(event.id)
     return frozenset(own)
 
@@ -196,6 +201,6 @@ def _receipt(call: Call, found: Answer, said: Block, took_us: int) -> Event:
     )
 
 
-def _surfaced(call: Call, said: Block) -> list[Event]:
-    """Return that rules and statements were put before the agent, so that it is judged by them."""
-    return [call.told(Surfaced(place="prompt"), subject=id_) for id_ in said.judged]
+def _surfaced(call: Call, ids: Iterable[str]) -> list[Event]:
+    """Return that some memories were put before the agent: by rules and statements it is judged."""
+    return [call.told(Surfaced(place="prompt"), subject=id_) for id_ in ids]

@@ -6,7 +6,7 @@ ask, are no topic. Without a time it is what of the record is surely on the topi
 session.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby, islice
 
@@ -17,7 +17,7 @@ from serve.query.language import language
 from serve.reader import View
 from serve.recall import recall
 from serve.summaries.brief import goal_note, last_session
-from serve.summaries.goals import open_goals
+from serve.summaries.goals import set_goals
 from serve.summaries.newest import newest
 from store import text
 from store.dates.interval import Interval, interval
@@ -32,27 +32,31 @@ SURE = 0.3  # how likely what is on the topic is what is asked for
 _LOOKED_AT = 200  # episodes of a time
 
 
-def recap(view: View, call: Call, prompt: str, known: Mapping[str, int]) -> Iterator[Note]:
+def recap(
+    view: View, call: Call, prompt: str, known: Mapping[str, int], own: Collection[str]
+) -> Iterator[Note]:
     """Yield notes of what was done, the most telling first; none that the model has before it.
 
-    `known` says when each memory was put there, in microseconds.
+    `known` says when each memory was put there, in microseconds; `own` are the turns that the model
+    was there for.
     """
     about = text.terms(prompt)
-    goals = open_goals(view, call.filter)[:GOALS]
+    goals = set_goals(view, call.filter)[:GOALS]
     yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
     if (when := interval(prompt, call.now, language(prompt))) is not None:
-        yield from islice(_sessions(view, call, when), SESSIONS)
+        yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
-    for some in (_on_topic(view, call, prompt), last_session(view, call.filter)):
+    on_topic = [one for one in _on_topic(view, call, prompt) if one.id not in own]
+    for some in (on_topic, last_session(view, call.filter, own)):
         if some and some[0].updated_at > known.get(some[0].id, -1):
             for one in some[:MOST]:
                 yield note(one, call.project, about=about, longest=LONGEST)
 
 
-def _sessions(view: View, call: Call, when: Interval) -> Iterator[Note]:
+def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
     """Yield a note of each session of a time, the newest first: what was asked, and its end."""
     those = replace(call.filter, kinds=(EPISODE,), since=when.since, until=when.until)
-    episodes = newest(view, those, _LOOKED_AT)
+    episodes = [one for one in newest(view, those, _LOOKED_AT) if one.id not in own]
     for _, turns in groupby(episodes, key=lambda one: one.session):
         some = list(turns)
         asked = [one_line(one.content, ASKED) for one in reversed(some[:TURNS])]

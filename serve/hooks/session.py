@@ -1,19 +1,22 @@
 """
 What a session is given when it begins, or goes on after a compaction.
 
-A session that lost its context, or is taken up again, gets a digest of what it did, from its
-journal; a new one the brief of its project. The host's own summary is not said a second time.
+A session that lost its context gets a digest of what it did, from its journal; a new one the brief
+of its project. One that is taken up again has all that was said in it, and gets what came to be in
+the project since. The host's own summary is not said a second time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from serve.hooks.block import Block, Note, Part, note, rendered
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply, Start
 from serve.reader import View
+from serve.rules import role
 from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note
-from serve.summaries.goals import open_goals
+from serve.summaries.goals import set_goals
 from serve.summaries.work import Work, work
 from store.agent_events import SessionTold, Stage, Surfaced
 from store.importers.excerpt import one_line
@@ -48,7 +51,10 @@ def answered(call: Call) -> Reply:
 def _said(call: Call, start: Start) -> Block:
     if start == "fork":
         return Block()  # the model has all that was said in the session it comes from
-    if start in ("compact", "resume"):
+    if start == "resume" and call.journal.events:
+        since = replace(call.filter, since=call.journal.events[-1].at + 1)
+        return rendered(call.answered(lambda view: brief(view, since)), BRIEF_BYTES)
+    if start == "compact":
         done = work(call.journal.events, call.event.cwd)
         if done.asked or done.edited or done.recorded:
             return rendered(call.answered(lambda view: _digest(view, call, done)), DIGEST_BYTES)
@@ -57,11 +63,12 @@ def _said(call: Call, start: Start) -> Block:
 
 def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     """Return what this session did, what matters most first: the end may be cut."""
-    shown = _living(view, call, sorted(call.journal.surfaced))
+    surfaced = _living(view, call, sorted(call.journal.surfaced))
+    shown = [one for one in surfaced if role(one) == "rule"]
     recorded = [
         one for one in _living(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
     ]
-    goals = open_goals(view, call.filter)[:_GOALS]
+    goals = set_goals(view, call.filter)[:_GOALS]
     return (
         Part("Rules this session was shown:", _notes(shown[-_RULES:], call)),
         Part(

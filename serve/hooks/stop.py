@@ -10,8 +10,9 @@ from serve.hooks.event import SILENCE, Reply
 from serve.lessons.following import judged
 from serve.lessons.outcomes import outcomes
 from serve.lessons.wording import wording
+from serve.rules import role
 from store.agent_events import Acted, Effort, Followed, Outcome, SessionTold, Surfaced
-from store.events import EPISODE, Event
+from store.events import STATEMENT, Event
 from store.projections.memories import FORGOTTEN
 
 
@@ -63,9 +64,9 @@ def _followed(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> l
 
 def _text(call: Call, id_: str) -> str | None:
     memory = call.tenant.reader.answered(lambda view: view.tail.find(id_))
-    if memory is None or memory.state == FORGOTTEN or memory.kind == EPISODE:
+    if memory is None or memory.state == FORGOTTEN:
         return None
-    return memory.content
+    return memory.content if role(memory) == "rule" or memory.kind == STATEMENT else None
 
 
 def _acted(events: Sequence[Event]) -> list[Acted]:
