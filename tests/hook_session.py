@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from serve.hooks import speaking
 from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent, ToolUse
 from serve.hooks.hosts.host import Host
@@ -35,6 +37,15 @@ def ids(block: str) -> list[str]:
     return [one["id"] for one in notes(block) if "id" in one]
 
 
+SURE = speaking.Model((1.0, *(0.0,) * (len(speaking.SIGNS) - 1)), 0.0, 0.5)
+
+
+def speaks_where_recall_is_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let recall's own confidence choose what a prompt is told: how that is fitted is no matter."""
+    monkeypatch.setattr(speaking, "LETTERS", SURE)
+    monkeypatch.setattr(speaking, "MEANING", SURE)
+
+
 @dataclass
 class Session:
     """A host that tells what happens in one session, a minute apart."""
@@ -56,6 +67,10 @@ class Session:
         hooks.close()
         self.tenants.get("default").notes.write()
         return answer["says"] if answer else ""
+
+    def stop(self, said: str = "Done.") -> str:
+        """Let the agent end its turn with some words."""
+        return self.tell("stop", said=said)
 
     def ask(self, prompt: str) -> str:
         return self.tell("prompt", prompt=prompt)

@@ -35,7 +35,7 @@ PROMPT = {
 PLAIN = Host(
     "plain",
     lambda payload: HookEvent("plain", "prompt", "s1", **payload),
-    lambda event, reply: {"says": reply.context},
+    lambda event, reply: {"says": reply.context} if reply.context else {},
 )
 
 

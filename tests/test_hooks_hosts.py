@@ -8,10 +8,11 @@ from hosts_home import install, machine
 from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, laced, ours
 
 from serve.connect import hosts as connectable
-from serve.hooks.event import MAX_CONTEXT, MAX_OUTPUT, MAX_PROMPT, HookEvent, Reply, ToolUse
+from serve.hooks.event import MAX_CONTEXT, MAX_PROMPT, HookEvent, Reply
 from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.payload import decoded, ending
-from store.deeds.tools import tool_use
+from serve.hooks.hosts.payload import decoded
+from store.deeds.fields import MAX_OUTPUT, ending
+from store.deeds.tools import ToolUse, tool_use
 from store.errors import InvalidInput
 
 ALL = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]

@@ -1,12 +1,14 @@
 """What is put before the model with a prompt: what is known of it, once, or nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hook_session import MINUTE, Session, ids, notes, opened
+from hook_session import MINUTE, Session, ids, notes, opened, speaks_where_recall_is_sure
 
-from serve.hooks import prompt as prompts
+from serve.hooks import speaking
+from serve.hooks.block import RULES
 from store import commands
 from store.agent_events import Prompted, Surfaced
 from store.events import Recalled, Revised
@@ -20,8 +22,11 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 @pytest.fixture
-def knows(session: Session) -> Session:
-    """A session whose memory holds a rule and a decision about package managers."""
+def knows(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session whose memory holds a rule and a decision about package managers, and says what it
+    is sure of.
+    """
+    speaks_where_recall_is_sure(monkeypatch)
     session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
     session.remember(
         "The repository moved its package manager from yarn to pnpm", kind="decision", id="why"
@@ -34,7 +39,10 @@ def knows(session: Session) -> Session:
 
 def test_a_prompt_brings_what_is_known_rules_first(knows: Session):
     said = notes(knows.ask(ASKED))
-    assert [(one["id"], one["role"]) for one in said] == [("rule", "rule"), ("why", "fact")]
+    assert [(one["id"], one.get("rule"), one.get("decision")) for one in said] == [
+        ("rule", "Use pnpm as the package manager, never npm", None),
+        ("why", None, "The repository moved its package manager from yarn to pnpm"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -46,16 +54,24 @@ def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Ses
 
 
 def test_a_memory_that_is_not_sure_says_nothing(knows: Session, monkeypatch):
-    monkeypatch.setattr(prompts, "LETTERS_BAR", 1.1)
+    monkeypatch.setattr(speaking, "LETTERS", replace(speaking.LETTERS, bar=1.1))
     assert knows.ask(ASKED) == ""
     assert knows.events(Recalled)[0].body.dropped["unsaid"] == 2
 
 
 def test_the_intent_of_a_prompt_is_kept(knows: Session):
-    for prompt in ("ok", "git status", ASKED, "no, use yarn", "add a package"):
+    wants = {
+        "thanks!": "small_talk",
+        "/compact": "command",
+        "go on": "command",
+        "add a package": "work",
+        "what is the capital of Peru?": "general",
+        "where did we leave off?": "recap",
+        "wrong file, that is the client not the server": "correction",
+    }
+    for prompt in wants:
         knows.ask(prompt)
-    kept = [one.body.intent for one in knows.events(Prompted)]
-    assert kept == ["small_talk", "command", "question", "correction", "work"]
+    assert {one.body.prompt: one.body.intent for one in knows.events(Prompted)} == wants
 
 
 def test_the_same_notes_are_the_same_bytes_in_another_session(knows: Session):
@@ -70,6 +86,8 @@ def test_open_goals_come_when_they_are_asked_for(knows: Session):
     knows.remember("Choose a manager", kind="goal", id="done", status="done")
     assert knows.ask("hello there") == ""
     assert sorted(ids(knows.ask("where were we?"))) == ["far", "near"]
+    assert ids(knows.ask("what are the next steps?")) == []  # the model has them before it
+    knows.name = "s2"
     assert {"far", "near"} <= set(ids(knows.ask("what are the next steps?")))
 
 
@@ -86,19 +104,37 @@ def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(s
 # Unasked
 
 
-def test_what_a_tool_or_the_web_said_is_not_put_before_a_model_unasked(session: Session):
+def test_what_a_tool_or_the_web_said_comes_as_its_word_and_never_as_a_rule_or_goal(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
     for number in range(200):
         session.remember(
             f"The package manager we use in this repository is canary {number}",
-            kind=("lesson", "goal", "decision", "bugfix")[number % 4],
-            trust=("tool", "web")[number // 4 % 2],
+            kind=("lesson", "goal", "decision", "bugfix", "preference")[number % 5],
+            trust=("tool", "web")[number // 5 % 2],
             session=session.name,
         )
-    said = [session.ask(ASKED), session.ask("where were we?"), session.ask("what are our goals?")]
-    said += [session.start(start) for start in ("startup", "compact", "resume", "clear")]
-    assert "canary" not in "".join(said) and any(said)
-    commands.pin(session.log, session.remember(ASKED, trust="tool", id="pinned"), session.at)
-    assert ids(session.ask(ASKED + " again")) == ["pinned"]
+    at_a_prompt = session.ask(ASKED)
+    assert "canary" in at_a_prompt
+    said = [at_a_prompt, session.ask("where were we?"), session.ask("what are our goals?")]
+    started = [session.start(start) for start in ("startup", "compact", "resume", "clear")]
+    for one in (one for block in said + started for one in notes(block)):
+        if "canary" in str(one):
+            assert "note" in one and one["by"] in ("tool", "web") and "rule" not in one
+    assert "canary" not in started[0] + started[3]  # nobody of this project wants that
+    assert all(RULES not in block for block in said)
+
+
+def test_what_a_tool_said_and_a_person_pinned_is_still_the_tools_word(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
+    id_ = session.remember("Use bun as the package manager", kind="lesson", trust="tool", id="tool")
+    commands.pin(session.log, id_, session.at)
+    assert session.start() == ""
+    (said,) = notes(session.ask(ASKED))
+    assert (said["id"], said["by"], "rule" in said) == ("tool", "tool", False)
 
 
 # Once
@@ -129,8 +165,8 @@ def test_what_changed_since_is_said_again(knows: Session):
 )
 def test_what_left_the_context_may_be_said_again(knows: Session, start: str, again: bool):
     knows.ask(ASKED)
-    knows.tell("session_start", start=start)
-    assert bool(ids(knows.ask(ASKED + " again"))) == again
+    said = ids(knows.start(start)) + ids(knows.ask(ASKED + " again"))
+    assert sorted(said) == (["rule", "why"] if again else [])
 
 
 # What is kept of it
@@ -143,7 +179,8 @@ def test_a_rule_that_was_said_is_kept_as_surfaced(knows: Session):
     assert {hit.id for hit in receipt.hits} == {"rule", "why"} and receipt.query == ASKED
 
 
-def test_nothing_of_another_project_is_said(session: Session):
+def test_nothing_of_another_project_is_said(session: Session, monkeypatch: pytest.MonkeyPatch):
+    speaks_where_recall_is_sure(monkeypatch)
     session.remember("Use pnpm as the package manager here", project="acme/web", id="theirs")
     session.remember("Use npm as the package manager by default", id="ours")
     assert ids(session.ask(ASKED)) == ["ours"]

@@ -46,11 +46,10 @@ def worked(session: Session) -> None:
     session.remember("Uploads are tried five times", kind="decision", session=session.name, id="d1")
 
 
-@pytest.mark.parametrize("start", ["compact", "resume"])
-def test_a_session_that_goes_on_is_told_what_it_did(session: Session, start: str):
+def test_a_session_that_was_compacted_is_told_what_it_did(session: Session):
     worked(session)
     session.cwd = "/src"
-    assert [one for one in notes(session.start(start)) if "id" not in one] == [
+    assert [one for one in notes(session.start("compact")) if "id" not in one] == [
         {"asked": "now let the download retry too", "answered": False},
         {"failing": "test", "ran": "pytest", "error": "E 1", "trust": "tool"},
         {"asked": "make the upload retry five times"},
@@ -84,6 +83,41 @@ def test_a_rule_the_session_was_shown_is_shown_again_after_a_compaction(session:
     assert [one.body.place for one in session.events(Surfaced)] == ["prompt", "session"]
 
 
+def test_a_session_that_is_taken_up_again_is_told_nothing_that_it_was_there_for(session: Session):
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    session.remember("Ship the release", kind="goal", id="g1")
+    assert ids(session.start()) == ["rule", "g1"]
+    session.ask("make the upload retry five times, it fails on slow lines")
+    session.use(doing="edit", files=("src/upload.py",))
+    session.stop("The upload is tried five times now.")
+    session.tell("session_end")
+    assert session.start("resume") == ""
+    assert session.ask("where did we leave off?") == ""
+
+
+def test_a_session_that_is_taken_up_again_is_told_what_came_to_be_since(session: Session):
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    session.start()
+    session.tell("session_end")
+    session.remember("Never push to main", kind="lesson", id="new")
+    session.name = "s2"
+    session.ask("now let the download retry too, it fails on slow lines")
+    session.stop("The download is tried five times now.")
+    session.name = "s1"
+    said = notes(session.start("resume"))
+    assert said[0]["id"] == "new" and len(said) == 2
+    assert said[1]["agent_said"] == "The download is tried five times now."
+    assert session.start("resume") == ""
+
+
+def test_what_was_not_a_rule_is_no_rule_after_a_compaction(session: Session):
+    session.remember("Ship the release", kind="goal", id="g1")
+    session.start()
+    session.ask("make the upload retry five times, it fails on slow lines")
+    block = session.start("compact")
+    assert ids(block) == ["g1"] and "Rules this session was shown" not in block
+
+
 def test_an_unknown_session_that_is_resumed_gets_the_brief(session: Session):
     session.remember("Ship the release", kind="goal", id="g1")
     assert ids(session.start("resume")) == ["g1"]
@@ -106,9 +140,9 @@ def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Sess
     session.remember("Ship the release", kind="goal", id="g1", metadata={"due": "2026-12-01"})
     session.remember("Ship the beta", kind="goal", id="g0", status="done")
     found = notes(session.start())
-    assert [one["id"] for one in found] == ["rule", "g1", "d4", "d3", "d2"]
-    assert found[1]["due"] == "2026-12-01" and found[1]["status"] == "open"
-    assert [one.subject for one in session.events(Surfaced)] == ["rule"]
+    assert [one["id"] for one in found] == ["rule", "d4", "d3", "d2", "d1", "d0", "g1"]
+    assert found[-1]["due"] == "2026-12-01" and found[-1]["status"] == "open"
+    assert [one.subject for one in session.events(Surfaced)] == [one["id"] for one in found]
 
 
 def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: Path):
@@ -137,10 +171,10 @@ def test_the_brief_names_the_rules_that_are_followed_most(session: Session, tmp_
         event = Event(f"f{session.at}", session.at, Followed(verdict="followed"), id_)
         session.at += MINUTE
         session.log.append([event])
-    assert ids(session.start()) == ["r7", "r6", "r5", "r4", "r3"]
+    assert ids(session.start()) == ["r7", "r6", "r5", "r4", "r3", "r2", "r1", "r0"]
     rebuild(tenant.tenant(tmp_path), session.log, LexicalEmbedder(), session.at)
     session.tenants.get("default").reader.poll()
-    assert ids(session.start("clear")) == ["r3", "r1", "r7", "r6", "r5"]
+    assert ids(session.start("clear")) == ["r3", "r1", "r7", "r6", "r5", "r4", "r2", "r0"]
 
 
 def test_the_brief_is_short_and_the_same_each_time(session: Session):
