@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from store import commands, lesson_commands, recommendations
+from drafts import draft
+
+from store import commands, recommendations
 from store.agent_events import Outcome, Prompted
 from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised, Route
@@ -54,7 +56,7 @@ def populated(built: Any) -> None:
     log.append(
         [
             recommendations.proposal("archive", [fold.rows["m10"]], change, "unused", NOW),
-            lesson_commands.proposal("Use pnpm", "lesson", NOW, because="no, use pnpm"),
+            draft("Use pnpm", "lesson", NOW, because="no, use pnpm"),
         ]
     )
     built.rebuild()

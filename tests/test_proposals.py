@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import drafts
 import pytest
 from flask.testing import FlaskClient
 
@@ -64,7 +65,7 @@ def a_recommendation(log: EventLog, now: int = NOW) -> str:
 
 
 def a_draft(log: EventLog, now: int = NOW) -> str:
-    event = lesson_commands.proposal("Use pnpm", "lesson", now, because="no, use pnpm")
+    event = drafts.draft("Use pnpm", "lesson", now, because="no, use pnpm")
     return log.append([event])[0].event.id
 
 

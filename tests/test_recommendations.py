@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import drafts
 import pytest
 from click.testing import CliRunner
 
@@ -185,10 +186,10 @@ def test_what_changed_since_is_outdated_refused_and_proposed_anew(log: EventLog,
 def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, look):
     say(LIST)
     (found,) = look()
-    draft = lesson_commands.proposal("Always drain the queue first", "preference", NOW)
+    draft = drafts.draft("Always drain the queue first", "preference", NOW)
     log.append([draft])
     assert [one.id for one in recommendations.every(log)] == [found.id]
-    with pytest.raises(NotFound, match="no draft"):
+    with pytest.raises(NotFound, match="no statement or draft"):
         lesson_commands.accept(log, found.id, LATER)
     with pytest.raises(NotFound, match="no recommendation"):
         recommendations.accept(log, draft.id, LATER)

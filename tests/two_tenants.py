@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import drafts
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -25,7 +26,7 @@ from serve.app import create_app
 from serve.hooks.answer import Hooks
 from serve.process import control
 from serve.process.tenants import OpenTenants
-from store import commands, failures, lesson_commands, recommendations, tokens
+from store import commands, failures, recommendations, tokens
 from store import tenant as tenants
 from store.build import rebuild
 from store.commands import Draft
@@ -250,7 +251,7 @@ def _proposals(log: EventLog, first: str, second: str, word: str, clock: Any) ->
     waiting = of(_revised(fold.rows[first], word))
     change = Change(log.head(), (steps.archive(fold.rows[second], f"{word} never asked"),))
     wanted = recommendations.proposal("archive", [fold.rows[second]], change, word, clock())
-    draft = lesson_commands.proposal(f"Prefer the {word}", "lesson", clock(), because=word)
+    draft = drafts.draft(f"Prefer the {word}", "lesson", clock(), because=word)
     found: list[Event] = [one.event for one in log.append([wanted, draft])]
     return [done, waiting, *(one.id for one in found)]
 
@@ -262,7 +263,7 @@ def _revised(memory: Memory, word: str) -> Any:
 _MASKS = (
     (re.compile(r"mnemo_[0-9a-f]{12}_[\w-]{43}"), "TOKEN"),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])"), "ID"),
-    (re.compile(r"(?<![0-9A-Z])[0-9A-Z]{24,26}(?![0-9A-Z])"), "ULID"),
+    (re.compile(r"(?<![0-9A-Z])(?:[0-9A-Z]{24,26}|[0-9A-Z]{14})(?![0-9A-Z])"), "ULID"),
     (re.compile(r'(?<="took_ms":)[0-9.e-]+'), "MS"),
     (re.compile(r'(?<=_us":){[^{}]*}'), "US"),
     (re.compile(r"(?m)^(\S*seconds\S*(?:\{[^}]*\})?) [0-9.e+-]+$"), r"\1 S"),

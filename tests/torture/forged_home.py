@@ -4,9 +4,10 @@ The memory whose snapshots are forged: something of all that is derived, in a ho
 
 from pathlib import Path
 
+import drafts
 from torture.rot_memory import EMBEDDER, NOW
 
-from store import build, commands, lesson_commands
+from store import build, commands
 from store import tenant as tenants
 from store.agent_events import Followed, Outcome, Prompted, Surfaced
 from store.commands import Draft
@@ -69,7 +70,7 @@ def _populate(log: EventLog, name: str) -> None:
             Event(f"{name}-t1", at, Prompted(prompt="next"), f"{name}-t1"),
             Event(f"{name}-u1", at, Surfaced(place="prompt"), lesson),
             Event(f"{name}-f1", at, followed, lesson),
-            lesson_commands.proposal("Use pnpm", "lesson", at, because="no, use pnpm"),
+            drafts.draft("Use pnpm", "lesson", at, because="no, use pnpm"),
         ]
     )  # fmt: skip
 

@@ -1,0 +1,19 @@
+"""Drafts of lessons as versions before 0.1 proposed them; they wait for a yes still."""
+
+from store.agent_events import Proposed
+from store.events import Event, MemoryKind, derived_id
+
+
+def draft(
+    content: str,
+    kind: MemoryKind,
+    now: int,
+    *,
+    because: str | None = None,
+    project: str | None = None,
+    session: str | None = None,
+) -> Event:
+    """Return the event that proposes a lesson, without writing it."""
+    body = Proposed(what="lesson", draft={"content": content, "kind": kind}, because=because)
+    id_ = derived_id(now, "lesson", project or "", content)
+    return Event(id_, now, body, id_, project, session, None, "user")
