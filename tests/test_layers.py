@@ -28,6 +28,8 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/cli/session.py",
     "store/importers/git.py",
     "pipelines/home.py",
+    "pipelines/llm/claude_code.py",
+    "pipelines/llm/codex.py",  # and finds the folder of Codex, CODEX_HOME
     "pipelines/llm/provider.py",
     "pipelines/ui.py",
 }

@@ -18,7 +18,6 @@ import os
 import re
 import subprocess
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,7 @@ def call(
 def _settings(file: Path, model: str) -> dict[str, Any]:
     """Return which server and model the user set, and `model` instead if it is named."""
     try:
-        users = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        users = tomlkit.parse(file.read_text(encoding="utf-8")).unwrap() if file.is_file() else {}
     except (OSError, ValueError) as error:
         raise Failed(f"codex: {file} cannot be read ({type(error).__name__}): mend it") from None
     found = {name: users[name] for name in _KEPT if name in users}

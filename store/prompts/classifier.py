@@ -56,7 +56,7 @@ class _Model:
     """The weights, [buckets, classes] each, and how telling each bucket is, [buckets]."""
 
     def __init__(self, path: Path) -> None:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(path) as file:
             scale = float(file["telling_scale"])
             self._telling: Values = file["telling"].astype(np.float32) / np.float32(scale)
             self._weights = file["weights"]
