@@ -198,6 +198,7 @@ def test_assets_say_what_was_built_from_what(built):
         "replaced": 0,
         "made_of": 0,
         "edges": 0,
+        "episodes": 0,
     }
     assert shown["inputs"] == {"log": "2"}
     assert shown["bytes"] > 0

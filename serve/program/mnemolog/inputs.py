@@ -23,6 +23,7 @@ Kind = Literal[
     "raw_turn",
     "observation",
     "summary",
+    "statement",
 ]
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
