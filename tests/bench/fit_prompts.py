@@ -1,12 +1,13 @@
 """
-Fit the classifier of prompts (store/prompts) on the labelled lines, and report it on lines held out.
+Fit the classifier of prompts (store/prompts) on labelled lines; report it on lines held out.
 
     make fit
 
-Writes store/prompts/weights.npz, and prints the report of docs/prompts.md: every figure is of lines
-that the model which judged them had not seen, nor any of the nineteen lines around them, which may be
-on the same matter. The lines are five fields parted by tabs: language, what is wanted, whether it
-corrects, what the agent said before, and the prompt, in which what lasts is marked.
+Writes store/prompts/weights.npz, and prints the report of docs/prompts.md: every figure is of
+lines that the model which judged them had not seen, nor any of the nineteen lines around them,
+which may be on the same matter. The lines are five fields parted by tabs: language, what is
+wanted, whether it corrects, what the agent said before, and the prompt, in which what lasts is
+marked.
 """
 
 import re

@@ -3,10 +3,10 @@ Fit how sure the memory must be to speak unasked (serve/hooks/speaking.py) on th
 
     make fit-speaking
 
-Each story is lived through alone and in a crowd of the others (stories.py); each hit that a prompt's
-hook might say is labelled by whether its note holds anything of what the probe needs. Prints the
-coefficients of LETTERS and, where --meaning names a sentence model, of MEANING; and what each bar
-would let through, every story judged by a fit to the others.
+Each story is lived through alone and in a crowd of the others (stories.py); each hit that a
+prompt's hook might say is labelled by whether its note holds anything of what the probe needs.
+Prints the coefficients of LETTERS and, where --meaning names a sentence model, of MEANING; and what
+each bar would let through, every story judged by a fit to the others.
 """
 
 import argparse

@@ -214,7 +214,8 @@ def told(
 ) -> Iterator[Served]:
     """Live through a story; yield what each of its probes is given.
 
-    The project had the sessions in `background`, a folder of transcripts, and of the `crowd` before.
+    The project had the sessions in `background`, a folder of transcripts, and of the `crowd`
+    before.
     """
     with tempfile.TemporaryDirectory(prefix="mnemolog-story-") as name:
         home, folder = Path(name) / "home", Path(name) / story["name"]
