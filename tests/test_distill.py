@@ -18,7 +18,7 @@ from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
 from serve.access.owner import hook_key
 from serve.rules import role
-from store import build, commands, lesson_commands, tenant
+from store import build, commands, tenant
 from store.commands import Draft
 from store.embedding import LexicalEmbedder
 from store.job_events import Step
@@ -33,7 +33,8 @@ __all__ = ["agent", "tenants"]  # fixtures
 NOW = 1_790_000_000_000_000
 LATER = NOW + 3_600_000_000
 OF_TOOLS = frozenset("tool_response tool_output error output toolResult tool_result".split())
-RED = "E   OperationalError: no such table: users\n1 failed"
+ERROR = "OperationalError: no such table: users"
+RED = f"E   {ERROR}\n1 failed"
 
 
 def distilled(agent: Agent, *, apply: bool = True, **options: Any) -> Plan | None:
@@ -75,7 +76,7 @@ def mends(agent: Agent, file: str = "src/login.py", error: str = RED) -> None:
     agent.asked("then mend it")
     agent.edits(file)
     agent.runs("pytest -q", told="3 passed")
-    agent.stops("It works.")
+    agent.stops(f"The users table was never made; {file} makes it at the start now.")
 
 
 # Failures and their cures
@@ -86,7 +87,8 @@ def test_what_failed_and_then_passed_is_kept_with_what_was_changed(agent: Agent)
     (step,) = recorded(distilled(agent))
     assert step.body["content"] == (
         "`pytest -q` failed with: OperationalError: no such table: users. "
-        "It passed once src/login.py changed."
+        "It passed once src/login.py changed. "
+        "The agent said: The users table was never made; src/login.py makes it at the start now."
     )
     assert (step.body["kind"], step.trust, step.session) == ("bugfix", "tool", "s1")
     assert step.body["made"] == {"job": "distill"}
@@ -136,23 +138,81 @@ def test_all_tests_passing_cure_one_that_failed(agent: Agent):
     agent.asked("go on")
     agent.edits("src/login.py")
     agent.runs("pytest -q", told="9 passed")
-    agent.stops()
+    agent.stops("The login asked a table that no migration made.")
     assert len(recorded(distilled(agent))) == 1
 
 
-def test_what_a_note_of_the_session_says_already_is_not_said_twice(agent: Agent):
-    agent.asked("mend the login")
+def test_five_failing_runs_are_one_note_with_the_error_that_was_met_first(agent: Agent):
+    agent.asked("the login fails, mend it")
+    agent.runs("docker compose exec web pytest -q", fails=RED)
+    for number in range(4):
+        agent.edits("src/login.py")
+        agent.runs("docker compose exec web pytest -q", fails=f"E   ValueError: {number}\n1 failed")
+    agent.edits("src/models.py")
+    agent.runs("docker compose exec web pytest -q", told="3 passed")
+    agent.stops("No migration made the users table. It is in src/models.py now.")
+    (step,) = recorded(distilled(agent))
+    assert step.body["content"] == (
+        "`docker compose exec web pytest -q` failed with: OperationalError: no such table: users. "
+        "It passed once src/login.py, src/models.py changed. The agent said: "
+        "No migration made the users table. It is in src/models.py now."
+    )
+
+
+@pytest.mark.parametrize("first", ["tests/test_cart.py", "src/cart.py"])
+def test_what_fails_after_an_edit_is_no_bug(agent: Agent, first: str):
+    agent.asked("add a discount to the cart, tests first")
+    agent.edits(first)
+    agent.runs("make test", fails="E   AttributeError: Cart has no discount\n1 failed")
+    agent.edits("src/cart.py")
+    agent.runs("make test", told="4 passed")
+    agent.stops("The cart in src/cart.py has a discount now.")
+    assert recorded(distilled(agent)) == []
+
+
+@pytest.mark.parametrize("said", ["", "It works.", "Done, all tests pass now."])
+def test_a_fix_whose_cause_nobody_told_is_left_to_its_turn(agent: Agent, said: str):
+    agent.asked("why does the login fail?")
     agent.runs("pytest -q", fails=RED)
     agent.edits("src/login.py")
     agent.runs("pytest -q", told="3 passed")
-    agent.stops("It works.")
-    assert [one.body.source for one in agent.events("recorded")] == ["ambient"]
+    agent.stops(said)
+    assert distilled(agent) is None
+
+
+def test_a_fix_is_told_in_whole_sentences(agent: Agent):
+    agent.asked("why does the login fail?")
+    agent.runs(f"cd web && pytest -q {'tests/test_login.py ' * 20}", fails=RED)
+    agent.edits("src/login.py")
+    agent.runs(f"cd web && pytest -q {'tests/test_login.py ' * 20}", told="3 passed")
+    agent.stops(
+        "The users table was missing. `CREATE TABLE users (id INT. name TEXT)` makes it. "
+        + "Then I looked at all the other tables of the login, " * 9
+        + "and found nothing."
+    )
+    (step,) = recorded(distilled(agent))
+    assert step.body["content"] == (
+        "`pytest` failed with: OperationalError: no such table: users. It passed once src/login.py "
+        "changed. The agent said: The users table was missing. "
+        "`CREATE TABLE users (id INT. name TEXT)` makes it."
+    )
+
+
+@pytest.mark.parametrize("error", [f"E   OperationalError: {'users_name, ' * 30}", "1 failed"])
+def test_an_error_that_is_not_named_or_too_long_makes_no_note(agent: Agent, error: str):
+    mends(agent, error=error)
+    assert distilled(agent) is None
+
+
+def test_what_a_note_of_the_session_says_already_is_not_said_twice(agent: Agent):
+    mends(agent)
+    imported(agent, f"{ERROR}: run the migrations first", "note", kind="bugfix", session="s1")
     assert distilled(agent) is None
     mends(agent.again("s2"))
     (step,) = recorded(distilled(agent))
     assert step.body["content"].endswith("Seen in 2 sessions.")
     assert step.body["importance"] > scoring.importance("bugfix", "tool", None)
-    assert agent.events("recorded")[0].id in step.body["source_ids"]
+    assert "note" in step.body["source_ids"]
 
 
 def test_a_script_that_helped_twice_is_a_lesson_and_said_before_the_command(agent: Agent):
@@ -225,84 +285,10 @@ def test_what_passed_or_stayed_was_not_given_up(agent: Agent, way: str):
 # What was said
 
 
-def test_a_correction_nobody_was_asked_about_becomes_a_rule(agent: Agent):
-    agent.asked("no, use pnpm instead of npm")  # the host tells of no end of the turn
-    (step,) = recorded(distilled(agent))
-    assert (step.body["content"], step.body["kind"]) == ("Use pnpm instead of npm", "preference")
-    assert step.trust == "agent"
-
-
-def test_a_correction_that_waits_or_was_refused_is_the_persons(agent: Agent):
+def test_what_the_user_said_was_kept_when_it_was_said(agent: Agent):
     agent.asked("no, use pnpm instead of npm")
-    agent.stops()
-    agent.again("s2").asked("no, use pnpm instead of npm")
-    plan = distilled(agent)
-    assert plan is None
-    log = agent.tenants.get("default").log
-    (draft,) = agent.events("proposed")
-    lesson_commands.reject(log, draft.id, LATER)
-    assert distilled(agent) is None
-
-
-def test_drafts_that_were_said_again_are_told_of_with_what_is_planned(agent: Agent):
-    agent.asked("no, use pnpm instead of npm")
-    agent.stops()
-    other = agent.again("s2")
-    other.asked("no, use pnpm instead of npm")
-    mends(other)
-    plan = distilled(agent)
-    assert plan is not None
-    assert plan.body.notes == (
-        "“Use pnpm instead of npm” was said in 2 sessions and waits for your yes: "
-        "`mnemolog lessons`",
-    )
-
-
-@pytest.mark.parametrize("ended", ["forget", "archive", "erase"])
-def test_what_a_person_ended_is_not_learnt_again(agent: Agent, ended: str):
-    agent.asked("no, use pnpm instead of npm")
-    (step,) = recorded(distilled(agent))
-    log = agent.tenants.get("default").log
-    if ended == "erase":
-        erasing.erase(log, [step.subject], LATER)
-    else:
-        getattr(commands, ended)(log, step.subject, LATER)
-        agent.again("s2").asked("no, use pnpm instead of npm")
-    assert distilled(agent) is None
-
-
-def test_a_rule_that_is_on_record_is_not_learnt_from_a_correction(agent: Agent):
-    log = agent.tenants.get("default").log
-    project = agent.asked("no, use pnpm instead of npm") or agent.events("prompted")[0].project
-    commands.record(
-        log, Draft(content="use pnpm instead of npm.", kind="lesson", project=project), NOW
-    )
-    assert distilled(agent) is None
-
-
-def test_decisions_are_kept_in_their_own_words(agent: Agent):
-    agent.asked("We decided to deploy on Fridays only. What is left to do?")
-    agent.stops("All done. We'll use SQLite instead of Redis because one file is easy to copy.")
-    found = {step.body["content"]: step for step in recorded(distilled(agent))}
-    assert set(found) == {
-        "We decided to deploy on Fridays only.",
-        "We'll use SQLite instead of Redis because one file is easy to copy.",
-    }
-    assert {(one.body["kind"], one.trust) for one in found.values()} == {("decision", "agent")}
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Should we decide to deploy on Fridays?",
-        "```\nWe decided to deploy on Fridays only.\n```",
-        "> We decided to deploy on Fridays only.",
-        "They say we decided that already.",
-        "We decided.",
-    ],
-)
-def test_what_is_quoted_or_asked_is_no_decision(agent: Agent, said: str):
-    agent.asked(said)
+    agent.stops("All right. We decided to deploy on Fridays only.")
+    assert [one.body.kind for one in agent.events("recorded")] == ["statement"]
     assert distilled(agent) is None
 
 
@@ -311,12 +297,11 @@ def test_what_is_quoted_or_asked_is_no_decision(agent: Agent, said: str):
 
 def test_a_second_run_has_nothing_to_do_and_undone_it_leaves_no_trace(agent: Agent):
     mends(agent)
-    agent.asked("no, use pnpm instead of npm")
     opened = agent.tenants.get("default")
     opened.notes.write()
     before = build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), LATER).digests
     plan = distilled(agent)
-    assert plan is not None and len(recorded(plan)) == 2
+    assert plan is not None and len(recorded(plan)) == 1
     assert distilled(agent) is None
     plans.undo(opened.log, plan.id, LATER)
     after = build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), LATER).digests
@@ -324,14 +309,27 @@ def test_a_second_run_has_nothing_to_do_and_undone_it_leaves_no_trace(agent: Age
     assert distilled(agent) is None  # a person said no
 
 
+@pytest.mark.parametrize("ended", ["forget", "archive", "erase"])
+def test_what_a_person_ended_is_not_learnt_again(agent: Agent, ended: str):
+    mends(agent)
+    (step,) = recorded(distilled(agent))
+    log = agent.tenants.get("default").log
+    if ended == "erase":
+        erasing.erase(log, [step.subject], LATER)
+    else:
+        getattr(commands, ended)(log, step.subject, LATER)
+        mends(agent.again("s2"))
+    assert distilled(agent) is None
+
+
 def test_only_the_session_asked_for_is_looked_at(agent: Agent):
-    agent.asked("We decided to deploy on Fridays only.")
-    agent.again("s2").asked("We decided to test on Mondays only.")
+    mends(agent)
+    mends(agent.again("s2"), error="E   KeyError: 'users'\n1 failed")
     (step,) = recorded(distilled(agent, session="s2"))
-    assert step.body["content"] == "We decided to test on Mondays only."
+    assert step.session == "s2" and "KeyError: 'users'" in step.body["content"]
     years_later = NOW + 10**15
     (step,) = recorded(distilled(agent, session="s1", now=years_later))
-    assert step.body["content"] == "We decided to deploy on Fridays only."
+    assert step.session == "s1" and ERROR in step.body["content"]
     assert distilled(agent, now=years_later) is None
 
 
@@ -345,43 +343,49 @@ def imported(agent: Agent, text: str, id_: str, **fields: Any) -> str:
     return commands.record(log, Draft(id=id_, content=text, **fields), NOW).event.id
 
 
-LONG = "Looked at what the ships need, at length, and at what the harbours say of it. " * 5
+def rests_on_a_note(agent: Agent) -> Memory:
+    """Return a lesson that was made of what the sessions show and of a note of one of them."""
+    mends(agent)
+    imported(agent, f"{ERROR}: run the migrations first", "note", kind="bugfix", session="s1")
+    mends(agent.again("s2"))
+    distilled(agent)
+    (lesson,) = lessons(agent)
+    assert "note" in lesson.source_ids
+    return lesson
 
 
 @pytest.mark.parametrize("how", ["forgotten", "superseded", "erased"])
 def test_a_lesson_whose_source_fell_is_not_said_in_the_same_moment(agent: Agent, how: str):
-    decision = "We decided to keep ferry timetables in icalendar files."
-    imported(agent, f"{LONG}{decision}", "reply", kind="summary")
-    distilled(agent)
-    (lesson,) = lessons(agent)
-    assert (lesson.content, lesson.source_ids) == (decision, ("reply",))
-    asked = "where are ferry timetables kept, in icalendar files?"
-    commands.pin(agent.tenants.get("default").log, lesson.id, LATER)
-    assert lesson.id in agent.again("s2").asked(asked)
+    lesson = rests_on_a_note(agent)
+
+    def recalled() -> list[str]:
+        found = command(agent, "recall", ERROR, "--project", lesson.project or "")
+        return [one["id"] for one in found["hits"]]
+
+    assert lesson.id in recalled()
     log = agent.tenants.get("default").log
     if how == "forgotten":
-        commands.forget(log, "reply", LATER)
+        commands.forget(log, "note", LATER)
     elif how == "erased":
-        erasing.erase(log, ["reply"], LATER)
+        erasing.erase(log, ["note"], LATER)
     else:
-        imported(agent, "They are kept elsewhere, says the harbour.", "newer")
-        commands.supersede(log, "reply", "newer", LATER)
-    assert lesson.id not in agent.again("s3").asked(asked)  # before any build
+        imported(agent, "The users live elsewhere, says the harbour.", "newer")
+        commands.supersede(log, "note", "newer", LATER)
+    assert lesson.id not in recalled()  # before any build
     shown = command(agent, "show", lesson.id)
     ends = " by newer" if how == "superseded" else ""
     state = "forgotten" if how == "erased" else how
-    assert shown["stale_because"] == [f"its source reply is {state}{ends}"]
+    assert shown["stale_because"] == [f"its source note is {state}{ends}"]
     assert [one.id for one in lessons(agent, STALE)] == [lesson.id]
     assert distilled(agent) is None
 
 
 def test_a_source_restored_makes_its_lesson_hold_again(agent: Agent):
-    imported(agent, f"{LONG}We decided to keep timetables in icalendar files.", "reply")
-    distilled(agent)
+    rests_on_a_note(agent)
     log = agent.tenants.get("default").log
-    commands.forget(log, "reply", LATER)
+    commands.forget(log, "note", LATER)
     assert distilled(agent) is None and lessons(agent) == []
-    commands.restore(log, "reply", LATER)
+    commands.restore(log, "note", LATER)
     plan = distilled(agent)
     assert plan is not None and [step.event for step in plan.body.steps] == ["restored"]
     assert len(lessons(agent)) == 1
@@ -456,27 +460,27 @@ def test_nothing_outside_of_the_project_is_read(agent: Agent, tmp_path: Path):
 
 
 def test_show_says_how_a_job_came_to_a_memory_and_what_was_made_of_it(agent: Agent):
-    imported(agent, f"{LONG}We decided to keep timetables in icalendar files.", "reply")
-    plan = distilled(agent)
-    (lesson,) = lessons(agent)
+    lesson = rests_on_a_note(agent)
     shown = command(agent, "show", lesson.id)
-    assert plan is not None and shown["made"] == {"job": "distill", "plan": plan.id}
-    assert [(one["id"], one["state"]) for one in shown["sources"]] == [("reply", "active")]
-    (made,) = command(agent, "show", "reply")["made_of_it"]
+    assert shown["made"]["job"] == "distill"
+    sources = {one["id"]: one for one in shown["sources"]}
+    assert sources["note"]["state"] == "active"
+    (made,) = command(agent, "show", "note")["made_of_it"]
     assert (made["id"], made["job"], made["state"]) == (lesson.id, "distill", "active")
     text = table(agent, "show", lesson.id)
-    assert f"by distill, plan {plan.id}" in text and "made of       reply" in text
-    commands.forget(agent.tenants.get("default").log, "reply", LATER)
+    assert f"by distill, plan {shown['made']['plan']}" in text and "note" in text
+    commands.forget(agent.tenants.get("default").log, "note", LATER)
     text = table(agent, "show", lesson.id)
-    assert "its source reply is forgotten" in text and LONG[:30] not in text
+    assert "its source note is forgotten" in text and "run the migrations first" not in text
 
 
-def test_an_event_is_a_source_too(agent: Agent):
-    agent.asked("We decided to deploy on Fridays only.")
+def test_a_turn_and_its_events_are_sources_too(agent: Agent):
+    mends(agent)
     distilled(agent)
     (lesson,) = lessons(agent)
-    (source,) = command(agent, "show", lesson.id)["sources"]
-    assert source["event"] == "prompted"
+    asked, *acts = command(agent, "show", lesson.id)["sources"]
+    assert asked["id"] == agent.events("prompted")[0].id
+    assert {one["event"] for one in acts} == {"action"}
 
 
 @pytest.mark.parametrize("host", sorted(RECORDED))
@@ -499,7 +503,7 @@ def test_no_host_makes_a_rule_of_what_its_tools_wrote(agent: Agent, host: str):
 def test_the_command_line_distils_shows_and_undoes(agent: Agent, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(agent.cwd)
     mends(agent)
-    agent.again("s2").asked("We decided to deploy on Fridays only.")
+    mends(agent.again("s2"), "src/cart.py", error="E   KeyError: 'users'\n1 failed")
     waiting = command(agent, "distill", "--dry-run", "--session", "s2")
     assert waiting["state"] == "waiting" and lessons(agent) == []
     assert [step["session"] for step in waiting["steps"]] == ["s2"]

@@ -2,23 +2,29 @@
 Cures: a command that failed, what was changed then, and the same command passing; and what was
 tried, failed and was taken back.
 
-Strict: the very command that failed has to pass, or a wider one, in the same session, and only what
-was changed after its last failure counts. A command that cured twice is a lesson of its own words;
-one that the failure itself named is not, for then a tool gave the order.
+A note says error, cause and cure, or it is none: the turn it comes from says more. So the very
+command that failed has to pass, or a wider one, in the same session; the error is the first that
+was seen, before anything was edited in its turn, for what fails after that is unfinished work, or a
+test that was written first; and why it failed, and what mended it, is in the agent's own closing
+words. Nothing is cut: what cannot be said whole is not said.
+
+A command that cured twice is a lesson of its own words; one that the failure itself named is not,
+for then a tool gave the order.
 """
 
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from pipelines.distill.found import Found, alike, key, listed
 from pipelines.distill.sessions import Past
-from store import frame
-from store.agent_events import Acted
+from store import frame, text
+from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event
-from store.importers.excerpt import one_line
+from store.importers.excerpt import whole_sentences
 
 _TRIED = ("test", "build", "lint", "deploy")
 _QUIET = re.compile(r"-[qvsx]+|--(?:verbose|quiet|color|no-color|no-header)(?:=\S+)?|--tb=\w+")
@@ -29,8 +35,9 @@ _LOOKS = re.compile(
 )
 # what a project's own scripts are run with; anything else may be anybody's idea
 _SCRIPTS = re.compile(
-    r"(?:make|just|task|rake|npm|pnpm|yarn|bun|uv|poetry|bundle|composer|cargo|go|docker compose)"
-    r"(?: [\w.:=/-]+){1,4}"
+    r"(?:(?:make|just|task|rake|npm|pnpm|yarn|bun|uv|poetry|bundle|composer|cargo|go"
+    r"|docker compose) |(?:(?:ba)?sh )?(?:\./|(?:bin|scripts?|tools)/))"
+    r"[\w.:=/-]+(?: [\w.:=/-]+){0,3}"
 )
 _BACK = re.compile(
     r"\bgit\s+(?:checkout\s+(?:HEAD\s+)?--|restore\b(?!\s+--staged)|reset\s+--hard|stash\b"
@@ -49,7 +56,10 @@ HEADLINES = (
 _LEADING = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*")
 _REST = re.compile(r"(?<!\s)\s*(?:\||&&|;|\d?>)")
 WIDEST = 1_000  # characters of a line that are looked at
-_COMMAND, _ERROR, _ASKED = 120, 200, 200  # characters
+_COMMAND, _ERROR, _ASKED = 160, 300, 160  # characters of each that can be said
+_NOTE = 560  # of a note, which a block says whole with the sessions it was seen in
+_SAYS = " The agent said: "
+_EMPTY = frozenset(text.terms("test tests fail failed fails error errors pass passed fix fixed"))
 
 Deeds = Sequence[tuple[Event, Acted]]
 
@@ -60,8 +70,8 @@ def cures(past: Past) -> Iterator[Found]:
     for end, (event, passed) in enumerate(deeds):
         if not (_is_try(passed) and passed.passed):
             continue
-        start = _last_failure(deeds, end)
-        if start is not None and not _passed_between(deeds, start, end):
+        start = _first_failure(deeds, end)
+        if start is not None and not _edited_before(past, deeds[start][0]):
             found = _cure(past, deeds[start], deeds[start + 1 : end], (event, passed))
             if found is not None:
                 yield found
@@ -71,20 +81,27 @@ def _is_try(deed: Acted) -> bool:
     return deed.doing == "run" and bool(deed.command) and deed.effort in _TRIED
 
 
-def _last_failure(deeds: Deeds, end: int) -> int | None:
-    """Return where what passes at `end` failed the last time."""
+def _first_failure(deeds: Deeds, end: int) -> int | None:
+    """Return where what passes at `end` failed first since it passed before."""
+    found: int | None = None
     for place in range(end - 1, -1, -1):
         deed = deeds[place][1]
-        if _is_try(deed) and deed.passed is False and deed.error and _shows(deeds[end][1], deed):
-            return place
-    return None
+        if not _is_try(deed):
+            continue
+        if deed.passed and found is not None and _shows(deed, deeds[found][1]):
+            break
+        if deed.passed and _shows(deed, deeds[end][1]):
+            break
+        if deed.passed is False and deed.error and _shows(deeds[end][1], deed):
+            found = place
+    return found
 
 
-def _passed_between(deeds: Deeds, start: int, end: int) -> bool:
-    failed = deeds[start][1]
-    return any(
-        one.passed and _is_try(one) and _shows(one, failed) for _, one in deeds[start + 1 : end]
-    )
+def _edited_before(past: Past, failed: Event) -> bool:
+    """Return whether something had been edited in the turn in which a command failed."""
+    asked = past.asked_before(failed)
+    begun = asked[0].seq if asked else 0
+    return any(_is_edit(deed) and begun < event.seq < failed.seq for event, deed in past.acted)
 
 
 def _shows(passed: Acted, failed: Acted) -> bool:
@@ -109,28 +126,31 @@ def _words(command: str | None) -> tuple[str, ...]:
 def _cure(
     past: Past, failed: tuple[Event, Acted], between: Deeds, passed: tuple[Event, Acted]
 ) -> Found | None:
-    edits = [pair for pair in between if pair[1].doing == "edit" and pair[1].passed is not False]
+    edits = [pair for pair in _since_taken_back(between) if _is_edit(pair[1])]
     ran = [pair for pair in between if _may_cure(pair[1])]
     files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
     commands = list(dict.fromkeys(_said(deed) for _, deed in ran))
-    if not (files or len(commands) == 1):
+    error, command = _headline(failed[1]), _said(failed[1])
+    if not (error and command) or not (files or (len(commands) == 1 and commands[0])):
         return None  # nothing changed between, or nobody can say which of them it was
     # where files were changed too, these are what cured it
     changes = f"{listed(files)} changed" if files else f"`{commands[0]}` was run"
-    error = _headline(failed[1])
+    happened = f"`{command}` failed with: {error}. It passed once {changes}."
+    words = _closing_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
+    if files and not words:
+        return None  # why, and by what in these files, nobody can say
     told = [failed, *(edits if files else ran), passed]
-    command = _said(failed[1])
     memories = [one for one in past.memories if error in one.content]
     rule = None
     if not files and _is_own_script(past, commands[0]):
         rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
     asked = past.asked_before(failed[0])
     return Found(
-        key=key("cure", failed[0].project, *purpose(failed[1].command or ""), alike(error))
+        key=key("cure", failed[0].project, alike(error))
         if files
         else key("script", failed[0].project, *_words(failed[1].command), "", commands[0]),
         kind="bugfix",
-        content=f"`{command}` failed with: {error}. It passed once {changes}.",
+        content=f"{happened}{_SAYS}{words}" if words else happened,
         trust="tool",  # it quotes what a tool wrote
         session=past.id,
         at=failed[0].at,
@@ -138,11 +158,36 @@ def _cure(
         events=_ids(told, asked),
         files=tuple(files),
         project=failed[0].project,
-        context=f"Asked: {one_line(frame.strip(asked[1].prompt), _ASKED)}" if asked else None,
-        result=f"`{_said(passed[1])}` passed afterwards.",
+        context=f"Asked: {wanted}" if (wanted := _wanted(asked)) else None,
         rule=rule,
         is_told=any(one.kind == "bugfix" for one in memories),
     )
+
+
+def _since_taken_back(deeds: Deeds) -> Deeds:
+    """Return what was done after the last time that changes were taken back."""
+    backs = [at for at, (_, deed) in enumerate(deeds) if _BACK.search(deed.command or "")]
+    return deeds[backs[-1] + 1 :] if backs else deeds
+
+
+def _is_edit(deed: Acted) -> bool:
+    return deed.doing == "edit" and deed.passed is not False
+
+
+def _closing_words(past: Past, passed: Event, about: str, longest: int) -> str:
+    """Return what the agent said at the end of the turn in which a command passed, if it is about
+    something; whole sentences, "" where there are none.
+    """
+    after = [one for one in past.events if one.seq > passed.seq]
+    turn = takewhile(lambda one: not isinstance(one.body, Prompted), after)
+    said = [one.body.said for one in turn if isinstance(one.body, SessionTold) and one.body.said]
+    words = whole_sentences(frame.strip(said[-1]), longest - len(_SAYS)) if said else ""
+    names = frozenset(text.terms(about)) - _EMPTY
+    return words if names.intersection(text.terms(words)) else ""
+
+
+def _wanted(asked: tuple[Event, Prompted] | None) -> str:
+    return whole_sentences(frame.strip(asked[1].prompt), _ASKED) if asked else ""
 
 
 def _may_cure(deed: Acted) -> bool:
@@ -155,7 +200,8 @@ def _may_cure(deed: Acted) -> bool:
 def _is_own_script(past: Past, command: str) -> bool:
     """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
     told = " ".join(deed.error or "" for _, deed in past.acted).casefold()
-    targets = command.casefold().split()[1:]
+    words = command.casefold().split()
+    targets = words[1:] or words
     return _SCRIPTS.fullmatch(command) is not None and not any(word in told for word in targets)
 
 
@@ -172,14 +218,15 @@ def abandoned(past: Past) -> Iterator[Found]:
         if failed is None or not gone:
             continue
         asked = past.asked_before(edits[0][0])
-        wanted = one_line(frame.strip(asked[1].prompt), _ASKED) if asked else ""
-        error = _headline(failed[1])
+        wanted, error = _wanted(asked), _headline(failed[1])
+        ran, undone = _said(failed[1]), _said(deed)
+        if not (error and ran and undone):
+            continue
         yield Found(
             key=key("abandoned", event.project, *gone, alike(error)),
             kind="antipattern",
             content=f"Tried and given up: {wanted or 'a change'} ({listed(gone)} changed). "
-            f"`{_said(failed[1])}` failed with: {error}. "
-            f"It was taken back with `{_said(deed)}`.",
+            f"`{ran}` failed with: {error}. It was taken back with `{undone}`.",
             trust="tool",
             session=past.id,
             at=event.at,
@@ -195,7 +242,7 @@ def _tried(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
     for place, (_, deed) in enumerate(before):
         if (_is_try(deed) and deed.passed) or _BACK.search(deed.command or ""):
             start = place + 1
-    edits = [one for one in before[start:] if one[1].doing == "edit" and one[1].passed is not False]
+    edits = [one for one in before[start:] if _is_edit(one[1])]
     failed = [
         one
         for one in before[start:]
@@ -213,16 +260,23 @@ def _names(what: str, path: str) -> bool:
     )
 
 
-def _ids(told: Deeds, asked: tuple[Event, object] | None) -> tuple[str, ...]:
+def _ids(told: Deeds, asked: tuple[Event, Prompted] | None) -> tuple[str, ...]:
     return (*((asked[0].id,) if asked else ()), *(event.id for event, _ in told))
 
 
 def _headline(deed: Acted) -> str:
-    return one_line(headline(frame.strip(deed.error or "")), _ERROR).rstrip(".")
+    """Return the line that names a failure's error; "" where it is too long to be said whole, or
+    counts failures and names none.
+    """
+    line = headline(frame.strip(deed.error or ""))
+    names = (one for one in text.terms(line) if one not in _EMPTY and not one.isdigit())
+    return line.rstrip(".") if len(line) <= _ERROR and any(names) else ""
 
 
 def _said(deed: Acted) -> str:
-    return one_line((deed.command or deed.tool).replace("`", "'"), _COMMAND)
+    """Return a command on one line; of one too long to be said whole the part that tried, or ""."""
+    line = " ".join((deed.command or deed.tool).replace("`", "'").split())
+    return line if len(line) <= _COMMAND else " ".join(purpose(deed.command or ""))[:_COMMAND]
 
 
 def headline(output: str) -> str:
@@ -230,8 +284,8 @@ def headline(output: str) -> str:
     lines = [line.strip()[:WIDEST] for line in output.splitlines() if line.strip()]
     for pattern in HEADLINES:
         if found := [line for line in lines if pattern.search(line)]:
-            return one_line(re.sub(r"^E\s+", "", found[-1]), 200)
-    return one_line(lines[-1], 200) if lines else "It failed without a word"
+            return " ".join(re.sub(r"^E\s+", "", found[-1]).split())
+    return " ".join(lines[-1].split()) if lines else "It failed without a word"
 
 
 def purpose(command: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pipelines.distill.lessons import kept, proposed
 from pipelines.distill.sessions import imported, of_agents, sessions, where
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
+from store.events import STATEMENT
 from store.importers import markdown
 from store.job_events import Step
 from store.plans import steps
@@ -40,8 +41,10 @@ def propose(context: Context) -> Proposal:
 
 
 def _rules(context: Context) -> list[Memory]:
-    """Return all rules, those that somebody ended among them: a person's no stays no."""
-    mask = context.rows.equal("kind", tuple(sorted(RULE_KINDS)))
+    """Return all rules and the user's statements, those that somebody ended among them: a person's
+    no stays no.
+    """
+    mask = context.rows.equal("kind", (*sorted(RULE_KINDS), STATEMENT))
     return context.memories(np.flatnonzero(mask))
 
 

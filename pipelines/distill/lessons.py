@@ -17,7 +17,7 @@ from pipelines.distill.found import Found
 from pipelines.jobs.context import Context
 from store.commands import Draft
 from store.errors import InvalidInput
-from store.events import TRUSTS, MemoryKind, Trust, moment
+from store.events import EPISODE, TRUSTS, MemoryKind, Trust, moment
 from store.job_events import Made, Step
 from store.plans import steps
 from store.projections.memories import ACTIVE, STALE, Memory
@@ -178,6 +178,8 @@ def _importance(kind: MemoryKind, trust: Trust, sessions: int) -> float | None:
 
 def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
     """Return how far to trust a lesson: as far as the least of its sources, and no farther."""
-    found = [one for id_ in sources if (one := context.rows.find(id_)) is not None]
+    known = (context.rows.find(id_) for id_ in sources)
+    # an episode is the turn of an event that is a source; whose words of it these are, is known
+    found = [one for one in known if one is not None and one.kind != EPISODE]
     least = steps.least_trust(found)
     return max(most, least, key=TRUSTS.index)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.jobs.context import Context
 from store.agent_events import Acted, Prompted, SessionTold
-from store.events import Event
+from store.events import EPISODE, Event
 from store.projections.memories import Memory
 
 DAYS = 90  # looked back
@@ -69,7 +69,8 @@ def sessions(context: Context) -> tuple[list[Past], int]:
     newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
     memories: dict[str, list[Memory]] = {}
     for one in where(context, "session", newest):
-        memories.setdefault(one.session or "", []).append(one)
+        if one.kind != EPISODE:  # it says what the events do
+            memories.setdefault(one.session or "", []).append(one)
     return [Past(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(newest)
 
 
@@ -96,12 +97,14 @@ def where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
 
 
 def of_agents(context: Context) -> list[Memory]:
-    """Return the living memories of sessions with an agent, as imports and hooks leave them."""
+    """Return the living memories of sessions with an agent, as imports leave them; no episodes:
+    these say what events do.
+    """
     has_both = pc.and_(
         pc.is_valid(_column(context, "agent")), pc.is_valid(_column(context, "session"))
     )
     found = _memories(context, has_both)
-    return [one for one in found if context.session in (None, one.session)]
+    return [one for one in found if one.kind != EPISODE and context.session in (None, one.session)]
 
 
 def _column(context: Context, name: str) -> pa.ChunkedArray:

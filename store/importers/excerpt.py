@@ -3,28 +3,57 @@ An excerpt: the beginning of a long text, cut where a reader would stop.
 """
 
 import re
+from collections.abc import Sequence
 
 MORE = " ..."
 _STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
 _SOONEST = 20  # characters of a sentence
-_SENTENCE_END = re.compile(r"[.!?:;][)\"'`]*\s|[\u3002\uff01\uff1f]")
+_LEAST = 0.2  # of the room, that a text cut after a sentence has to fill
+_SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s*[-*#|])")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
 def excerpt(text: str, limit: int) -> str:
     """Return at most `limit` characters of a text, and ` ...` where something was left out.
 
-    The cut falls after a paragraph, else a sentence, else a word, never in the first half.
+    The cut falls after a paragraph in the second half, else after the last sentence, else after a
+    word; never within code, where there is anything to cut before it.
     """
     text = text.strip()
     if len(text) <= limit:
         return text
     head = text[:limit]
     half = limit // 2
-    ends = [match.end() for match in _SENTENCE_END.finditer(head, half)]
-    for cut in (head.rfind("\n\n"), ends[-1] if ends else -1, head.rfind(" ")):
-        if cut >= half:
-            return head[:cut].rstrip() + MORE
+    codes = [code.span() for code in _CODE.finditer(text[: 2 * limit])]
+    paragraph = head.rfind("\n\n", half)
+    ends = [one for one in _ends(head, codes) if one >= _LEAST * limit]
+    for cut in (paragraph, ends[-1] if ends else -1, head.rfind(" ", half)):
+        if cut >= 0 and (whole := _before_code(head, cut, codes)):
+            return whole + MORE
     return head + MORE
+
+
+def whole_sentences(text: str, limit: int) -> str:
+    """Return the first sentences of a text that fit, on one line; "" where not even one does."""
+    text = text.strip()
+    codes = [code.span() for code in _CODE.finditer(text)]
+    ends = (*_ends(text, codes), len(text))
+    fitting = (" ".join(text[:end].split()) for end in reversed(ends))
+    return next((line for line in fitting if len(line) <= limit), "")
+
+
+def _ends(text: str, codes: Sequence[tuple[int, int]]) -> list[int]:
+    """Return where the sentences of a text end, none of them within code."""
+    found = (one.end() for one in _SENTENCE_END.finditer(text))
+    return [end for end in found if not any(start < end < stop for start, stop in codes)]
+
+
+def _before_code(head: str, cut: int, codes: Sequence[tuple[int, int]]) -> str:
+    """Return the beginning of a text, up to the code that a cut would fall into."""
+    for start, stop in codes:
+        if start < cut < stop:
+            cut = start
+    return head[:cut].rstrip()
 
 
 def one_line(text: str, limit: int) -> str:
