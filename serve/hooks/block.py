@@ -139,7 +139,8 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
     """Return what happened in a turn: what was asked, what came of it, what was said."""
     done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
     chosen = _nearest([_clean(line, LINE) for line in done], about, round(longest * DONE))
-    said = _nearest(_sentences(_clean(episode.result or "", MAX_SAID)), about, round(longest * TOLD))
+    whole = _clean(episode.result or "", MAX_SAID)
+    said = _nearest(_sentences(whole), about, round(longest * TOLD))
     return {
         "user_asked": _clean(episode.content, round(longest * ASKED)),
         "tool_output": "; ".join(chosen) or None,
