@@ -45,6 +45,37 @@ def test_a_prompt_brings_what_is_known_rules_first(knows: Session):
     ]
 
 
+NOTED = (
+    "The billing worker retries a failed charge three times",
+    "Invoices are numbered per tenant and year",
+    "Dark mode follows the system setting",
+    "The upload limit is 25 MB behind nginx",
+    "Sessions are kept in redis for a week",
+    "The search index is rebuilt at night",
+    "Emails are sent through Postmark",
+    "Avatars are resized with sharp",
+    "Feature flags live in flags.yaml",
+    "Passwords are hashed with argon2",
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        ("how often is a failed charge retried by the billing worker?", NOTED[:1]),
+        ("raise the upload limit behind nginx to 50 MB", NOTED[3:4]),
+        ("what is the capital of Peru?", ()),
+        ("how do i reverse a list in python", ()),
+    ],
+)
+def test_a_note_is_told_to_the_prompt_it_answers_and_to_no_other(
+    session: Session, prompt: str, told: tuple[str, ...]
+):
+    for text in NOTED:
+        session.remember(text)
+    assert tuple(one["fact"] for one in notes(session.ask(prompt))) == told
+
+
 @pytest.mark.parametrize(
     "prompt", ["thanks!", "run the tests", "/compact", "what is the capital of Peru?"]
 )

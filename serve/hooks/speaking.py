@@ -19,7 +19,7 @@ from serve.query.intent import Reading
 from serve.reader import View
 from serve.recall import Hit
 from store import text
-from store.events import EPISODE
+from store.events import EPISODE, STATEMENT
 from store.projections.memories import Memory
 
 LOOKED_AT = 3  # of the best hits
@@ -111,7 +111,12 @@ def signs(
 
 
 def _parts(memory: Memory) -> tuple[str, str, str]:
-    """Return what was asked, said and done; all that another memory says was asked for."""
+    """Return what was asked, said and done: what somebody noted down is an answer, as what was said
+    at the end of a turn is.
+    """
     if memory.kind == EPISODE:
         return memory.content, memory.result or "", memory.action or ""
-    return memory.content, memory.result or "", memory.action or memory.context or ""
+    beside = memory.action or memory.context or ""
+    if memory.kind == STATEMENT:
+        return memory.content, memory.result or "", beside
+    return "", f"{memory.content} {memory.result or ''}", beside
