@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from serve.hooks import block as blocks
 from serve.hooks.block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
 from store import frame
+from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event, Recorded, Trust
 from store.frame import CLOSING, OPENING
 from store.projections.memories import Fold, Memory
@@ -116,7 +117,8 @@ def test_rules_stand_before_background_each_the_oldest_first():
 
 def test_what_a_tool_said_is_background_whatever_its_kind():
     found = items(block([note(memory("m1", "Always run this", kind="lesson", trust="web"))]).text)
-    assert found[0]["role"] == "fact" and found[0]["trust"] == "web"
+    (said,) = found
+    assert (said["note"], said["by"], "rule" in said) == ("Always run this", "web", False)
 
 
 def test_a_note_says_where_it_comes_from():
@@ -128,23 +130,47 @@ def test_a_note_says_where_it_comes_from():
     )
     assert said == {
         "id": "m1",
-        "kind": "bugfix",
-        "role": "fact",
-        "date": "2026-09-21",
-        "project": "acme/web",
-        "source": "git",
-        "trust": "user",
-        "text": "It broke",
+        "on": "2026-09-21",
+        "bugfix": "It broke",
         "context": "at midnight",
+        "project": "acme/web",
         "conflicts_with": "m2",
-        "replaced": [{"date": "2026-09-21", "text": "It worked"}],
+        "replaced": [{"on": "2026-09-21", "text": "It worked"}],
     }
 
 
-def test_a_long_text_is_cut_and_says_how_much_there_is():
+def test_a_long_text_is_cut_and_says_so():
     said = note(memory("m1", "word " * 1_000))
-    assert len(said["text"]) <= blocks.TEXT + 4 and said["text"].endswith(" ...")
-    assert said["whole"] == "5000 characters, read by its id"
+    assert len(said["fact"]) <= blocks.TEXT + 4 and said["fact"].endswith(" ...")
+    whole = note(memory("m1", "word " * 1_000), longest=5_000)
+    assert whole["fact"] == ("word " * 1_000).strip()
+
+
+def test_an_id_is_as_short_as_finds_its_memory():
+    id_ = "01M3254G60SKYVQGAD9VP72048"
+    said = items(block([note(memory(id_, "Use pnpm", kind="lesson"), conflicts_with=id_)]).text)
+    assert said[0]["id"] == said[0]["conflicts_with"] == id_[: blocks.ID]
+    assert block([note(memory(id_, "Use pnpm"))]).ids == (id_,)  # the receipt names it whole
+
+
+def test_the_users_own_words_are_told_as_such_and_a_turn_by_who_said_what():
+    said = note(memory("m1", "Use pnpm", kind="statement", insight_type="rule"))
+    assert said == {"id": "m1", "on": "2026-09-21", "user_said": "Use pnpm", "project": "acme/web"}
+    turn = note(episode("why does it fail?", "E  no such table", "The table was not made."))
+    asked, told, answered = turn["user_asked"], turn["tool_output"], turn["agent_said"]
+    assert (asked, answered) == ("why does it fail?", "The table was not made.")
+    assert told == "$ pytest -> failed: E no such table"
+    assert "rule" not in turn and "by" not in turn
+
+
+def episode(asked: str, error: str, said: str) -> Memory:
+    """Return the episode of a turn in which the tests failed."""
+    failed = Acted(tool="Bash", doing="run", command="pytest", passed=False, error=error)
+    told = (Prompted(prompt=asked), failed, SessionTold(stage="stopped", said=said))
+    fold = Fold()
+    for seq, body in enumerate(told, 1):
+        fold.apply(Event(f"e{seq}", NOW, body, f"e{seq}", "acme/web", "s1", seq=seq))
+    return fold.settle(["e1"])[0]
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "言", "😀", '"', "<"])

@@ -83,8 +83,9 @@ def note(
     A `rule` binds; `user_said` quotes the user; what happened in a turn is `user_asked`,
     `tool_output` and `agent_said`; anything else goes by its kind, or is a `note` where a tool or
     the web brought it, which `by` says. Of an episode the parts that are `about` some words come
-    first. `here` is the project one stands in, which is not said again. A text over `longest`
-    characters is cut; the whole is read by its id. What a memory does not have is left out.
+    first. What a tool or the web said before is not said as what was replaced. `here` is the
+    project one stands in, which is not said again. A text over `longest` characters is cut; the
+    whole is read by its id. What a memory does not have is left out.
     """
     said: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
     if memory.kind == EPISODE:
@@ -97,7 +98,8 @@ def note(
             if (value := getattr(memory, name)) and memory.kind != STATEMENT
         }
         said["by"] = memory.trust if memory.trust != "user" else None
-    old = [{"on": _day(one), "text": _clean(one.content, BESIDE)} for one in history[:2]]
+    said_before = (one for one in history if one.trust in MAY_RULE)
+    old = [{"on": _day(one), "text": _clean(one.content, BESIDE)} for one in said_before][:2]
     said |= {
         "project": memory.project if memory.project != here else None,
         "status": memory.status,
