@@ -52,7 +52,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def accept(session_: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Make drafts lessons: they are recorded as your own words. First letters suffice."""
+    """Make rules of statements and drafts: recorded as your own words. First letters suffice."""
     from store import lesson_commands
 
     settings = session_.settings()
@@ -73,7 +73,7 @@ def accept(session_: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Say no to drafts: the same words are not proposed again. First letters suffice."""
+    """Say no: a statement is forgotten, a draft not proposed again. First letters suffice."""
     from store import lesson_commands
 
     settings = session_.settings()
@@ -113,7 +113,7 @@ def _one(log: "EventLog", waiting: list[str], prefix: str) -> str:
         raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
     if log.known([prefix]):
         return prefix  # answered before: saying it again says how
-    raise NotFound(f"no draft {prefix!r}: `mnemolog lessons` lists them")
+    raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
 
 
 def _show(log: "EventLog", found: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def _show(log: "EventLog", found: dict[str, Any]) -> None:
         output.say()
         ids = [one["id"] for one in drafts]
         output.table(
-            ("draft", "date", "text"),
+            ("waiting", "date", "text"),
             [(_short(one["id"], ids), one["at"][:10], one["text"]) for one in drafts],
         )
         output.note("next: `mnemolog lessons accept ID`, or `mnemolog lessons reject ID`")

@@ -5,7 +5,7 @@ The tables of the last build and the events since: nothing waits for a build to 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -14,11 +14,13 @@ from serve.filters import Filter
 from serve.lessons.impact import Impact, impact, is_at_rest
 from serve.lessons.index import rules
 from serve.reader import View
-from store.events import isoformat
+from serve.summaries.newest import newest
+from store.events import STATEMENT, isoformat
 from store.log import EventLog
 from store.projections.lessons import Counts, Tally
 from store.projections.memories import Memory
 
+_MOST_STATED = 200
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
 _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")
 
@@ -42,8 +44,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The lessons that were shown, the most shown first; how many rules never were; the drafts
-    that are open, the newest first, as the projection has them.
+    """The lessons that were shown, the most shown first; how many rules never were; what waits for
+    a yes, the newest first: the statements that hold, and drafts, as the projection has them.
     """
 
     lessons: tuple[Standing, ...]
@@ -73,6 +75,8 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
         for row in tally.drafts.values()
         if asked.project is None or row["project"] in (None, asked.project)
     ]
+    stated = newest(view, replace(asked, kinds=(STATEMENT,)), _MOST_STATED)
+    drafts += map(_of_statement, stated)
     drafts.sort(key=lambda row: -row["at"])
     return Statistics(tuple(standings), len(may_come) - len(standings), tuple(drafts))
 
@@ -102,6 +106,17 @@ def _standing(one: Standing) -> dict[str, Any]:
         },
         "impact": msgspec.to_builtins(worth) if worth is not None else None,
         "at_rest": one.is_at_rest,
+    }
+
+
+def _of_statement(stated: Memory) -> dict[str, Any]:
+    return {
+        "id": stated.id,
+        "at": stated.created_at,
+        "project": stated.project,
+        "session": stated.session,
+        "because": None,
+        "draft": {"kind": stated.insight_type, "content": stated.content},
     }
 
 
