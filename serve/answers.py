@@ -35,7 +35,7 @@ from store.events import Hit as ReceiptHit
 from store.job_events import Verdict
 from store.log import EventLog
 from store.profiles import Profile
-from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.projections.memories import ACTIVE, FORGOTTEN, OPEN, Memory
 from store.tenant import checked_project
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
@@ -270,9 +270,11 @@ def seen(memory: Memory) -> dict[str, Any]:
 
 
 def all_of(view: View, log: EventLog, id_: str) -> dict[str, Any]:
-    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound."""
+    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound, also for
+    an episode whose turn goes on.
+    """
     memory = view.tail.find(id_)
-    if memory is None:
+    if memory is None or memory.state == OPEN:
         raise NotFound(f"no memory {id_!r}")
     return seen(memory) if memory.state == FORGOTTEN else whole(view, log, memory)
 

@@ -16,7 +16,7 @@ from store.commands import Draft
 from store.events import GoalStatus, MemoryKind, Relation, Tier, Trust
 from store.job_events import Maker
 
-State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"]
+State = Literal["active", "archived", "superseded", "forgotten", "stale"]
 At = Annotated[str, Meta(description="A moment, UTC: 2026-11-20T13:08:56Z.")]
 
 
