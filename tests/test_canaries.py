@@ -78,7 +78,12 @@ def test_rows_out_of_place_are_noticed(built):
     rows = view.snapshots.rows
     (part,) = rows.memories.parts
     turned = Part.of(part.table.take(pa.array(np.arange(len(rows))[::-1])))
-    wrong = replace(rows, memories=MemoryParts([turned], rows.memories.ids, rows.memories.keys))
+    wrong = replace(
+        rows,
+        memories=MemoryParts(
+            [turned], rows.memories.ids, rows.memories.keys, rows.memories.episodes
+        ),
+    )
     found = asked(built, View(replace(view.snapshots, rows=wrong), view.tail))
     assert found.share < 0.2
     assert found.is_refused

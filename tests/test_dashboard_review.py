@@ -7,11 +7,13 @@ import pytest
 from dashboard_page import Browser, application, browser
 
 from serve.process.tenants import OpenTenant, OpenTenants
-from store import build, commands, failures, lesson_commands, tenant, tokens
+from store import build, commands, failures, tenant, tokens
 from store import manifest as manifests
+from store.agent_events import Proposed
 from store.commands import Draft
 from store.config import Settings
 from store.embedding import LexicalEmbedder
+from store.events import Event
 from store.job_events import Planned
 from store.manifest import CheckResult, Refusal
 from store.plans import plans, roster, steps
@@ -209,8 +211,9 @@ def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
 
 
 def test_many_proposals_are_shown_part_by_part(owner: Browser, opened: OpenTenant):
-    said = [lesson_commands.proposal(f"Run step {n} first", "lesson", NOW) for n in range(120)]
-    opened.log.append(said)
+    drafts = ({"content": f"Run step {number} first", "kind": "lesson"} for number in range(120))
+    bodies = [Proposed(what="lesson", draft=draft) for draft in drafts]
+    opened.log.append([Event(f"d{at:03}", NOW, one, f"d{at:03}") for at, one in enumerate(bodies)])
     first, rest = owner.get(PROPOSALS).text, owner.get(f"{PROPOSALS}?state=waiting&from=100").text
     assert (first.count("<tr data-row>"), rest.count("<tr data-row>")) == (100, 20)
     assert 'rel="next"' in first and 'rel="next"' not in rest

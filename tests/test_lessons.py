@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from agent import Agent
 from click.testing import CliRunner
+from hook_session import speaks_where_recall_is_sure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_app import OURS
@@ -16,7 +17,7 @@ from serve.lessons.impact import difference, impact, is_at_rest, wilson
 from store import lesson_commands, tenant
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.errors import InvalidInput, NotFound
-from store.events import Event
+from store.events import Event, new_id
 from store.projection import Inputs, Previous, checked_build, digest
 from store.projections.lessons import LESSONS_PROJECTION, Counts
 
@@ -47,13 +48,13 @@ def table(agent: Agent, *words: str) -> str:
 def test_a_correction_becomes_a_lesson_that_is_said_followed_and_counted(agent: Agent):
     agent.asked("no, use pnpm instead of npm")
     agent.stops()
-    (draft,) = command(agent, "lessons")["drafts"]
-    assert (draft["text"], draft["session"]) == ("Use pnpm instead of npm", "s1")
-    (memory,) = command(agent, "lessons", "accept", draft["id"][:6])["memories"]
+    (stated,) = command(agent, "lessons")["drafts"]
+    assert (stated["text"], stated["session"]) == ("no, use pnpm instead of npm", "s1")
+    (memory,) = command(agent, "lessons", "accept", stated["id"][:6])["memories"]
 
     later = agent.again("s2")
     later.asked("add lodash to the shop")
-    assert "Use pnpm instead of npm" in later.runs("npm install lodash")
+    assert "use pnpm instead of npm" in later.runs("npm install lodash")
     assert later.runs("npm install lodash") == ""
     later.runs("pnpm add lodash")
     later.edits("src/cart.ts")
@@ -71,7 +72,7 @@ def test_a_correction_becomes_a_lesson_that_is_said_followed_and_counted(agent: 
     (outcome,) = agent.events("outcome")
     assert (outcome.body.before, outcome.body.passed) == (False, True)
     shown = table(agent, "lessons")
-    assert "unknown" in shown and "Use pnpm instead of npm" in shown
+    assert "unknown" in shown and "use pnpm instead of npm" in shown
 
 
 def test_statistics_are_current_before_and_after_a_build(agent: Agent):
@@ -110,7 +111,10 @@ def test_lessons_are_those_of_a_project_and_of_none(agent: Agent):
 
 
 def propose(agent: Agent, content: str = "Use pnpm here") -> str:
-    event = lesson_commands.proposal(content, "lesson", NOW, project="acme/web", session="s1")
+    """Write a draft as versions before statements did."""
+    body = Proposed(what="lesson", draft={"content": content, "kind": "lesson"})
+    id_ = new_id(NOW)
+    event = Event(id_, NOW, body, id_, "acme/web", "s1", trust="user")
     return agent.tenants.get("default").log.append([event])[0].event.id
 
 
@@ -213,7 +217,10 @@ def test_a_lesson_at_rest_opens_no_prompt_and_no_session(agent: Agent):
     assert "release team" in agent.again("s3").asked("install lodash with npm please")
 
 
-def test_a_lesson_at_rest_is_no_reason_to_speak_to_a_prompt(agent: Agent):
+def test_a_lesson_at_rest_is_no_reason_to_speak_to_a_prompt(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
     learn(agent, "Ferry timetables are parsed with icalendar only", id="dead")
     asked = "are ferry timetables parsed with icalendar only?"
     assert "icalendar" in agent.again("s2").asked(asked)

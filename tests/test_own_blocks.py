@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
+from hook_session import speaks_where_recall_is_sure
 from test_app import TOKEN, post
 
 from serve.app import create_app
@@ -27,6 +28,11 @@ KNOWN = [
     "Never restart the upload service by hand; the watchdog counts restarts",
     "We chose Postgres for the upload queue because SKIP LOCKED does what Redis did",
 ]
+ASKED = (
+    "how often does the upload service retry before it gives up?",
+    "may the upload service be restarted by hand?",
+    "why does the upload queue lie in Postgres, what did Redis do?",
+)
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
         client,
         session,
         "UserPromptSubmit",
-        prompt=f"{block}\nhow often does the upload service retry, attempt {number}?",
+        prompt=f"{block}\n{ASKED[number % len(ASKED)]} (attempt {number})",
     )
     shown = {"stdout": quoted, "stderr": block}
     tell(client, session, "PostToolUse", **bash, tool_use_id=f"t{number}", tool_response=shown)
@@ -85,13 +91,14 @@ def stored(tenants: OpenTenants) -> list[str]:
 
 
 def test_fifty_turns_of_our_own_blocks_leave_nothing_behind(
-    client: FlaskClient, tenants: OpenTenants
+    client: FlaskClient, tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch
 ):
+    speaks_where_recall_is_sure(monkeypatch)
     block, injected = "", ""
     for number in range(50):
         block = a_turn(client, f"s{number // 5}", number, block) or block
         injected += block
-    assert all(text in injected for text in KNOWN)
+    assert [text for text in KNOWN if text not in injected] == []
     bodies = stored(tenants)
     assert [body for body in bodies if contains(body)] == []
     for text in KNOWN:

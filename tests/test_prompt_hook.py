@@ -108,7 +108,7 @@ def test_the_intent_of_a_prompt_is_kept(knows: Session):
 def test_the_same_notes_are_the_same_bytes_in_another_session(knows: Session):
     first = knows.ask(ASKED)
     knows.name = "s2"
-    assert knows.ask("the package manager we use, which one is it? pnpm, npm or yarn") == first
+    assert knows.ask("what package manager do we use here in the repository?") == first
 
 
 def test_open_goals_come_when_they_are_asked_for(knows: Session):

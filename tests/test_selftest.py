@@ -1,6 +1,7 @@
 """The selftest: a sound memory passes and nothing is written; each thing that breaks is named."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from serve.cli import main
 from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.selftest import Selftest, selftest
-from serve.hooks import prompt
-from serve.query import analysis
+from serve.hooks import prompt, speaking
+from serve.query.intent import Reading
 from store import manifest as manifests
 from store.audits.health import checkup
 from store.commands import Draft
@@ -106,9 +107,8 @@ def test_what_is_forgotten_and_still_comes_back_is_noticed(built, monkeypatch):
 def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
     remember(built.log, Draft(content="thanks, that looks great: what the reviewer says"), NOW)
     manifest = built.rebuild()
-    monkeypatch.setattr(prompt, "intent", lambda said: "question")
-    monkeypatch.setattr(analysis, "is_smalltalk", lambda said: False)
-    monkeypatch.setattr(prompt, "LETTERS_BAR", 0.0)
+    monkeypatch.setattr(prompt, "read", lambda said, before: Reading("work"))
+    monkeypatch.setattr(speaking, "LETTERS", replace(speaking.LETTERS, bar=0.0))
     assert "'thanks, that looks great'" in failed(tried(built, manifest=manifest))["silence"]
 
 

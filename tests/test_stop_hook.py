@@ -1,12 +1,10 @@
-"""When the agent stops: lessons are judged, outcomes kept, corrections proposed."""
-
-from typing import Any
+"""When the agent stops: lessons are judged, outcomes kept, and nothing is said or proposed."""
 
 import pytest
 from agent import Agent
-from test_pretool import RULE, agent, learn, tenants
+from hook_session import speaks_where_recall_is_sure
+from test_pretool import agent, learn, tenants
 
-from store import lesson_commands
 from store.agent_events import Outcome
 
 __all__ = ["agent", "tenants"]  # fixtures
@@ -15,10 +13,6 @@ __all__ = ["agent", "tenants"]  # fixtures
 def verdicts(agent: Agent) -> list[tuple[str, str, str | None]]:
     found = agent.events("followed")
     return [(event.subject, event.body.verdict, event.body.evidence) for event in found]
-
-
-def drafts(agent: Agent) -> list[dict[str, Any]]:
-    return [event.body.draft for event in agent.events("proposed")]
 
 
 # Lessons
@@ -57,7 +51,7 @@ def test_what_is_wanted_before_something_must_stand_before_it(
     agent: Agent, lines: list[str], verdict: str
 ):
     learn(agent, "Always run the tests before committing", id="tests")
-    agent.asked("do we run the tests before committing?")
+    agent.asked("fix the cart, then commit it")
     assert [event.body.place for event in agent.events("surfaced")] == ["prompt"]
     for line in lines:
         agent.runs(line)
@@ -84,7 +78,8 @@ def test_a_lesson_is_judged_once_a_turn(agent: Agent):
     assert len(verdicts(agent)) == 1
 
 
-def test_a_lesson_that_names_nothing_is_not_judged(agent: Agent):
+def test_a_lesson_that_names_nothing_is_not_judged(agent: Agent, monkeypatch: pytest.MonkeyPatch):
+    speaks_where_recall_is_sure(monkeypatch)
     learn(agent, "The customers of the shop want short answers and plain words")
     agent.asked("what do the customers of the shop want?")
     assert agent.events("surfaced")
@@ -128,64 +123,16 @@ def test_a_turn_that_tried_nothing_has_no_outcome(agent: Agent):
     assert agent.events("outcome") == []
 
 
-# Drafts
+def test_a_goal_that_a_recap_told_is_no_lesson_to_be_judged(agent: Agent):
+    learn(agent, "Use pnpm, never npm, everywhere", kind="goal", id="goal")
+    assert '"goal"' in agent.asked("where did we leave off?")
+    agent.runs("npm i x")
+    agent.runs("pnpm add x")
+    agent.stops()
+    assert verdicts(agent) == []
 
 
-def test_a_correction_becomes_a_draft_and_no_memory(agent: Agent):
+def test_the_end_of_a_turn_proposes_nothing(agent: Agent):
     agent.asked("no, use pnpm instead of npm")
     agent.stops()
-    assert drafts(agent) == [{"content": "Use pnpm instead of npm", "kind": "preference"}]
-    assert agent.events("recorded") == []
-    assert agent.runs("npm i x") == ""
-
-
-def test_what_was_proposed_once_is_not_proposed_again(agent: Agent):
-    agent.asked("no, use pnpm instead of npm")
-    agent.stops()
-    (draft,) = agent.events("proposed")
-    lesson_commands.reject(agent.tenants.get("default").log, draft.id, 1)
-    agent.asked("No, use pnpm instead of npm!")
-    agent.stops()
-    assert len(drafts(agent)) == 1
-
-
-def test_what_is_a_lesson_already_is_not_proposed(agent: Agent):
-    learn(agent, "Use pnpm, never npm", kind="preference", project=None)
-    agent.asked("no, use pnpm, never npm")
-    agent.stops()
-    assert RULE and drafts(agent) == []
-
-
-@pytest.mark.parametrize(
-    ("prompt", "draft"),
-    [
-        ("No! Always use pnpm, never npm.", "Always use pnpm, never npm."),
-        ("actually, use ruff not flake8", "Use ruff not flake8"),
-        ("stop using npm, it breaks the lock file", "Stop using npm, it breaks the lock file"),
-        ("no, don't use mocks in the tests", "Don't use mocks in the tests"),
-        ("Fix the login. From now on write tests first.", "From now on write tests first."),
-    ],
-)
-def test_a_draft_reads_as_a_rule(agent: Agent, prompt: str, draft: str):
-    agent.asked(prompt)
-    agent.stops()
-    assert [one["content"] for one in drafts(agent)] == [draft]
-
-
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "that's wrong",
-        "add a test",
-        "no, thanks",
-        "why npm?",
-        "no, revert that",
-        "no, that file is fine",
-        "don't run npm test yet",
-        "don't touch the tests for now",
-    ],
-)
-def test_a_prompt_without_a_lasting_sentence_proposes_nothing(agent: Agent, prompt: str):
-    agent.asked(prompt)
-    agent.stops()
-    assert drafts(agent) == []
+    assert agent.events("proposed") == []

@@ -1,4 +1,4 @@
-"""After a tool: what was done is in the log, in one append, and nothing of what a tool wrote."""
+"""After a tool: what was done is in the log, in one append, with the telling lines of its output."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from test_pretool import agent, tenants
 
 from store import frame
 from store.agent_events import Acted
+from store.extracts import MAX_LINE, MAX_LINES
 
 __all__ = ["agent", "tenants"]  # fixtures
 
@@ -19,7 +20,14 @@ def acted(agent: Agent) -> list[Acted]:
 def test_a_command_is_kept_with_what_it_was_for_and_whether_it_passed(agent: Agent):
     agent.runs("cd web && pytest -q", told="3 passed")
     assert acted(agent) == [
-        Acted(tool="Bash", doing="run", effort="test", command="cd web && pytest -q", passed=True)
+        Acted(
+            tool="Bash",
+            doing="run",
+            effort="test",
+            command="cd web && pytest -q",
+            passed=True,
+            output="3 passed",
+        )
     ]
 
 
@@ -35,10 +43,17 @@ def test_a_failure_that_a_pipe_hides_is_one(agent: Agent):
     assert acted(agent)[0].passed is False
 
 
-def test_what_a_passing_command_wrote_is_not_kept(agent: Agent):
-    agent.runs("env", told="the output of env")
-    agent.runs("make", told="built it all")
-    assert "output of env" not in str(agent.events()) and "built it all" not in str(agent.events())
+def test_of_what_a_passing_command_wrote_the_telling_lines_are_kept(agent: Agent):
+    lines = [f"compiling part {number} of the app" for number in range(300)]
+    agent.runs("make", told="\n".join([*lines, "warning: cart.c:7: unused variable"]))
+    (one,) = acted(agent)
+    assert "cart.c:7" in one.output and len(one.output) <= MAX_LINES * (MAX_LINE + 1)
+    assert "part 100 of" not in one.output
+
+
+def test_a_secret_that_a_command_wrote_is_not_kept(agent: Agent):
+    agent.runs("env", told="PORT=1\nAWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzK3p9Q2vXy")
+    assert "wJalrXUtnFEMI" not in str(agent.events())
 
 
 def test_a_file_is_kept_by_its_place_in_the_project(agent: Agent, tmp_path: Path):

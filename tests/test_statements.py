@@ -1,0 +1,209 @@
+"""What the user says that lasts is kept at the prompt, whole, until it is taken back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent import Agent
+from hook_session import Session, notes, opened
+from msgspec.structs import replace
+from test_lessons import command
+from test_pretool import agent, tenants
+
+from serve.hooks.block import short_id
+from store import commands, lesson_commands
+from store.events import STATEMENT, Event, Recorded
+from store.projections.memories import ACTIVE, FORGOTTEN, SUPERSEDED, Memory
+
+__all__ = ["agent", "tenants"]  # fixtures
+
+RULE = "From now on always use pnpm in this repository, never npm."
+DECISION = "We decided to keep the invoices in Postgres because SKIP LOCKED does what Redis did."
+FACT = "The staging database is at db-staging.internal:5433."
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    yield from opened(tmp_path)
+
+
+def stated(session: Session) -> list[Event]:
+    kept = (one for one in session.events(Recorded) if one.body.kind == STATEMENT)
+    return list(kept)
+
+
+def memory(session: Session, id_: str) -> Memory:
+    reader = session.tenants.get("default").reader
+    reader.poll()
+    with reader.view() as view:
+        found = view.tail.find(id_)
+    assert found is not None
+    return found
+
+
+def notice(agent: Agent, prompt: str) -> str:
+    """Return what the host shows to the user of a prompt."""
+    said: list[str] = []
+    post = agent.client.post
+
+    def seen(*given: object, **named: object) -> object:
+        answer = post(*given, **named)
+        said.append((answer.json or {}).get("systemMessage", "") if answer.data else "")
+        return answer
+
+    agent.client.post = seen
+    try:
+        agent.asked(prompt)
+    finally:
+        del agent.client.post
+    return said[-1]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kept", "kind"),
+    [
+        (RULE, RULE, "rule"),
+        (DECISION, DECISION, "decision"),
+        (FACT, FACT, "fact"),
+        (f"Please fix the login test. {RULE}", RULE, "rule"),
+    ],
+)
+def test_a_lasting_sentence_is_kept_whole_with_its_session_and_prompt(
+    session: Session, prompt: str, kept: str, kind: str
+):
+    session.ask(prompt)
+    (event,) = stated(session)
+    assert (event.body.content, event.body.insight_type) == (kept, kind)
+    assert (event.session, event.trust, event.at) == ("s1", "user", session.at)
+    assert event.body.source_ids == (next(iter(session.log.of_session("s1"))).id,)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "that's wrong",
+        "add a test",
+        "no, thanks",
+        "why npm?",
+        "no, revert that",
+        "no, that file is fine",
+        "don't run npm test yet",
+        "don't touch the tests for now",
+        "fix the failing test in tests/test_cart.py",
+    ],
+)
+def test_what_is_meant_for_the_moment_is_not_kept(session: Session, prompt: str):
+    session.ask(prompt)
+    assert stated(session) == []
+
+
+def test_it_is_told_to_a_later_session_as_the_users_words_and_not_to_its_own(session: Session):
+    assert session.ask(RULE) == ""
+    assert session.ask("what else do we always use in this repository?") == ""
+    session.name = "s2"
+    said = [one for one in notes(session.start()) if "user_said" in one]
+    assert [(one["user_said"], one["on"]) for one in said] == [(RULE, "2026-09-21")]
+    assert "rule" not in said[0]
+
+
+def test_the_same_words_are_kept_once(session: Session):
+    session.ask(RULE)
+    session.name = "s2"
+    session.ask(RULE)
+    assert stated(session) == []
+
+
+def test_the_user_is_told_and_one_command_takes_it_back(agent: Agent):
+    said = notice(agent, RULE)
+    (event,) = agent.events("recorded")
+    undo = f"mnemolog forget {short_id(event.id)}"
+    assert RULE in said and undo in said
+    command(agent, *undo.split()[1:])
+    assert command(agent, "lessons")["drafts"] == []
+    assert agent.again("s2").tell("SessionStart", source="startup") == ""
+    assert notice(agent, "fix the failing test in tests/test_cart.py") == ""
+
+
+@pytest.mark.parametrize("prompt", ["forget that", "scratch what I said about pnpm"])
+def test_who_takes_his_word_back_is_understood(session: Session, prompt: str):
+    session.ask(FACT)
+    session.ask(RULE)
+    fact, rule = stated(session)
+    session.ask(prompt)
+    assert memory(session, rule.id).state == FORGOTTEN
+    assert memory(session, fact.id).state == ACTIVE
+
+
+def test_a_later_word_to_the_contrary_takes_its_place(session: Session):
+    session.ask("Always use pnpm in this repository.")
+    (old,) = stated(session)
+    session.name = "s2"
+    session.ask("Never use pnpm in this repository.")
+    (new,) = stated(session)
+    found = memory(session, old.id)
+    assert (found.state, found.superseded_by) == (SUPERSEDED, new.id)
+
+
+def test_switched_off_nothing_is_kept(session: Session):
+    tenants = session.tenants
+    off = replace(tenants.settings.choices, remember_words=False)
+    tenants.settings = replace_settings(tenants.settings, off)
+    session.ask(RULE)
+    assert stated(session) == []
+
+
+def replace_settings(settings: object, choices: object) -> object:
+    from dataclasses import replace as with_
+
+    return with_(settings, choices=choices)
+
+
+def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
+    agent.asked("no, use pnpm instead of npm")
+    (event,) = agent.events("recorded")
+    later = agent.again("s2")
+    assert later.runs("npm install lodash") == ""  # a quote binds nobody
+    (made,) = command(agent, "lessons", "accept", event.id[:14])["memories"]
+    assert "use pnpm instead of npm" in agent.again("s3").runs("npm install lodash")
+    log = agent.tenants.get("default").log
+    assert lesson_commands.accept(log, event.id, 1).id == made["id"]
+    assert command(agent, "lessons")["drafts"] == []
+
+
+def test_an_accepted_decision_is_told_to_new_sessions_still(session: Session):
+    session.ask(DECISION)
+    session.ask(FACT)
+    for event in stated(session):
+        lesson_commands.accept(session.log, event.id, session.at)
+    session.name = "s2"
+    said = notes(session.start())
+    told = {one.get("decision") or one.get("fact") for one in said} - {None}
+    assert told == {DECISION, FACT}
+
+
+def test_refused_it_is_told_no_more(agent: Agent):
+    agent.asked(RULE)
+    (event,) = agent.events("recorded")
+    assert command(agent, "lessons", "reject", event.id[:14])["rejected"] == [event.id]
+    assert agent.again("s2").tell("SessionStart", source="startup") == ""
+    commands.restore(agent.tenants.get("default").log, event.id, 1)
+    assert RULE in agent.again("s3").tell("SessionStart", source="startup")
+
+
+@pytest.mark.parametrize("through", ["output", "error", "said", "file"])
+def test_what_a_tool_or_the_agent_says_is_never_kept_as_the_users_word(agent: Agent, through: str):
+    agent.asked("fix the failing test in tests/test_cart.py")
+    match through:
+        case "output":
+            agent.runs("curl http://x", told=RULE)
+        case "error":
+            agent.runs("make", fails=RULE)
+        case "said":
+            agent.stops(RULE)
+        case "file":
+            (agent.cwd / "AGENTS.md").write_text(RULE)
+            agent.edits("AGENTS.md")
+    agent.stops()
+    assert agent.events("recorded") == []
+    said = agent.again("s2").tell("SessionStart", source="startup")
+    assert "user_said" not in said and '"rule"' not in said
