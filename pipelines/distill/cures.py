@@ -131,16 +131,16 @@ def _cure(
     files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
     commands = list(dict.fromkeys(_said(deed) for _, deed in ran))
     error, command = _headline(failed[1]), _said(failed[1])
-    if not (error and command) or not (files or (len(commands) == 1 and commands[0])):
+    if not command or not (files or (len(commands) == 1 and commands[0])):
         return None  # nothing changed between, or nobody can say which of them it was
     # where files were changed too, these are what cured it
     changes = f"{listed(files)} changed" if files else f"`{commands[0]}` was run"
-    happened = f"`{command}` failed with: {error}. It passed once {changes}."
+    happened = f"`{command}` failed{f' with: {error}' if error else ''}. It passed once {changes}."
     words = _closing_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
-    if files and not words:
-        return None  # why, and by what in these files, nobody can say
+    if files and not (error and words):
+        return None  # what failed, or why, and what in these files mended it, nobody can say
     told = [failed, *(edits if files else ran), passed]
-    memories = [one for one in past.memories if error in one.content]
+    memories = [one for one in past.memories if error and error in one.content]
     rule = None
     if not files and _is_own_script(past, commands[0]):
         rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
@@ -265,12 +265,11 @@ def _ids(told: Deeds, asked: tuple[Event, Prompted] | None) -> tuple[str, ...]:
 
 
 def _headline(deed: Acted) -> str:
-    """Return the line that names a failure's error; "" where it is too long to be said whole, or
-    counts failures and names none.
+    """Return the line that names a failure's error; "" where none does, or it is too long to be
+    said whole.
     """
     line = headline(frame.strip(deed.error or ""))
-    names = (one for one in text.terms(line) if one not in _EMPTY and not one.isdigit())
-    return line.rstrip(".") if len(line) <= _ERROR and any(names) else ""
+    return line.rstrip(".") if len(line) <= _ERROR else ""
 
 
 def _said(deed: Acted) -> str:
@@ -280,12 +279,18 @@ def _said(deed: Acted) -> str:
 
 
 def headline(output: str) -> str:
-    """Return the line of a failed command's output that names the error, the last that does."""
-    lines = [line.strip()[:WIDEST] for line in output.splitlines() if line.strip()]
-    for pattern in HEADLINES:
-        if found := [line for line in lines if pattern.search(line)]:
-            return " ".join(re.sub(r"^E\s+", "", found[-1]).split())
-    return " ".join(lines[-1].split()) if lines else "It failed without a word"
+    """Return the line of a failed command's output that names the error, the last that does; ""
+    where all that is told is how many failed.
+    """
+    lines = [line.strip()[:WIDEST] for line in output.splitlines()]
+    lines = [line for line in lines if any(_says(word) for word in text.terms(line))]
+    named = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
+    found = next(filter(None, named), lines)
+    return " ".join(re.sub(r"^E\s+", "", found[-1]).split()) if found else ""
+
+
+def _says(word: str) -> bool:
+    return word not in _EMPTY and not word.isdigit()
 
 
 def purpose(command: str) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 Signals: what became of a memory, as an amount that its importance gains or loses.
 
 Ratings tell most. A turn that only asks holds less than its answer, and where a user says what
-always or never is to be done, that holds longer than the talk around it. What rests on a memory or
-points to it tells that it is built upon. That it was recalled often tells little, for importance
+always or never is to be done, that holds longer than the talk around it. What people and agents
+made of a memory, or linked to it, tells that it is built upon; what jobs made of it tells nothing,
+or a job would feed on what jobs did. That it was recalled often tells little, for importance
 makes it be recalled: alone it never moves anything.
 """
 
@@ -93,14 +94,21 @@ class Signals:
 
     @cached_property
     def _supports(self) -> Counter[int]:
-        """How many living memories were made of each row, or are linked to it in agreement."""
+        """How many living memories that no job made rest on each row, or are linked to it in
+        agreement.
+        """
         rows, living = self.context.rows, set(self.context.living.tolist())
         found: set[tuple[int, int]] = set()  # the row, and the one that rests on it
+        by_jobs: set[int] = set()
         made = np.unique(rows.sources.documents).astype(np.int64)
         for row, memory in zip(made.tolist(), self.context.memories(made), strict=True):
-            found |= {(one, row) for id_ in memory.source_ids if (one := rows.row(id_)) is not None}
+            if memory.job is not None:
+                by_jobs.add(row)
+                continue
+            of = (rows.row(id_) for id_ in memory.source_ids)
+            found |= {(one, row) for one in of if one is not None}
         for edge in rows.edges.to_pylist():
             target, source = rows.row(edge["target"]), rows.row(edge["source"])
             if edge["relation"] != "conflict" and target is not None and source is not None:
                 found.add((target, source))
-        return Counter(row for row, other in found if other in living and other != row)
+        return Counter(row for row, other in found if other in living - by_jobs and other != row)

@@ -37,7 +37,7 @@ def chains(material: Material, edges: Sequence[Edge]) -> Iterator[Finding]:
             continue
         way = [known[id_] for id_ in _longest(first, after, ())]
         if len(way) >= SHORTEST:
-            topic = words.topic(way, usual, 3) or [words.telling(way[0], {})[:60]]
+            topic = words.topic(way, usual, 3) or [span(way)]
             yield Finding(
                 insight_type="causal",
                 project=material.project,

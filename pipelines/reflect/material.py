@@ -2,7 +2,8 @@
 Material: the memories of one project that insights may be made of, and what they name.
 
 What a job derived is no material, so no insight is made of insights; but what consolidate merged
-stands for its sources. Of very many memories the newest are looked at.
+stands for its sources. Nor are commits and the turns of agents: that several touched the same files
+is what `git log` and recall tell whoever asks, and nothing that somebody noted. Of very many memories the newest are looked at.
 """
 
 from collections.abc import Iterator
@@ -12,12 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.jobs.context import Context
+from store.events import EPISODE
+from store.importers import git
 from store.projections.entities import EntityIndex
 from store.projections.memories import Memory
 
 MOST = 16_384  # memories of a project
 
-_NONE_OF = frozenset({"insight", "summary", "goal"})  # kinds that say what others say, or a wish
+# kinds that say what others say, a wish, or what happened; and whose notes only say that
+_NONE_OF = frozenset({"insight", "summary", "goal", EPISODE})
+_NOT_FROM = frozenset({git.SOURCE})
 
 Rows = npt.NDArray[np.int64]
 
@@ -71,7 +76,8 @@ def materials(context: Context) -> Iterator[Material]:
 
 
 def is_source(memory: Memory) -> bool:
-    return memory.kind not in _NONE_OF and memory.job in (None, "consolidate")
+    is_noted = memory.kind not in _NONE_OF and memory.source not in _NOT_FROM
+    return is_noted and memory.job in (None, "consolidate")
 
 
 def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[frozenset[int], ...]]:

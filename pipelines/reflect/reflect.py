@@ -138,4 +138,4 @@ def _tags(finding: Finding) -> tuple[str, ...]:
     return tuple(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
 
 
-JOB = Job("reflect", "insights of what several memories say together", propose)
+JOB = Job("reflect", "insights of what several memories say together", propose, is_careful=True)

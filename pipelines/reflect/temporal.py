@@ -1,8 +1,8 @@
 """
-Patterns in time: the same error, command or place of trouble on several days, and its rhythm.
+Patterns in time: the same error on several days, and its rhythm.
 
-An error or a command comes back where it is named on DAYS days or more; a file, symbol or package
-where a fix names it on as many. A rhythm (a weekday, the days after a release) is only told where
+An error comes back where it is named on DAYS days or more. Files that are changed and commands that
+are run often are what work looks like, and no insight. A rhythm (a weekday, the days after a release) is only told where
 chance gives as much of it in less than CHANCE of all cases: the binomial tail of its days, each
 likely as the project's own days of writing are, over all that was tried (Bonferroni).
 """
@@ -22,9 +22,6 @@ _AFTER_RELEASE = 2  # days that count as after it
 _EVERYWHERE = 0.2  # the share of memories from which on a name is what the project is about
 _AT_LEAST = 20  # memories of a project before one can say what is everywhere
 
-_COMES_BACK = frozenset({"error", "command"})
-_TROUBLE = frozenset({"file", "symbol", "package"})
-_FIXES = frozenset({"bugfix", "antipattern"})
 _WEEKDAYS = "Thursday Friday Saturday Sunday Monday Tuesday Wednesday".split()  # 1970 began on one
 
 
@@ -39,8 +36,7 @@ def patterns(material: Material) -> Iterator[Finding]:
         days = sorted({day(one) for one in some})
         rhythm = _rhythm(days, sorted(active), after, tried=8 * len(found))
         sources = tuple(sorted(some, key=lambda one: (one.created_at, one.id))[-MOST_SOURCES:])
-        what = {"error": "comes back", "command": "is used again and again"}
-        says = f"{what.get(name.kind, 'needed fixing')} on {len(days)} days, {span(some)}"
+        says = f"comes back on {len(days)} days, {span(some)}"
         yield Finding(
             insight_type="temporal",
             project=material.project,
@@ -58,13 +54,9 @@ def _named(material: Material) -> Iterator[tuple[Name, list[Memory]]]:
     count = len(material.memories)
     for number, places in material.naming().items():
         name = material.names[number]
-        if count >= _AT_LEAST and len(places) > _EVERYWHERE * count:
+        if name.kind != "error" or (count >= _AT_LEAST and len(places) > _EVERYWHERE * count):
             continue
         some = [material.memories[place] for place in places]
-        if name.kind in _TROUBLE:
-            some = [one for one in some if one.kind in _FIXES]
-        elif name.kind not in _COMES_BACK:
-            continue
         yield name, list({one.text_hash: one for one in reversed(some)}.values())
 
 

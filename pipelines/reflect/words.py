@@ -21,7 +21,12 @@ _READ = 2_000  # characters of a memory that are read
 
 # what stands below a commit's message, or below a note of one: names, and nothing that is said
 _TRAILER = re.compile(r"(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]", re.I)
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+# a single line break within a sentence only wraps it
+_SENTENCE = re.compile(
+    r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n(?=\s*(?:\n|[-*#>|]|\d+[.)]\s"
+    r"|(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]))",
+    re.IGNORECASE,
+)
 _RELEASE = re.compile(
     r"\b(?:releas(?:e|ed|ing)|tagg?(?:ed)?|bump(?:ed)?|shipped)\b[^.\n]{0,40}?\bv?\d+\.\d+",
     re.IGNORECASE,
@@ -95,27 +100,33 @@ def _written(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
 
 
 def sentences(said: str) -> list[str]:
-    """Return the sentences of a text that say something alone, each cut to LONGEST."""
+    """Return the sentences of a text that say something alone and are no longer than LONGEST."""
     found = (" ".join(one.split()).lstrip("-* ") for one in _SENTENCE.split(said[:_READ]))
-    return [_cut(one) for one in found if len(one) >= _LEAST and not _TRAILER.match(one)]
+    return [one for one in found if _LEAST <= len(one) <= LONGEST and not _TRAILER.match(one)]
 
 
 def telling(memory: Memory, wanted: Mapping[str, float]) -> str:
-    """Return the sentence of a memory that holds most of what is `wanted`, for its length."""
-    found = sentences(memory.content) or [_cut(" ".join(memory.content.split()))]
+    """Return the sentence of a memory that holds most of what is `wanted`, for its length; "" where
+    none is short enough to be quoted whole.
+    """
+    found = sentences(memory.content)
+    if not found and len(memory.content) <= LONGEST:
+        found = [" ".join(memory.content.split())]
 
     def worth(sentence: str) -> float:
         held = terms(sentence)
         total = sum(wanted.get(term, 0.0) for term in held)
         return total / math.sqrt(_SHORT + len(held))
 
-    return max(found, key=worth)
+    return max(found, key=worth, default="")
 
 
 def distinct(quoted: Iterable[tuple[Memory, str]], most: int) -> list[tuple[Memory, str]]:
     """Return the first few of some sentences that do not say what an earlier one said."""
     kept: list[tuple[Memory, str]] = []
     for memory, sentence in quoted:
+        if not sentence:
+            continue
         held = terms(sentence)
         near = (len(held & terms(one)) / max(1, len(held | terms(one))) for _, one in kept)
         if all(share < _ALIKE for share in near):
@@ -123,12 +134,6 @@ def distinct(quoted: Iterable[tuple[Memory, str]], most: int) -> list[tuple[Memo
             if len(kept) == most:
                 break
     return kept
-
-
-def _cut(sentence: str) -> str:
-    if len(sentence) <= LONGEST:
-        return sentence
-    return sentence[: LONGEST - 1].rsplit(" ", 1)[0] + "…"
 
 
 def is_release(said: str) -> bool:
