@@ -14,9 +14,9 @@ from serve.cli import main
 from store import commands, config
 from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised
-from store.job_events import Called
+from store.job_events import Called, Made, Planned
 from store.log import EventLog
-from store.plans import plans
+from store.plans import plans, steps
 from store.projections.memories import Fold, Memory
 from store.tenant import tenant as tenant_of
 
@@ -101,6 +101,20 @@ def test_without_a_model_ratings_and_what_rests_on_a_memory_tell(rated: EventLog
     mnemolog("plans", "undo", done["plan"])
     assert not importances(rated)
     assert mnemolog("importance").stdout == "nothing to do\n"  # a person said no
+
+
+def test_what_jobs_made_of_a_memory_does_not_make_it_matter_more(log: EventLog):
+    for name in ("base", "said"):
+        commands.record(log, Draft(id=name, content=f"What is known of the {name} pump"), NOW)
+    for n in range(4):
+        draft = Draft(id=f"i{n}", content=f"Insight {n} of the pump", source_ids=("base",))
+        step = steps.record(draft, Made(job="reflect"), NOW, "they agree")
+        body = Planned(job="reflect", watermark=log.head(), steps=(step,))
+        plans.apply(log, plans.propose(log, body, NOW).id, NOW)
+        commands.link(log, f"i{n}", "base", "support", NOW)
+        commands.record(log, Draft(id=f"p{n}", content=f"Note {n} of the pump"), NOW)
+        commands.link(log, f"p{n}", "said", "support", NOW)
+    assert [step["subject"] for step in answer("importance")["steps"]] == ["said"]
 
 
 def test_questions_matter_less_and_what_a_user_says_always_holds_more(log: EventLog):

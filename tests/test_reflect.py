@@ -214,6 +214,25 @@ def test_the_binomial_tail_is_that_of_its_definition():
     assert temporal.tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
 
 
+def test_a_history_of_commits_makes_no_insight(memory: Notes):
+    commits = [
+        f"{what} src/cart.py and CHANGELOG.md for pytest {number}"
+        for number, what in enumerate(
+            ["Fix a typo in", "Mend the discount of", "Update", "Fix rounding in", "Reword"] * 4
+        )
+    ]
+    memory.say(commits, kind="bugfix", source="git", tags=("src/cart.py",))
+    memory.say(DEADLOCKS, name="c", source="git")
+    assert memory.reflect() is None
+
+
+def test_a_file_that_was_often_fixed_is_no_insight(memory: Notes):
+    fixes = ("The total in src/cart.py was rounded", "A discount was lost", "An empty basket fell")
+    memory.say([f"{one}: mended in src/cart.py" for one in fixes], kind="bugfix")
+    memory.say(OTHERS, name="o")
+    assert not recorded(memory.reflect(), "temporal")
+
+
 def test_what_led_to_what_is_told_in_order(memory: Notes):
     a, b, c, *_ = memory.say(
         ["We moved the queue to Postgres", "Workers polled too often", "LISTEN replaced polling"]
@@ -363,9 +382,11 @@ def test_the_command_shows_its_plan_and_does_it(memory: Notes):
     tried = CliRunner().invoke(main, ["reflect", "--dry-run"])
     assert tried.exit_code == 0 and "settle_basket" in tried.stdout
     assert "plans apply" in tried.stderr and not memory.insights()
-    done = CliRunner().invoke(main, ["reflect", "--json"])
-    told = json.loads(done.stdout)
-    assert told["state"] == "applied" and len(told["steps"]) == 1
+    waiting = json.loads(CliRunner().invoke(main, ["reflect", "--json"]).stdout)
+    assert waiting["state"] == "waiting" and not memory.insights()  # it is for a person to say yes
+    assert len(waiting["steps"]) == 1
+    done = CliRunner().invoke(main, ["plans", "apply", waiting["plan"]])
+    assert done.exit_code == 0, done.output
     assert "nothing to do" in CliRunner().invoke(main, ["reflect"]).stdout
     asked = ["recall", "deadlock in settle_basket", "--json"]
     hits = json.loads(CliRunner().invoke(main, asked).stdout)["hits"]
@@ -374,6 +395,15 @@ def test_the_command_shows_its_plan_and_does_it(memory: Notes):
     assert [hit["id"] for hit in hits if hit.get("insights") == [insight.id]]
     of_kind = CliRunner().invoke(main, [*asked, "--kind", "insight"])
     assert [hit["id"] for hit in json.loads(of_kind.stdout)["hits"]] == [insight.id]
+
+
+def test_a_sentence_is_quoted_whole_or_not_at_all():
+    wrapped = "The pool is closed\nbefore the last connection is. It waits.\n- One thing a line"
+    assert words.sentences(wrapped) == [
+        "The pool is closed before the last connection is.",
+        "One thing a line",
+    ]
+    assert words.sentences("The pool is closed and " * 20) == []
 
 
 def test_what_stands_below_a_commit_is_no_sentence():

@@ -3,8 +3,8 @@ Signals: what became of a memory, as an amount that its importance gains or lose
 
 Ratings tell most. A turn that only asks holds less than its answer, and where a user says what
 always or never is to be done, that holds longer than the talk around it. What people and agents
-made of a memory, or linked to it, tells that it is built upon; what jobs made of it tells nothing,
-or a job would feed on what jobs did. That it was recalled often tells little, for importance
+linked to a memory tells that it is built upon; what jobs made of it tells nothing, or a job would
+feed on what jobs did. That it was recalled often tells little, for importance
 makes it be recalled: alone it never moves anything.
 """
 
@@ -22,7 +22,7 @@ from store.projections.memory.rows import Mask
 from store.projections.usage import Usage
 
 _OF_RATINGS = 0.3  # at most, either way
-_OF_A_SUPPORT = 0.05  # each memory that was made of it, or is linked to it
+_OF_A_SUPPORT = 0.05  # each memory that is linked to it
 _OF_SUPPORTS = 0.2  # at most
 _OF_WORDS = 0.15  # a question less, an order more
 _SAID = ("raw_turn", "fact", "context", "observation", "decision")  # kinds that may hold an order
@@ -94,21 +94,12 @@ class Signals:
 
     @cached_property
     def _supports(self) -> Counter[int]:
-        """How many living memories that no job made rest on each row, or are linked to it in
-        agreement.
-        """
+        """How many living memories that no job made are linked to each row in agreement."""
         rows, living = self.context.rows, set(self.context.living.tolist())
-        found: set[tuple[int, int]] = set()  # the row, and the one that rests on it
-        by_jobs: set[int] = set()
-        made = np.unique(rows.sources.documents).astype(np.int64)
-        for row, memory in zip(made.tolist(), self.context.memories(made), strict=True):
-            if memory.job is not None:
-                by_jobs.add(row)
-                continue
-            of = (rows.row(id_) for id_ in memory.source_ids)
-            found |= {(one, row) for one in of if one is not None}
+        living -= set(rows.sources.documents.tolist())  # what jobs made
+        found: set[tuple[int, int]] = set()  # the row, and the one that is linked to it
         for edge in rows.edges.to_pylist():
             target, source = rows.row(edge["target"]), rows.row(edge["source"])
             if edge["relation"] != "conflict" and target is not None and source is not None:
                 found.add((target, source))
-        return Counter(row for row, other in found if other in living - by_jobs and other != row)
+        return Counter(row for row, other in found if other in living and other != row)

@@ -3,7 +3,8 @@ Material: the memories of one project that insights may be made of, and what the
 
 What a job derived is no material, so no insight is made of insights; but what consolidate merged
 stands for its sources. Nor are commits and the turns of agents: that several touched the same files
-is what `git log` and recall tell whoever asks, and nothing that somebody noted. Of very many memories the newest are looked at.
+is what `git log` and recall tell whoever asks, and nothing that somebody noted. Of very many
+memories the newest are looked at.
 """
 
 from collections.abc import Iterator

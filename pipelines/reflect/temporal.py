@@ -2,9 +2,10 @@
 Patterns in time: the same error on several days, and its rhythm.
 
 An error comes back where it is named on DAYS days or more. Files that are changed and commands that
-are run often are what work looks like, and no insight. A rhythm (a weekday, the days after a release) is only told where
-chance gives as much of it in less than CHANCE of all cases: the binomial tail of its days, each
-likely as the project's own days of writing are, over all that was tried (Bonferroni).
+are run often are what work looks like, and no insight. A rhythm (a weekday, the days after a
+release) is only told where chance gives as much of it in less than CHANCE of all cases: the
+binomial tail of its days, each likely as the project's own days of writing are, over all that was
+tried (Bonferroni).
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ from serve.cli import jobs, output
 from serve.cli.session import Session
 
 
-@click.command(epilog=output.example("mnemolog reflect --dry-run", "mnemolog reflect"))
+@click.command(epilog=output.example("mnemolog reflect", "mnemolog plans apply 7HQ2"))
 @jobs.options
 @click.pass_obj
 def reflect(
@@ -18,7 +18,10 @@ def reflect(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Note what several memories say together: what is alike, what comes back, what led to what.
+    """Propose what several memories say together: what is alike, comes back, or led to what.
+
+    Nothing is noted before your yes: `mnemolog plans apply ID`. Commits and the turns of agents are
+    not looked at.
 
     Each insight names its sources and is stale as soon as one of them is forgotten or replaced.
     Recall answers with the sources; `--kind insight` asks for insights themselves.
@@ -26,7 +29,7 @@ def reflect(
     jobs.run(
         session_,
         "reflect",
-        dry_run=dry_run,
+        dry_run=True,
         project=project,
         no_model=no_model,
         estimate=estimate,

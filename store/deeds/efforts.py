@@ -27,10 +27,17 @@ _ALONE: dict[str, Effort] = {
 # the words of a name that say what it is for, by their beginnings
 _WORDS: tuple[tuple[re.Pattern[str], Effort], ...] = (
     (re.compile(r"deploy|publish|ship$|rollout|promote|upload$|push$|apply$"), "deploy"),
-    (re.compile(r"\w*tests?$|\w*specs?$|e2e|unittest|verify$|pytest|vitest|coverage"), "test"),
+    (
+        re.compile(
+            r"(?!(?:lat|great|cont|prot|att)est)\w*test(?:s|ing|sum|runner)?$|\w*specs?$"
+            r"|e2e|\w*unit$|verify$|coverage"
+        ),
+        "test",
+    ),
     (re.compile(r"build|compile|assemble|package$|dist$|image$"), "build"),
     (re.compile(r"\w*lint|format|fmt$|typecheck|types$|style|check$|shellcheck"), "lint"),
     (re.compile(r"release$"), "deploy"),
+    (re.compile(r"deps$|dependencies$|tidy$"), "install"),
 )
 # these only as whole words: `add_order` adds nothing
 _WHOLE: dict[str, Effort] = {
@@ -57,6 +64,7 @@ _VERBS: dict[str, dict[str, Effort]] = {
     "yarn": {"": "install"},
     "npm": {"t": "test", "i": "install", "ci": "install"},
     "go": {"get": "install"},
+    "bundle": {"": "install", "install": "install"},
 }
 _PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 # programs that only look: what they did is nothing to tell of
@@ -85,17 +93,56 @@ _PASSED = {
 # what only a run of tests sums up like this
 _RAN_TESTS = re.compile(
     r"\b\d+ (?:tests? )?(?:passed|passing|failing|failed)\b|^Tests?:? +(?:run: )?\d+|^test result:"
-    r"|\b\d+ (?:examples?|assertions?|specs?)\b|^Ran \d+ tests?\b|^OK \(\d+|^--- (?:FAIL|PASS)",
+    r"|\b\d+ (?:examples?|assertions?|specs?)\b|^Ran \d+ tests?\b|^OK \(\d+|^--- (?:FAIL|PASS)"
+    r"|^# (?:pass|fail) \d+$",
     re.MULTILINE | re.IGNORECASE,
+)
+# and only one of these, whatever ran it; of several the first tells most
+_CAME: tuple[tuple[re.Pattern[str], Effort], ...] = (
+    (
+        re.compile(
+            r"\b(?:deployed|released) (?:to|v\d)|\bdeploy(?:ment)? (?:is )?(?:live|done|complete"
+            r"|succe|failed)|successfully rolled out|\bpublished \S+@\d",
+            re.IGNORECASE,
+        ),
+        "deploy",
+    ),
+    (
+        re.compile(
+            r"^BUILD (?:SUCCESS|FAIL)|\bsuccessfully built\b|\bcompiled successfully"
+            r"|\bfailed to compile\b|\bbuild (?:succeeded|failed|completed)\b"
+            r"|\bbuilt in [\d.]+ ?m?s",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        "build",
+    ),
+    (
+        re.compile(
+            r"^All checks passed|^Success: no issues found|^Found \d+ errors? in|✖ \d+ problems?"
+            r"|\bwould (?:be )?reformat",
+            re.MULTILINE,
+        ),
+        "lint",
+    ),
+    (
+        re.compile(
+            r"^Successfully installed \S|^added \d+ packages?\b|^Installed \d+ packages?\b"
+            r"|^Setting up \S+ \(",
+            re.MULTILINE,
+        ),
+        "install",
+    ),
 )
 
 
 def tried(line: str, output: str) -> Effort | None:
     """Return what a command was for, by its own words or else by what it wrote."""
     known = effort(line)
-    if known is None and line and _RAN_TESTS.search(output) and not only_looks(line):
+    if known not in (None, "lint") or not line or not output or only_looks(line):
+        return known
+    if _RAN_TESTS.search(output):  # `make check`
         return "test"
-    return known
+    return known or next((one for pattern, one in _CAME if pattern.search(output)), None)
 
 
 @lru_cache(maxsize=512)
@@ -148,6 +195,8 @@ def _of(form: Words) -> Effort | None:
         return "build"
     if name in _ARGUMENTS:
         return None
+    if name == "yarn" and first == "workspace":
+        words = words[2:]
     # a path among the words is what a task is about, and no task; Bazel's are //app:test
     tasks = [one for one in words[: _NAMED - 1] if "/" not in one or one.startswith("//")]
     for task in tasks:

@@ -25,6 +25,7 @@ _PYTHON = re.compile(r"python[\d.]*|py")
 _KEYWORDS = frozenset("if then elif else do while until ! { } time &".split())
 _NO_CALL = frozenset("for case select function fi done esac in".split())
 _SHELLS = frozenset("bash sh zsh dash ksh fish".split())
+_INTERPRETERS = frozenset("php ruby perl".split())
 _POWERSHELLS = frozenset({"powershell", "pwsh"})
 # what runs the rest of the line, and its options that take a value
 _PREFIXES: dict[str, frozenset[str]] = {
@@ -281,6 +282,9 @@ def _script_within(words: list[str]) -> str | None:
     name = program(words[0]).lower()
     if name == "eval":
         return " ".join(words[1:])
+    if name == "ssh":
+        rest = _after_options(words[1:], _SSH_TAKES)[1:]
+        return rest[0] if len(rest) == 1 else None
     for place, word in enumerate(words[1:], 1):
         rest = words[place + 1 :]
         if name in _SHELLS and re.fullmatch(r"-[a-z]*c", word):
@@ -304,13 +308,15 @@ def _within_container(rest: list[str]) -> list[str]:
 def _inner(words: Words) -> list[str]:
     """Return the words of what a command runs in turn; none where it runs nothing else."""
     name, rest = program(words[0]), list(words[1:])
+    if name == "nix" and {"-c", "--command"} & set(rest[:-1]):
+        return rest[max(map(rest.index, {"-c", "--command"} & set(rest))) + 1 :]
     if "--" in rest[:-1] and name not in _READ_DASHES:
         return rest[rest.index("--") + 1 :]  # kubectl exec POD -- , aws-vault exec dev --
     if name in _CONTAINERS and (within := _within_container(rest)):
         return within
     if name == "ssh":
         rest = _after_options(rest, _SSH_TAKES)[1:]
-        return rest[0].split() if len(rest) == 1 else rest
+        return [] if len(rest) == 1 else rest  # of one word it is a script
     if name in _RUNNERS:
         return _after_options(rest, _RUNNERS_TAKE)
     if name in _SUB_RUNNERS:
@@ -318,6 +324,8 @@ def _inner(words: Words) -> list[str]:
         if rest and rest[0] in _SUB_RUNNERS[name]:
             return _after_options(rest[1:], _RUNNERS_TAKE)
         return []
+    if name in _INTERPRETERS:
+        return rest if rest and not rest[0].startswith("-") else []
     if _PYTHON.fullmatch(name):
         if "-m" in rest[:4] and (place := rest.index("-m")) + 1 < len(rest):
             return rest[place + 1 :]

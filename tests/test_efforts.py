@@ -1,0 +1,61 @@
+"""What a command was for is told behind whatever wraps it, and by what it wrote."""
+
+import pytest
+
+from store.deeds.efforts import passed, tried
+
+
+@pytest.mark.parametrize(
+    ("line", "effort"),
+    [
+        ("docker compose exec -T web pytest -q", "test"),
+        ('docker-compose run --rm api bash -lc "cd /app && bundle exec rspec"', "test"),
+        ("kubectl exec -it pod -- go test ./...", "test"),
+        ("ssh ci 'cd app && ./run_tests.sh'", "test"),
+        ("nix develop -c cargo test", "test"),
+        ("make test-unit", "test"),
+        ("just e2e", "test"),
+        ("mise run specs", "test"),
+        ("yarn workspace api test", "test"),
+        ("php artisan test", "test"),
+        ("vendor/bin/phpunit", "test"),
+        ("gotestsum ./...", "test"),
+        ("npx turbo run build", "build"),
+        ("scripts/build-image", "build"),
+        ("hatch run lint:all", "lint"),
+        ("./bin/deploy.sh staging", "deploy"),
+        ("just ship", "deploy"),
+        ("bundle install", "install"),
+        ("mix deps.get", "install"),
+        ("nvm use latest", None),
+        ("cat tests/test_cart.py", None),
+        ("git diff build/", None),
+    ],
+)
+def test_what_a_command_is_for_is_told_behind_what_wraps_it(line: str, effort: str | None):
+    assert tried(line, "") == effort
+
+
+@pytest.mark.parametrize(
+    ("wrote", "effort"),
+    [
+        ("== 12 passed in 3.1s ==", "test"),
+        ("test result: FAILED. 3 passed; 1 failed", "test"),
+        ("# pass 12", "test"),
+        ("BUILD SUCCESSFUL in 3s", "build"),
+        ("webpack compiled successfully", "build"),
+        ("All checks passed!", "lint"),
+        ("Deployed to production (v41)", "deploy"),
+        ("added 120 packages in 3s", "install"),
+        ("hello", None),
+    ],
+)
+def test_a_script_of_any_name_is_known_by_what_it_wrote(wrote: str, effort: str | None):
+    assert tried("./ci.sh", wrote) == effort
+    assert tried("cat ci.log", wrote) is None
+
+
+def test_a_check_that_ran_tests_is_a_test_run():
+    assert tried("make check", "12 passed") == "test"
+    assert tried("make check", "All checks passed!") == "lint"
+    assert passed("make check", None, "11 passed, 1 failed") is False

@@ -1,0 +1,157 @@
+"""What a prompt wants and what of it lasts, told of prompts the classifier never saw."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from serve.query.intent import read
+from store.prompts import classifier
+from store.prompts.statements import stated
+
+LINES = Path(__file__).parent / "data" / "prompts"
+
+# language, prompt: what a user lays down for all that follows
+LASTS = (
+    ("en", "From now on every migration needs a rollback script next to it."),
+    ("en", "We decided to drop Elasticsearch and search with Postgres alone."),
+    ("en", "Never touch the vendored folder, we sync it from upstream."),
+    ("en", "I prefer small pull requests, one concern each."),
+    ("en", "The staging cluster lives in Frankfurt and is wiped every Sunday."),
+    ("en", "no, we use pnpm in this repo, not npm"),
+    ("de", "Ab jetzt bitte immer Conventional Commits verwenden."),
+    ("de", "Wir haben uns gegen Kafka entschieden und nehmen NATS."),
+    ("de", "Die Lohnabrechnung läuft immer am 25. des Monats."),
+    ("fr", "N'utilise jamais de requêtes SQL brutes dans les contrôleurs."),
+    ("fr", "On a décidé de rester sur Django 4.2 jusqu'à la fin de l'année."),
+    ("es", "A partir de ahora escribe siempre los mensajes de commit en inglés."),
+    ("es", "El servidor de pruebas está en el puerto 8443."),
+    ("pt", "Nunca faça deploy na sexta-feira."),
+    ("pt", "Decidimos usar o Redis só para cache."),
+    ("it", "D'ora in poi usa sempre i dataclass congelati."),
+    ("it", "Il database di produzione si trova a Milano."),
+    ("nl", "Gebruik voortaan altijd pnpm in plaats van npm."),
+    ("ru", "Всегда запускай линтер перед коммитом."),
+    ("ru", "Мы решили хранить сессии в Redis."),
+    ("zh", "以后所有接口都必须写单元测试。"),
+    ("zh", "我们决定不用微服务，保持单体架构。"),
+    ("ja", "今後は必ずプルリクエストにスクリーンショットを付けてください。"),
+    ("ja", "本番データベースは東京リージョンにあります。"),
+)
+# what is wanted now, and over when it is done
+PASSES = (
+    ("en", "why does the importer hang on large files?"),
+    ("en", "add a dark mode toggle to the settings page"),
+    ("en", "Rename the Basket class to Cart."),
+    ("en", "can you look at the failing login test"),
+    ("en", "thanks, that worked"),
+    ("en", "what did we do last week?"),
+    ("de", "Warum schlägt der Build auf Windows fehl?"),
+    ("de", "Füge ein Feld für die Telefonnummer hinzu."),
+    ("fr", "peux-tu corriger le test qui échoue ?"),
+    ("fr", "ajoute un bouton pour exporter en CSV"),
+    ("es", "¿por qué falla la prueba del carrito?"),
+    ("es", "añade una columna de descuento a la factura"),
+    ("pt", "corrige o erro na página de login"),
+    ("pt", "como funciona a fila de e-mails?"),
+    ("it", "aggiungi la paginazione all'elenco degli ordini"),
+    ("it", "perché il test del carrello fallisce?"),
+    ("nl", "waarom is de pagina zo traag?"),
+    ("ru", "почему падает тест корзины?"),
+    ("ru", "добавь поле для скидки в счёт"),
+    ("zh", "为什么登录测试失败了？"),
+    ("zh", "给订单列表加上分页"),
+    ("ja", "なぜログインのテストが失敗するの？"),
+    ("ja", "注文一覧にページングを追加して"),
+)
+WANTED = (
+    ("en", "add a retry to the mail worker", "work"),
+    ("de", "baue eine Suche in die Kundenliste ein", "work"),
+    ("fr", "ajoute un index sur la table des factures", "work"),
+    ("zh", "修复支付回调的超时问题", "work"),
+    ("en", "what is the capital of Mongolia?", "general"),
+    ("en", "how do I reverse a list in python", "general"),
+    ("es", "¿cuál es la diferencia entre TCP y UDP?", "general"),
+    ("de", "Wie sortiere ich ein Dictionary in Python?", "general"),
+    ("en", "thanks a lot!", "small_talk"),
+    ("fr", "merci beaucoup !", "small_talk"),
+    ("ja", "ありがとう！", "small_talk"),
+    ("ru", "спасибо, отлично", "small_talk"),
+    ("en", "go on", "command"),
+    ("de", "mach weiter", "command"),
+    ("es", "sí, adelante", "command"),
+    ("en", "where did we leave off yesterday?", "recap"),
+    ("de", "Was haben wir letzte Woche gemacht?", "recap"),
+    ("fr", "où en étions-nous ?", "recap"),
+    ("pt", "o que fizemos ontem?", "recap"),
+)
+
+
+def test_the_weights_are_those_of_the_lines():
+    """Who changes a line has to fit anew: `make fit`."""
+    lines = sha256(b"".join(path.read_bytes() for path in sorted(LINES.glob("*.tsv"))))
+    with np.load(classifier.WEIGHTS) as file:
+        assert file["lines"].tobytes().decode() == lines.hexdigest()[:16]
+
+
+def test_the_weights_are_small():
+    assert classifier.WEIGHTS.stat().st_size < 1_000_000
+
+
+def test_the_prompts_of_these_tests_are_no_lines():
+    fitted = {
+        raw.split("\t")[4].casefold()
+        for path in LINES.glob("*.tsv")
+        for raw in path.read_text(encoding="utf-8").splitlines()
+    }
+    ours = {one[1].casefold() for one in (*LASTS, *PASSES)}
+    assert not ours & fitted
+    assert len({language for language, *_ in LASTS}) >= 7
+
+
+def lasts(prompt: str) -> float:
+    return max(one.lasts for one in classifier.read(prompt))
+
+
+def test_what_lasts_is_told_from_what_passes_in_many_languages():
+    for language in sorted({language for language, _ in LASTS}):
+        standing = [lasts(prompt) for one, prompt in LASTS if one == language]
+        passing = [lasts(prompt) for one, prompt in PASSES if one == language]
+        right = sum(one > other for one in standing for other in passing)
+        assert right >= 0.9 * len(standing) * len(passing), language
+
+
+def test_what_lasts_is_kept():
+    missed = [prompt for _, prompt in LASTS if not stated(prompt)]
+    assert len(missed) <= 0.6 * len(LASTS), missed
+
+
+def test_what_passes_is_not_kept():
+    kept = [prompt for _, prompt in PASSES if stated(prompt)]
+    assert len(kept) <= 0.05 * len(PASSES), kept
+
+
+def test_what_is_kept_is_the_users_own_words():
+    prompt = "Please fix the footer. From now on, always run the linter before you commit. Thanks!"
+    assert [one.text for one in stated(prompt)] == [
+        "From now on, always run the linter before you commit."
+    ]
+
+
+def test_what_a_prompt_wants_is_told_in_many_languages():
+    wrong = [one for one in WANTED if read(one[1]).intent != one[2]]
+    assert len(wrong) <= 0.2 * len(WANTED), wrong
+
+
+@pytest.mark.parametrize("prompt", [LASTS[0][1], PASSES[0][1], LASTS[-1][1]])
+def test_the_same_prompt_is_read_the_same(prompt: str):
+    first = classifier.wants(prompt), classifier.read(prompt), classifier.corrects(prompt)
+    classifier._model.cache_clear()
+    again = classifier.wants(prompt), classifier.read(prompt), classifier.corrects(prompt)
+    assert first == again
+    assert sum(first[0]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_pasted_document_says_nothing_that_lasts():
+    assert stated("Always use tabs. " * (classifier.MAX_PROMPT // 10)) == []
