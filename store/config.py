@@ -3,16 +3,17 @@ Settings, and the only reader of the environment and of settings files.
 
 Layers, later ones win: the defaults below, `<home>/config.toml`, the project's `.mnemolog.toml`,
 `MNEMOLOG_*` variables. A project's file comes with other people's code, so it may only set what
-cannot reach another memory, and never a secret.
+cannot reach another memory, and never a secret; and of `record` it can only take kinds away. There
+may be one in every folder from the repository's root down, the nearer one wins.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -24,9 +25,15 @@ from store.profiles import Profile, Profiles
 # what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
 Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", "fields"]
 
+# what of a session is written to the log; docs/agents.md says what each kind covers
+RecordKind = Literal["prompts", "commands", "outputs", "words"]
+RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
+
 PROJECT_FILE = ".mnemolog.toml"
+OFF = "MNEMOLOG_OFF"  # this run of an agent is not recorded
 _MOST_READ = 1 << 20  # bytes; a project's file may be anybody's
-_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile"})
+_PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile", "record"})
+_NO = frozenset({"", "0", "false", "no", "off"})
 
 
 class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,6 +82,10 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
     # what the user says that lasts is kept at once, as a quote
     remember_words: bool = True
+    # what of a session is recorded; none: nothing is, and nothing is said unasked
+    record: tuple[RecordKind, ...] = RECORD_KINDS
+    # episodes older than this are erased, what was learnt from them stays; 0: kept for ever
+    episodes_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
     # a server that was started in the background ends after so long unasked; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 
@@ -89,7 +100,9 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()[:16]
 
 
-_DECIDING_NO_ANSWER = frozenset({"tenant", "project", "port", "llm", "build_after", "idle_exit_s"})
+_DECIDING_NO_ANSWER = frozenset(
+    "tenant project port llm build_after idle_exit_s record episodes_days".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,8 @@ class Settings:
     home: Path
     choices: Choices = field(default_factory=Choices)
     origin: Mapping[str, str] = field(default_factory=dict)
+    # what the environment wants recorded, before a project's file takes kinds away
+    own_record: tuple[RecordKind, ...] | None = None
 
     @property
     def token_file(self) -> Path:
@@ -115,6 +130,10 @@ class Settings:
     @property
     def server_log(self) -> Path:
         return self.home / "server.log"
+
+    @property
+    def user_file(self) -> Path:
+        return self.home / "config.toml"
 
     @property
     def dagster_home(self) -> Path:
@@ -165,39 +184,89 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     home = Path(environ.get("MNEMOLOG_HOME") or _data_folder()).expanduser()
     merged: dict[str, Any] = {}
     origin: dict[str, str] = {}
-    root = tenant.git_root(cwd) if cwd else None
-    layers = [(str(home / "config.toml"), _user_file(home / "config.toml"))]
-    if root is not None:
-        layers.append((str(root / PROJECT_FILE), _project_file(root / PROJECT_FILE)))
-    layers.append(("environment", _environment(environ)))
-    for name, values in layers:
-        try:
-            msgspec.convert(values, Choices, strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"{name}: {error}") from error
+    user = _user_file(home / "config.toml")
+    own = _environment(environ)
+    projects = [(str(path), _project_file(path)) for path in project_files(cwd)]
+    for name, values in ((str(home / "config.toml"), user), *projects, ("environment", own)):
+        _check(name, values)
         merged |= values
         origin |= dict.fromkeys(values, name)
-    return Settings(home, msgspec.convert(merged, Choices, strict=False), origin)
+    users = (user | own).get("record", RECORD_KINDS)
+    merged["record"] = _recorded(users, *(values for _, values in projects))
+    narrowing = [name for name, values in projects if "record" in values]
+    if len(merged["record"]) < len(users):
+        origin["record"] = narrowing[-1]
+    choices = msgspec.convert(merged, Choices, strict=False)
+    own_record = tuple(own["record"]) if "record" in own else None
+    return Settings(home, choices, origin, own_record)
 
 
 def seen_from(settings: Settings, cwd: Path | None) -> Choices:
     """Return the choices as seen from another directory, or from none: not our own project's.
 
-    Raise ConfigError naming the file and the key.
+    What `config.toml` says of recording is read again, as it holds from when it is written. Raise
+    ConfigError naming the file and the key.
     """
-    root = tenant.git_root(cwd) if cwd is not None else None
-    values = _project_file(root / PROJECT_FILE) if root is not None else {}
     origin = settings.origin
     kept = {
         name: value
         for name, value in msgspec.to_builtins(settings.choices).items()
         if Path(origin.get(name, "")).name != PROJECT_FILE
     }
-    said = {name: one for name, one in values.items() if origin.get(name) != "environment"}
+    for name, value in _user_file(settings.user_file).items():
+        if name in ("record", "remember_words") and origin.get(name) != "environment":
+            _check(str(settings.user_file), {name: value})
+            kept[name] = value
+    if settings.own_record is not None:
+        kept["record"] = list(settings.own_record)
+    users = kept.get("record", RECORD_KINDS)
+    projects = [_project_file(path) for path in project_files(cwd)]
+    for values in projects:
+        kept |= {name: one for name, one in values.items() if origin.get(name) != "environment"}
+    kept["record"] = _recorded(users, *projects)
+    return msgspec.convert(kept, Choices, strict=False)
+
+
+def project_files(cwd: Path | None) -> list[Path]:
+    """Return the settings files that hold in a directory, the repository's root first.
+
+    One that we may not look at is among them: reading it says why.
+    """
+    root = tenant.git_root(cwd) if cwd is not None else None
+    if cwd is None or root is None:
+        return []
+    here = cwd.absolute()
+    folders = [here, *here.parents]
+    within = folders[: folders.index(root) + 1]
+    return [folder / PROJECT_FILE for folder in reversed(within) if _may_be(folder / PROJECT_FILE)]
+
+
+def is_off(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the environment says that this run of an agent is not recorded."""
+    return environ.get(OFF, "").strip().lower() not in _NO
+
+
+def _may_be(path: Path) -> bool:
     try:
-        return msgspec.convert(kept | said, Choices, strict=False)
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
+
+
+def _recorded(users: Sequence[str], *projects: Mapping[str, Any]) -> list[str]:
+    """Return the kinds that the user wants recorded and no project's file takes away."""
+    said = [set(values["record"]) for values in projects if "record" in values]
+    return [one for one in RECORD_KINDS if one in users and all(one in some for some in said)]
+
+
+def _check(name: str, values: Mapping[str, Any]) -> None:
+    try:
+        msgspec.convert(values, Choices, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{root}/{PROJECT_FILE}: {error}") from error
+        raise ConfigError(f"{name}: {error}") from error
 
 
 def keep(home: Path, name: str, value: str) -> Path:
@@ -236,7 +305,7 @@ def _user_file(path: Path) -> dict[str, Any]:
             data = file.read(_MOST_READ + 1)
         if len(data) > _MOST_READ:
             raise ConfigError(f"{path} is over {_MOST_READ} bytes: no settings are that long")
-        return tomllib.loads(data.decode())
+        return _with_kinds(str(path), tomllib.loads(data.decode()))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -254,16 +323,39 @@ def _project_file(path: Path) -> dict[str, Any]:
             f"{path} may not set {', '.join(forbidden)}: a project's file may set only "
             f"{', '.join(sorted(_PROJECT_MAY_SET))}; put the rest into your own config.toml"
         )
+    _check(str(path), values)
     return values
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     names = Choices.__struct_fields__
-    return {
+    values = {
         name: _written(name, value)
         for name in names
         if (value := environ.get(f"MNEMOLOG_{name.upper()}")) is not None
     }
+    return _with_kinds("environment", values)
+
+
+def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings whose `record` is a list of kinds: false is none, true is all."""
+    if "record" not in values:
+        return values
+    said = values["record"]
+    if said in (["false"], ["off"], ["none"], ["0"]):  # a variable
+        said = False
+    elif said in (["true"], ["on"], ["all"], ["1"]):
+        said = True
+    if isinstance(said, bool):
+        return values | {"record": list(RECORD_KINDS) if said else []}
+    known = ", ".join(RECORD_KINDS)
+    if not isinstance(said, list):
+        raise ConfigError(f"{name}: `record` is {said!r}: use true, false, or a list of {known}")
+    if unknown := [one for one in said if one not in RECORD_KINDS]:
+        raise ConfigError(
+            f"{name}: `record` has no kind {unknown[0]!r}: use {known}, or false for nothing"
+        )
+    return values
 
 
 def _written(name: str, value: str) -> str | list[str]:

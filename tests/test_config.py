@@ -101,3 +101,49 @@ def test_a_list_is_split_at_commas_in_a_variable(home: Path):
 def test_an_unknown_layer_is_named(home: Path):
     with pytest.raises(ConfigError, match=r"environment.*magic"):
         load(home, MNEMOLOG_LAYERS="magic")
+
+
+def test_a_variable_says_what_is_recorded(home: Path):
+    assert load(home).choices.record == config.RECORD_KINDS
+    assert load(home, MNEMOLOG_RECORD="prompts,words").choices.record == ("prompts", "words")
+    assert load(home, MNEMOLOG_RECORD="false").choices.record == ()
+
+
+@pytest.mark.parametrize("line", ["record = ['prompts', 'thoughts']", "record = 'prompts'"])
+def test_an_unknown_kind_names_file_key_and_cure(home: Path, line: str):
+    path = write(home / "config.toml", line)
+    with pytest.raises(
+        ConfigError, match=r"`record`.* use .*prompts, commands, outputs, words"
+    ) as e:
+        load(home)
+    assert str(path) in str(e.value)
+
+
+def test_a_projects_file_only_takes_kinds_away(home: Path, project: Path):
+    write(home / "config.toml", "record = ['prompts', 'commands']")
+    local = write(project.parent / ".mnemolog.toml", "record = ['commands', 'outputs']")
+    found = load(home, project)
+    assert found.choices.record == ("commands",)
+    assert found.origin["record"] == str(local)
+    write(local, "record = true")
+    assert load(home, project).choices.record == ("prompts", "commands")
+    write(local, "record = false")
+    assert load(home, project, MNEMOLOG_RECORD="true").choices.record == ()
+
+
+def test_settings_files_hold_from_the_repositorys_root_down(home: Path, project: Path):
+    write(project.parent / ".mnemolog.toml", "top_k = 4\nrecord = ['prompts', 'words']")
+    write(project / ".mnemolog.toml", "top_k = 5\nrecord = ['prompts', 'outputs']")
+    assert config.project_files(project) == [
+        project.parent / ".mnemolog.toml",
+        project / ".mnemolog.toml",
+    ]
+    found = load(home, project).choices
+    assert (found.top_k, found.record) == (5, ("prompts",))
+
+
+@pytest.mark.parametrize(
+    ("said", "is_off"), [("1", True), ("yes", True), ("0", False), ("", False)]
+)
+def test_the_environment_switches_one_run_off(said: str, is_off: bool):
+    assert config.is_off({"MNEMOLOG_OFF": said}) is is_off

@@ -20,14 +20,16 @@ from store.agent_events import Acted, Intent, Prompted, SessionTold
 from store.body import Body
 from store.config import Choices
 from store.deeds.deed import deed
-from store.errors import SourceError
+from store.errors import ConfigError, SourceError
 from store.events import STATEMENT, Event, Recorded, derived_id
 from store.importers.files import plain
 from store.importers.turn import Skip, Transcript, Turn, Turns
 from store.log import EventLog
 from store.logfile.rows import event_of
+from store.pauses import Pause, covers
 from store.projections.memories import ACTIVE, Fold, Memory
 from store.prompts.statements import kept
+from store.recording import recordable
 from store.tenant import git_root, project_of
 
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
@@ -59,8 +61,8 @@ class Sessions:
 
     A turn that the hooks told of while it was lived is in the log already: it is left out. Without
     a log there is none. `project` is whose all turns are; without, each belongs to that of its
-    folder. `choices_of` says which project that is and whether its user's words are kept, where
-    the settings say so.
+    folder. `choices_of` says which project that is, what is recorded there and whether its user's
+    words are kept, where the settings say so. What is paused, or was when it happened, is left out.
     """
 
     def __init__(
@@ -71,11 +73,12 @@ class Sessions:
         now: int,
         intent_of: IntentOf = lambda prompt, before: None,
         choices_of: ChoicesOf = lambda folder: Choices(),
+        pauses: Sequence[Pause] = (),
     ) -> None:
-        self.turns = self.live = self.statements = 0
+        self.turns = self.live = self.off = self.statements = 0
         self._sessions: dict[str, bool] = {}  # and whether a turn of one goes on
         self._log, self._agent, self._project, self._now = log, agent, project, now
-        self._intent_of, self._choices_of = intent_of, choices_of
+        self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
         self._said: Fold | None = None  # the statements there are, once one is looked for
 
     @property
@@ -88,7 +91,9 @@ class Sessions:
         """What was read so far, for people."""
         live = f" ({self.live} already recorded by hooks)" if self.live else ""
         said = f", {plural(self.statements, 'statement')}" if self.statements else ""
-        return f"{plural(self.turns, 'turn')} in {plural(self.sessions, 'session')}{live}{said}"
+        off = f", {self.off} paused or not to be recorded" if self.off else ""
+        turns = f"{plural(self.turns, 'turn')} in {plural(self.sessions, 'session')}"
+        return turns + live + off + said
 
     def events(
         self, transcripts: Sequence[Transcript], turns: Turns, on_skip: Skip
@@ -120,7 +125,11 @@ class Sessions:
     def _turns(self, turns: Iterable[Turn], on_skip: Skip) -> Iterator[Read]:
         before = ""
         for turn in turns:
-            choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
+            try:
+                choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
+            except ConfigError as error:
+                on_skip(f"a turn in {turn.cwd} was left out: {error}")
+                continue
             project = self._project or choices.project or (turn.cwd and project_at(turn.cwd))
             intent = self._intent_of(turn.request.text, before)
             events = tuple(events_of(turn, self._agent, project or None, self._now, intent))
@@ -137,8 +146,12 @@ class Sessions:
             self.live += is_live
             if is_live:
                 yield Read(events, is_live)
+            elif self._is_paused(events[0], turn.cwd) or not choices.record:
+                self.off += 1
             elif not self._sessions[session]:
-                keeps = choices.remember_words and not self._is_known(events[0])
+                events = tuple(recordable(events, choices.record))
+                keeps = choices.remember_words and "prompts" in choices.record
+                keeps = keeps and not self._is_known(events[0])
                 said = self._kept(turn.request.text, asked_after, events[0]) if keeps else ()
                 yield Read(events, statements=said)
 
@@ -172,6 +185,13 @@ class Sessions:
                     for event in self._log.about(event_of(row).id) if self._log else ():
                         self._said.apply(event)
         return self._said
+
+    def _is_paused(self, event: Event, cwd: str | None) -> bool:
+        session, project = event.session or "", event.project or ""
+        return any(
+            (one.holds(event.at) or one.holds(self._now)) and covers(one, session, project, cwd)
+            for one in self._pauses
+        )
 
     def _is_known(self, event: Event) -> bool:
         return self._log is not None and bool(self._log.known([event.id]))

@@ -48,7 +48,8 @@ _facts = msgspec.json.Decoder(Facts)
 
 def begun(event: Event, body: Prompted) -> Memory:
     """Return the episode that a prompt begins."""
-    facts = Facts(branch=body.branch, idle=body.intent in _IDLE)
+    # a prompt that was not recorded says nothing by itself
+    facts = Facts(branch=body.branch, idle=body.intent in _IDLE or not body.prompt)
     return _hashed(
         Memory(
             id=event.id,
@@ -110,6 +111,7 @@ def closed(episode: Memory, said: str | None = None) -> Memory:
     if episode.state != OPEN:
         return episode
     is_idle = facts_of(episode).idle and not episode.action
+    is_idle = is_idle and not (episode.result and not episode.content)
     return episode if is_idle else replace(episode, state=ACTIVE)
 
 

@@ -1,0 +1,197 @@
+"""
+Pauses: of which projects, folders and sessions nothing is recorded, and since when.
+
+A small file in the home, so that a pause survives a restart, holds for every tenant, and is known
+where no log can be read. Pauses that are over stay in it: what an agent's host wrote down meanwhile
+is not imported later. A file that cannot be read pauses everything.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from store.errors import ConfigError
+from store.events import isoformat
+from store.files import make_folder, replace_file
+
+Scope = Literal["project", "directory", "session"]
+
+
+class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is not recorded from `since` on, `until` then; both in microseconds UTC.
+
+    `is_of_a_run` where the environment of that run of the agent said so.
+    """
+
+    scope: Scope
+    name: str
+    since: int
+    until: int | None = None
+    is_of_a_run: bool = False
+
+    def holds(self, at: int) -> bool:
+        return self.since <= at and (self.until is None or at < self.until)
+
+    @property
+    def what(self) -> str:
+        return f"{self.scope} {self.name}"
+
+    @property
+    def resume(self) -> str:
+        """The command that ends it."""
+        return f"mnemolog resume --{self.scope} {shlex.quote(self.name)}"
+
+
+_decoder = msgspec.json.Decoder(tuple[Pause, ...])
+
+
+def file_of(home: Path) -> Path:
+    return home / "paused.json"
+
+
+def read(home: Path) -> tuple[Pause, ...]:
+    """Return all pauses, those that are over too, oldest first; raise ConfigError."""
+    path = file_of(home)
+    try:
+        return _decoder.decode(path.read_bytes())
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error}): nothing is recorded; `mnemolog resume --all` "
+            "writes it anew"
+        ) from error
+
+
+def pause(
+    home: Path,
+    scope: Scope,
+    name: str,
+    now: int,
+    until: int | None = None,
+    *,
+    is_of_a_run: bool = False,
+) -> Pause:
+    """Pause something; return the pause. What is paused already stays so, for as long as is said
+    now. Raise ConfigError.
+    """
+    with _alone(home):
+        known = read(home)
+        there = [one for one in known if (one.scope, one.name) == (scope, name) and one.holds(now)]
+        made = Pause(scope, name, there[0].since if there else now, until, is_of_a_run)
+        _write(home, (*(one for one in known if one not in there), made))
+    return made
+
+
+def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> list[Pause]:
+    """End what is paused under a name, all without a scope; return the pauses that ended.
+
+    Raise ConfigError; without a scope a file that cannot be read is written anew.
+    """
+    with _alone(home):
+        try:
+            known = read(home)
+        except ConfigError:
+            if scope is not None:
+                raise
+            known = ()
+            _write(home, known)
+        ended = [
+            one
+            for one in known
+            if one.holds(now) and (scope is None or (one.scope, one.name) == (scope, name))
+        ]
+        if ended:
+            over = {one: msgspec.structs.replace(one, until=now) for one in ended}
+            _write(home, tuple(over.get(one, one) for one in known))
+    return ended
+
+
+class Pauses:
+    """The pauses of a home, read again whenever the file changed. Threads may share it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._known: tuple[object, tuple[Pause, ...]] = (None, ())
+
+    def now(self, at: int) -> list[Pause]:
+        """Return the pauses that hold at a moment; raise ConfigError."""
+        return [one for one in self._read() if one.holds(at)]
+
+    def of(self, session: str, project: str, cwd: str | None, at: int) -> Pause | None:
+        """Return the pause that holds for a session in a place; raise ConfigError."""
+        for one in self._read():
+            if one.holds(at) and covers(one, session, project, cwd):
+                return one
+        return None
+
+    def _read(self) -> tuple[Pause, ...]:
+        try:
+            found = os.stat(file_of(self._home))
+        except FileNotFoundError:
+            return ()
+        except OSError:
+            return read(self._home)
+        mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+        if self._known[0] != mark:
+            self._known = (mark, read(self._home))
+        return self._known[1]
+
+
+def folder_name(path: str | Path) -> str:
+    """Return a folder as a pause names it: absolute, and where its links lead."""
+    return os.path.realpath(path)
+
+
+def shown(one: Pause) -> dict[str, object]:
+    """Return a pause as programs read it."""
+    return {
+        "scope": one.scope,
+        "name": one.name,
+        "since": isoformat(one.since),
+        "until": isoformat(one.until) if one.until is not None else None,
+        "by": "MNEMOLOG_OFF" if one.is_of_a_run else "mnemolog pause",
+        "resume": one.resume,
+    }
+
+
+def covers(one: Pause, session: str, project: str, cwd: str | None) -> bool:
+    """Return whether a pause is of a session, or of the project or folder it works in."""
+    match one.scope:
+        case "session":
+            return one.name == session
+        case "project":
+            return one.name == project
+        case "directory":
+            return cwd is not None and _is_within(cwd, one.name)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    here, there = (os.path.normcase(one) for one in (folder_name(path), folder))
+    return here == there or here.startswith(there.rstrip(os.sep) + os.sep)
+
+
+def _write(home: Path, pauses: tuple[Pause, ...]) -> None:
+    try:
+        replace_file(file_of(home), msgspec.json.format(msgspec.json.encode(pauses)) + b"\n")
+    except OSError as error:
+        raise ConfigError(f"{file_of(home)} cannot be written ({error.strerror})") from error
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    import filelock  # few pause, and a server starts without it
+
+    try:
+        make_folder(home)
+        with filelock.FileLock(home / "paused.lock", timeout=5.0, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise ConfigError(f"{file_of(home)} is held by another process: try again") from None
+    except OSError as error:
+        raise ConfigError(f"{home} cannot be written ({error.strerror})") from error
