@@ -23,6 +23,7 @@ except ImportError:  # an interpreter that does it otherwise
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
 GIVE_UP_S = 4.0  # whatever holds us up, as a host that never ends its event
 MAX_BYTES = 4 << 20  # of an event: what the server takes
+CRLF = "\r\n"
 
 
 def main(arguments: "list[str]") -> None:
@@ -37,7 +38,7 @@ def main(arguments: "list[str]") -> None:
         sys.path.append(ours)  # without `site` only the standard library is known
         from serve import unserved
 
-        answer = unserved.answer(home, host, tenant, event, ask)
+        answer = unserved.answer(home, host, tenant, event, ask, is_off=is_off(os.environ))
     if answer.lstrip().startswith(b"{"):
         _print(answer)
 
@@ -57,6 +58,7 @@ def ask(home: str, host: str, tenant: str, event: bytes) -> "bytes | None":
             "Host: 127.0.0.1\r\n"
             f"Authorization: Bearer {token}\r\n"
             "Content-Type: application/json\r\n"
+            f"{'X-Mnemolog-Off: 1' + CRLF if is_off(os.environ) else ''}"
             f"Content-Length: {len(event)}\r\n"
             "Connection: close\r\n\r\n"
         )
@@ -145,6 +147,12 @@ def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
     if not os.path.isabs(data):
         data = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
     return os.path.join(data, "mnemolog")
+
+
+def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
+    """Return what `store.config` does: whether this run of the agent is not recorded."""
+    said = environ.get("MNEMOLOG_OFF", "").strip().lower()
+    return said not in ("", "0", "false", "no", "off")
 
 
 def _stdin() -> bytes:

@@ -108,6 +108,7 @@ class Bridge:
             "User-Agent": self._client,
             "X-Mnemolog-Cwd": self._cwd,
             "X-Mnemolog-Tenant": self._tenant,
+            "X-Mnemolog-Off": "1" if is_off(os.environ) else "",
         }
         with open(os.path.join(self._home, "token"), encoding="utf-8") as file:
             token = file.read().strip()
@@ -186,6 +187,12 @@ def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
         stdout=nothing,
         stderr=nothing,
     )
+
+
+def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
+    """Return what `store.config` does: whether this run of the agent is not recorded."""
+    said = environ.get("MNEMOLOG_OFF", "").strip().lower()
+    return said not in ("", "0", "false", "no", "off")
 
 
 def _cwd() -> str:

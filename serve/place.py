@@ -2,18 +2,26 @@
 Place: what a working directory stands for, its project and the settings as seen from there.
 
 Whoever asks (a hook, a tool of an agent) names its directory; one server answers for all of them.
+What is recorded there holds from when the file that says so is written: a settings file is parsed
+once and again when it changes. Nothing is recorded where one cannot be read.
 """
 
 import logging
+import os
+import re
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
-from store import config
+import msgspec
+
+from store import config, failures
 from store.config import Choices, Settings
 from store.errors import ConfigError
-from store.tenant import project_of
+from store.pauses import Pause, Pauses
+from store.tenant import git_root, project_of
 
 log = logging.getLogger("mnemolog")
 
@@ -26,6 +34,7 @@ class Place:
 
     project: str
     choices: Choices
+    fault: str = ""  # what keeps its settings from being read
 
 
 class Places:
@@ -34,19 +43,90 @@ class Places:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._kept = lru_cache(maxsize=64)(self._looked_up)
+        self.pauses = Pauses(settings.home)
 
     def of(self, cwd: str | None) -> Place:
         """Return the place of a directory; of None, what the settings of the server say."""
-        return self._kept(cwd, int(time.monotonic() / _KEPT_S))
+        return self._kept(cwd, int(time.monotonic() / _KEPT_S), self._marks(cwd))
 
-    def _looked_up(self, cwd: str | None, period: int) -> Place:
+    def off(self, place: Place, session: str, cwd: str | None, now: int) -> str:
+        """Return why nothing of a session is recorded in a place, in words; "" where it is.
+
+        `now` is microseconds UTC.
+        """
+        if place.fault:
+            return place.fault
+        if not place.choices.record:
+            return "the settings say `record = false` here"
+        try:
+            pause = self.pauses.of(session, place.project, cwd, now)
+        except ConfigError as error:
+            return str(error)
+        return paused(pause) if pause is not None else ""
+
+    def _marks(self, cwd: str | None) -> tuple[object, ...]:
+        """Return what changes with the settings files that hold in a directory."""
+        try:
+            files = config.project_files(Path(cwd) if cwd is not None else None)
+        except (OSError, ValueError):  # no path, or not ours to look at
+            files = []
+        return tuple(_mark(path) for path in (self._settings.user_file, *files))
+
+    def _looked_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> Place:
         folder = Path(cwd) if cwd is not None else None
-        choices = self._settings.choices
         try:
             choices = config.seen_from(self._settings, folder)
-            found = project_of(folder) if folder is not None and not choices.project else None
-        except (ConfigError, OSError, ValueError) as error:
-            # a file of the project's that cannot be used, a path that is none or not ours to read
+        except ConfigError as error:
+            return self._faulty(folder, str(error))
+        except (OSError, ValueError) as error:  # a path that is none, or not ours to read
             log.warning("%.300s", error)
-            found = None
-        return Place(choices.project or found or "", choices)
+            return Place(self._settings.choices.project or "", self._settings.choices)
+        self._well(folder)
+        return Place(choices.project or _project(folder) or "", choices)
+
+    def _faulty(self, folder: Path | None, said: str) -> Place:
+        """Return a place of which nothing is recorded, and keep for `doctor` why."""
+        log.warning("%.300s", said)
+        try:
+            failures.keep(self._settings.home, _failure(folder), time.time_ns() // 1000, said)
+        except OSError:
+            log.warning("that cannot be kept for `mnemolog doctor`")
+        choices = msgspec.structs.replace(self._settings.choices, record=())
+        return Place(choices.project or _project(folder) or "", choices, said)
+
+    def _well(self, folder: Path | None) -> None:
+        try:
+            failures.forget(self._settings.home, _failure(folder))
+        except OSError:
+            return
+
+
+def paused(pause: Pause) -> str:
+    """Return what is told of a pause: what it is of, and how it ends."""
+    by = "by MNEMOLOG_OFF" if pause.is_of_a_run else ""
+    return f"{pause.what} is paused {by}".rstrip() + f": `{pause.resume}`"
+
+
+def _project(folder: Path | None) -> str | None:
+    try:
+        return project_of(folder) if folder is not None else None
+    except (OSError, ValueError) as error:
+        log.warning("%.300s", error)
+        return None
+
+
+def _failure(folder: Path | None) -> str:
+    """Return the name of the failure to read a repository's settings."""
+    root = git_root(folder) if folder is not None else None
+    if root is None:
+        return "settings"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name)[:60]
+    return f"settings-{name}-{sha256(os.fsencode(root)).hexdigest()[:6]}"
+
+
+def _mark(path: Path) -> object:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        return type(error).__name__
+    return path, found.st_mtime_ns, found.st_size, found.st_ino

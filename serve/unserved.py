@@ -28,8 +28,13 @@ ENDS = frozenset({"sessionend"})
 Ask = Callable[[str, str, str, bytes], "bytes | None"]
 
 
-def answer(home: str, host: str, tenant: str, event: bytes, ask: Ask) -> bytes:
-    """Return the answer to what is waited for, else nothing, and see that a server is started."""
+def answer(
+    home: str, host: str, tenant: str, event: bytes, ask: Ask, *, is_off: bool = False
+) -> bytes:
+    """Return the answer to what is waited for, else nothing, and see that a server is started.
+
+    A run of the agent that is off is told of once, so that it stays so, and starts none.
+    """
     try:
         told = json.loads(event)
         named = told.get("hook_event_name") or told.get("hookEventName") or ""  # VS Code's
@@ -38,6 +43,8 @@ def answer(home: str, host: str, tenant: str, event: bytes, ask: Ask) -> bytes:
         return b""
     if name in ENDS:
         return b""
+    if is_off:
+        return _from_disk(home, host, tenant, event) if name == "sessionstart" else b""
     if is_first := _is_our_turn(home):
         _start_server(home, tenant)
     if name and name not in AWAITED:

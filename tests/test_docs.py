@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from serve.cli import main
-from store.config import Choices, Llm
+from store.config import RECORD_KINDS, Choices, Llm
 from store.profiles import Profiles
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,8 +80,8 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
     for field in msgspec.structs.fields(Choices):
         if field.name in ("profiles", "llm"):
             continue
-        unset = {None: "found from git", (): "none"}
-        default = unset.get(field.default, str(field.default))
+        unset = {None: "found from git", (): "none", RECORD_KINDS: "`, `".join(RECORD_KINDS)}
+        default = unset.get(field.default, str(field.default).lower())
         assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
 
 

@@ -165,12 +165,12 @@ def test_a_projects_own_settings_hold_for_its_hooks(hooks: Hooks, monkeypatch, t
     assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "acme/mono 3"}
 
 
-def test_a_project_file_that_cannot_be_used_costs_no_answer(hooks: Hooks, monkeypatch, tmp_path):
+def test_a_project_file_that_cannot_be_used_is_silence(hooks: Hooks, monkeypatch, tmp_path):
     repository = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     (repository / ".mnemolog.toml").write_text('tenant = "boss"\n')
     saying(monkeypatch, lambda call: Reply(str(call.choices.top_k)))
-    assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "8"}
+    assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) is None
 
 
 # What a session did

@@ -24,7 +24,8 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/process/jobs.py",
     "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
-    "serve/program/mnemolog/home.py",  # as this does
+    "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
+    "serve/program/mnemolog/home.py",
     "serve/cli/session.py",
     "store/importers/git.py",
     "pipelines/home.py",

@@ -62,6 +62,8 @@ _COMMANDS = {
     "hook": "hook.hook",
     "mcp": "mcp.mcp",
     "ui": "processes.ui",
+    "pause": "pause.pause",
+    "resume": "pause.resume",
     "status": "status.status",
     "stats": "stats.stats",
     "verify": "upkeep.verify",

@@ -8,6 +8,7 @@ import click
 from serve.cli import output, session
 from serve.cli.session import Session
 from serve.numerals import size
+from store.config import is_off
 from store.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] |
     tenants = _tenants(settings)
     hooks = Hooks(tenants, session.now, DEADLINE_S)
     try:
-        return hooks.answer(HOSTS[host], payload)
+        return hooks.answer(HOSTS[host], payload, is_off=is_off())
     finally:
         hooks.close()
         tenants.close()  # writes what was noted

@@ -165,6 +165,7 @@ def _sessions(
 ) -> "Sessions":
     from serve.place import Places
     from serve.query import intent
+    from store import pauses
     from store.importers.session import Sessions
 
     places = Places(settings)
@@ -175,6 +176,7 @@ def _sessions(
         session.now(),
         intent_of=lambda prompt, before: intent.read(prompt, before).intent,
         choices_of=lambda folder: places.of(folder).choices,
+        pauses=pauses.read(settings.home),
     )
 
 
@@ -253,6 +255,7 @@ def _counts(sessions: "Sessions") -> dict[str, int]:
         "sessions": sessions.sessions,
         "turns": sessions.turns,
         "live": sessions.live,
+        "off": sessions.off,
         "statements": sessions.statements,
     }
 

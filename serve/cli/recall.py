@@ -1,6 +1,7 @@
 """`mnemolog recall` and `why`: ask for memories, and ask why these came back."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -9,6 +10,7 @@ import msgspec
 from serve import moments
 from serve.cli import output, served, session
 from serve.cli.session import Session
+from serve.summaries.recording import recording
 from store.config import Settings
 from store.errors import LogError
 from store.events import MEMORY_KINDS
@@ -84,9 +86,8 @@ def recall(
 ) -> None:
     """Recall the memories that answer QUERY, the best first."""
     settings, at = session_.settings(), session.now()
-    question = _question(
-        settings, " ".join(query), at, touch=not no_touch, explain=explain, **asked
-    )
+    touch = not no_touch and not recording(settings, "", Path.cwd(), at)["off"]
+    question = _question(settings, " ".join(query), at, touch=touch, explain=explain, **asked)
     with session.open_log(settings, waits=True) as log:
         payload, receipt = served.recalled(settings, question), None
         is_served = payload is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from store import config
 from store import tenant as tenants
 from store.config import Settings
-from store.errors import InvalidInput, LogReadOnly
+from store.errors import ConfigError, InvalidInput, LogReadOnly
 from store.files import make_folder
 from store.log import EventLog
 from store.tenant import Tenant, checked_project, project_of
@@ -30,9 +30,22 @@ class Session:
 
     def settings(self) -> Settings:
         """Return the settings as seen from here; raise ConfigError."""
+        return self._loaded(Path.cwd())
+
+    def settings_and_fault(self) -> tuple[Settings, str]:
+        """Return the settings, and what is wrong with a project's file where they go without it.
+
+        Raise ConfigError where the user's own cannot be read.
+        """
+        try:
+            return self._loaded(Path.cwd()), ""
+        except ConfigError as error:
+            return self._loaded(None), str(error)
+
+    def _loaded(self, cwd: Path | None) -> Settings:
         given = {"MNEMOLOG_HOME": self.home, "MNEMOLOG_TENANT": self.tenant}
         said = {name: value for name, value in given.items() if value}
-        return config.load(Path.cwd(), os.environ | said)
+        return config.load(cwd, os.environ | said)
 
 
 def machine() -> "Machine":

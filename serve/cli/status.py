@@ -1,5 +1,7 @@
 """`mnemolog status`: what there is and how fresh it is, in a moment; nothing is read through."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,10 +27,13 @@ def status(session_: Session, /, as_json: bool) -> None:
 
     Files are looked at but not read: `mnemolog doctor` does that.
     """
-    settings = session_.settings()
+    from serve.summaries.recording import recording
+
+    settings, fault = session_.settings_and_fault()
     tenant = session.chosen(settings)
     with EventLog(tenant.log) as log:
         found = _status(settings, tenant, log)
+    found["recording"] = recording(settings, fault, Path.cwd(), session.now())
     if as_json:
         output.emit(found)
     else:
@@ -116,6 +121,8 @@ def _show(found: dict[str, Any]) -> None:
     output.say(f"tail      {found['tail']} events since")
     output.say(f"embedder  {found['embedder']}")
     output.say(f"server    {_said(server) if server else '-'}")
+    for line in _recording(found["recording"]):
+        output.say(line)
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
     for one in found["failed"]:
@@ -124,6 +131,18 @@ def _show(found: dict[str, Any]) -> None:
         output.say(f"recall    {one}: `mnemolog selftest`")
     for one in found["damage"]:
         output.say(f"damaged   {one}")
+
+
+def _recording(found: dict[str, Any]) -> Iterator[str]:
+    """Yield what is recorded here, and all that is paused with the command that ends it."""
+    if found["off"]:
+        yield f"record    nothing here: {output.clean(found['off'])}"
+    elif found["left_out"]:
+        yield f"record    {', '.join(found['kinds'])} here, not {', '.join(found['left_out'])}"
+    for one in found["paused"]:
+        ends = f" until {one['until']}" if one["until"] else ""
+        what = f"{one['scope']} {one['name']}, since {one['since']}{ends}, by {one['by']}"
+        yield f"paused    {output.clean(what)}: `{output.clean(one['resume'])}`"
 
 
 def _said(server: dict[str, Any]) -> str:

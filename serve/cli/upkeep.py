@@ -1,6 +1,7 @@
 """`mnemolog init`, `verify` and `doctor`: make a memory, prove it, and find what ails it."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -136,15 +137,45 @@ def _repaired(session_: Session, as_json: bool, yes: bool, dry_run: bool) -> "li
 
 
 def _findings(session_: Session) -> "list[Finding]":
-    """Return the findings; broken settings are one of them, and then all there is to say."""
+    """Return the findings; broken settings of the user's are one, and then all there is to say."""
     from store.audits.health import Finding, checkup
 
     try:
-        settings = session_.settings()
+        settings, fault = session_.settings_and_fault()
     except ConfigError as error:
         return [Finding("error", str(error), "mend the setting it names")]
-    found = [*checkup(settings), *_host_findings(settings)]
+    found = [
+        *checkup(settings),
+        *_recording_findings(settings, fault),
+        *_host_findings(settings),
+    ]
     return sorted(found, key=lambda one: ("error", "warn", "ok").index(one.severity))
+
+
+def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
+    """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
+    from serve.summaries.recording import recording
+    from store.audits.health import Finding
+
+    if fault:
+        what = f"nothing is recorded here and nothing said unasked: {fault}"
+        return [Finding("error", what, "mend the setting it names, or delete the file")]
+    found = recording(settings, "", Path.cwd(), session.now())
+    warns = [
+        Finding(
+            "warn", f"{one['scope']} {one['name']} is paused since {one['since']}", one["resume"]
+        )
+        for one in found["paused"]
+    ]
+    if found["off"] and not warns:
+        warns.append(
+            Finding("warn", f"nothing is recorded here: {found['off']}", "mend or unset it")
+        )
+    elif not found["off"] and (left_out := found["left_out"]):
+        where = settings.origin.get("record", "the settings")
+        what = f"{', '.join(left_out)} of sessions are not recorded here: `record` in {where}"
+        warns.append(Finding("ok", what))
+    return warns or [Finding("ok", "sessions are recorded here")]
 
 
 def _host_findings(settings: Settings) -> "list[Finding]":

@@ -17,9 +17,10 @@ from serve.hooks.deliveries import Deliveries
 from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
 from serve.hooks.late import Late
-from serve.place import Places
+from serve.place import Place, Places
 from serve.process.tenants import OpenTenants
-from store.errors import MnemologError
+from store import pauses
+from store.errors import ConfigError, MnemologError
 
 log = logging.getLogger("mnemolog")
 
@@ -57,11 +58,18 @@ class Hooks:
         self._threads.shutdown(cancel_futures=True)
 
     def answer(
-        self, host: Host, payload: Payload, tenant: str | None = None, *, is_here: bool = True
+        self,
+        host: Host,
+        payload: Payload,
+        tenant: str | None = None,
+        *,
+        is_here: bool = True,
+        is_off: bool = False,
     ) -> dict[str, Any] | None:
         """Return what the host is to be told; None is silence.
 
         `is_here` says that its folders are this machine's: else none of them is looked into.
+        `is_off` says that this run of the agent is not recorded: its session is paused.
         Raise InvalidInput for a payload that is not the host's, InvalidName or NotFound for the
         tenant.
         """
@@ -71,22 +79,41 @@ class Hooks:
         if not is_here:
             event = replace(event, cwd=None)
         name = tenant or self._tenants.settings.choices.tenant
-        call = self._call(event, name)
+        place, now = self._places.of(event.cwd), self._clock()
+        if self._is_off(event, place, now, is_off):
+            return None
+        call = self._call(event, name, place, now)
         if not self._deliveries.is_first(name, event):
             return None
         reply = self._in_time(call)
         said = self._late.heard(name, event, _short(reply))
         return host.write(event, replace(reply, context=said)) or None
 
-    def _call(self, event: HookEvent, tenant: str) -> Call:
-        place, opened = self._places.of(event.cwd), self._tenants.get(tenant)
+    def _is_off(self, event: HookEvent, place: Place, now: int, is_off: bool) -> bool:
+        """Return whether nothing of an event is recorded and nothing said to it.
+
+        A run that is off pauses its session, for hooks that do not carry the variable and for an
+        import of what the host wrote down; one that begins without it goes on being recorded.
+        """
+        home = self._tenants.settings.home
+        try:
+            known = self._places.pauses.of(event.session, "", None, now)
+            if is_off and known is None:
+                pauses.pause(home, "session", event.session, now, is_of_a_run=True)
+            elif known and known.is_of_a_run and not is_off and event.moment == "session_start":
+                pauses.resume(home, now, "session", event.session)
+        except ConfigError as error:
+            log.warning("%s", error)
+        return is_off or bool(self._places.off(place, event.session, event.cwd, now))
+
+    def _call(self, event: HookEvent, tenant: str, place: Place, now: int) -> Call:
         return Call(
             event,
-            opened,
+            self._tenants.get(tenant),
             self._tenants.embedder,
             place.choices,
             place.project,
-            self._clock(),
+            now,
             answer_by=time.monotonic() + self._deadline_s,
         )
 

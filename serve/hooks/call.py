@@ -18,6 +18,7 @@ from store.body import Body
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import Event, Trust, new_id
+from store.recording import recordable
 
 T = TypeVar("T")
 
@@ -79,11 +80,12 @@ class Call:
     def write(self, *events: Event) -> None:
         """Append events now, after what waits: they are on the disk when this returns.
 
-        Where the log cannot be written they wait too, and are written later.
+        Where the log cannot be written they wait too, and are written later. What the settings say
+        is not recorded is left out, as by `write_later`.
         """
-        self.tenant.notes.add(*events)
+        self.write_later(*events)
         self.tenant.notes.write_if_possible()
 
     def write_later(self, *events: Event) -> None:
         """Append events behind the answer, with those of others; a crash may lose the last few."""
-        self.tenant.notes.add(*events)
+        self.tenant.notes.add(*recordable(events, self.choices.record))

@@ -1,6 +1,6 @@
 """The hook route: `POST /v1/hooks/<host>` takes a host's raw event and answers as that host wants.
 
-204 without a body is silence.
+204 without a body is silence. `X-Mnemolog-Off: 1` says that this run of the agent is not recorded.
 """
 
 from http import HTTPStatus
@@ -13,6 +13,8 @@ from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
 from serve.problem import problem
 from store.errors import NotFound
+
+OFF_HEADER = "X-Mnemolog-Off"
 
 
 def blueprint(hooks: Hooks) -> Blueprint:
@@ -27,7 +29,8 @@ def blueprint(hooks: Hooks) -> Blueprint:
             raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
         payload = decoded(request.get_data(cache=False))
         tenant = g.caller.tenant_for(request.args.get("tenant"))
-        answer = hooks.answer(HOSTS[host], payload, tenant, is_here=g.caller.is_here)
+        is_off = request.headers.get(OFF_HEADER) == "1"
+        answer = hooks.answer(HOSTS[host], payload, tenant, is_here=g.caller.is_here, is_off=is_off)
         if answer is None:
             return Response(status=HTTPStatus.NO_CONTENT)
         return Response(msgspec.json.encode(answer), mimetype="application/json")

@@ -16,7 +16,7 @@ from store.prompts import statements
 
 def kept(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:
     """Return the events that keep what a prompt says that lasts; none if the user wants none."""
-    if call.choices.remember_words is False:
+    if not call.choices.remember_words or "prompts" not in call.choices.record:
         return []
     return statements.kept(
         prompt, before, prompted, lambda: call.answered(lambda view: _standing(view, call.filter))

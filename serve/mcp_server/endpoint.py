@@ -108,6 +108,7 @@ def _call(message: Message, by: Caller) -> Call:
         cwd=unquote(cwd) if cwd else None,
         tenant=g.caller.tenant_for(headers.get("X-Mnemolog-Tenant")),
         scopes=g.caller.scopes,
+        is_off=headers.get("X-Mnemolog-Off") == "1",
     )
 
 

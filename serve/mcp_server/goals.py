@@ -74,6 +74,7 @@ def goals(here: Here, asked: Goals) -> Told:
 
 
 def _update(here: Here, asked: Goals) -> Told:
+    here.must_record()
     log = here.tenant.log
     if not asked.id:
         raise InvalidInput("`id` is missing: which goal?")

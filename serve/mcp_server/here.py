@@ -11,6 +11,7 @@ from serve.mcp_server.registry import Result
 from serve.process.tenants import OpenTenant
 from store.config import Choices
 from store.embedding import Embedder
+from store.errors import InvalidInput
 from store.frame import CLOSING, OPENING
 from store.tenant import checked_project
 
@@ -26,10 +27,16 @@ class Here:
     now: int  # microseconds UTC
     agent: str | None = None
     session: str | None = None
+    off: str = ""  # why nothing of this session is recorded
 
     def scope(self, named: str | None) -> str:
         """Return the project that is meant: the one named, else the one we are in."""
         return checked_project(named) if named else self.project
+
+    def must_record(self) -> None:
+        """Raise InvalidInput where nothing of this session is recorded."""
+        if self.off:
+            raise InvalidInput(f"nothing was written: recording is off here ({self.off})")
 
     def filter(self, named: str | None = None, kinds: Sequence[str] = ()) -> Filter:
         return Filter(self.now, self.scope(named), tuple(kinds))

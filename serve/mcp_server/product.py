@@ -32,21 +32,25 @@ whether one helped.
 Memories belong to the project of the working directory, or to none: then they hold everywhere.
 """
 
+OFF_HERE = "MNEMOLOG_OFF is set for this run"
+
 
 def product(tenants: OpenTenants, clock: Callable[[], int], version: Callable[[], str]) -> Registry:
     """Return what is offered over open tenants. `clock` gives microseconds UTC."""
     settings, places = tenants.settings, Places(tenants.settings)
 
     def here(call: Call) -> Here:
-        place = places.of(call.cwd)
+        place, session, now = places.of(call.cwd), _thread(call), clock()
+        off = OFF_HERE if call.is_off else places.off(place, session or "", call.cwd, now)
         return Here(
             tenant=tenants.get(call.tenant or settings.choices.tenant),
             embedder=tenants.embedder,
             choices=place.choices,
             project=place.project,
-            now=clock(),
+            now=now,
             agent=call.agent,
-            session=_thread(call),
+            session=session,
+            off=off,
         )
 
     return Registry(

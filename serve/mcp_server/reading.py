@@ -71,6 +71,7 @@ def recall(here: Here, asked: Recall) -> Told:
         kinds=asked.kinds or (),
         since=moment_if_any(asked.since, here.now),
         until=moment_if_any(asked.until, here.now),
+        touch=not here.off,
     )
     asker = Asker(here.session, here.agent)
     payload, receipt = answer(

@@ -30,6 +30,7 @@ class Call:
     cwd: str | None = None
     tenant: str | None = None
     scopes: frozenset[Scope] = frozenset(SCOPES)
+    is_off: bool = False  # this run of the agent is not recorded
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or "admin" in self.scopes

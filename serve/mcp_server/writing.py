@@ -104,7 +104,10 @@ def remember_batch(here: Here, asked: RememberBatch) -> Told:
 
 
 def drafted(here: Here, asked: NewMemory, project: str | None, **more: object) -> Draft:
-    """Return the draft of what an agent wants to have remembered here."""
+    """Return the draft of what an agent wants to have remembered here; raise InvalidInput where
+    nothing is recorded.
+    """
+    here.must_record()
     given = {
         name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
     }
@@ -128,6 +131,7 @@ def _hidden(here: Here, drafts: Sequence[Draft], done: Sequence[Appended]) -> st
 
 def update_memory(here: Here, asked: UpdateMemory) -> Told:
     """Replace what a memory says, or its labels; the log keeps what was before."""
+    here.must_record()
     id_ = commands.resolve(here.tenant.log, asked.id)
     given = {
         name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
@@ -158,6 +162,7 @@ def feedback(here: Here, asked: Feedback) -> Told:
     """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
     with the next build.
     """
+    here.must_record()
     here.tenant.notes.write()  # the recall that is rated may be the one just answered
     id_ = commands.resolve_rated(here.tenant.log, asked.id)
     verdict = _VERDICTS[asked.verdict]

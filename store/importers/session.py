@@ -20,7 +20,7 @@ from store.agent_events import Acted, Intent, Prompted, SessionTold
 from store.body import Body
 from store.config import Choices
 from store.deeds.deed import deed
-from store.errors import ConfigError, SourceError
+from store.errors import SourceError
 from store.events import STATEMENT, Event, Recorded, derived_id
 from store.importers.files import plain
 from store.importers.turn import Skip, Transcript, Turn, Turns
@@ -125,11 +125,7 @@ class Sessions:
     def _turns(self, turns: Iterable[Turn], on_skip: Skip) -> Iterator[Read]:
         before = ""
         for turn in turns:
-            try:
-                choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
-            except ConfigError as error:
-                on_skip(f"a turn in {turn.cwd} was left out: {error}")
-                continue
+            choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
             project = self._project or choices.project or (turn.cwd and project_at(turn.cwd))
             intent = self._intent_of(turn.request.text, before)
             events = tuple(events_of(turn, self._agent, project or None, self._now, intent))

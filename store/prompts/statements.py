@@ -18,10 +18,10 @@ from store.events import Event, Forgotten, Superseded, derived_id
 from store.importers.excerpt import excerpt
 from store.projections.memories import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
+from store.recording import FROM_PROMPT
 from store.sameness.corrections import correction
 from store.sameness.statement import statement
 
-SOURCE = "prompt"
 _SHARED = 0.7  # of the words of two statements, where one denies what the other says
 _NEGATIONS = frozenset(
     """no not never none without don't dont doesn't can't cannot won't isn't stop avoid nicht nie
@@ -122,7 +122,7 @@ def _kept(prompted: Event, one: Stated, there: Sequence[Memory]) -> Iterator[Eve
         content=one.text,
         kind="statement",
         insight_type=one.kind,
-        source=SOURCE,
+        source=FROM_PROMPT,
         source_ids=(prompted.id,),
         project=prompted.project,
         session=prompted.session,

@@ -1,0 +1,316 @@
+"""Recording switched off: for a project, a folder, a session or one run of an agent."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent import Agent
+from background import end, mnemolog, said, until
+from click.testing import CliRunner
+from mcp_client import TOKEN, message, send
+
+from serve import client as hook_client
+from serve.app import create_app
+from serve.cli import main
+from serve.process.tenants import OpenTenants
+from store import commands, pauses, tenant
+from store.commands import Draft
+from store.config import Settings
+from store.errors import ConfigError
+from store.log import EventLog
+
+PROMPT = "we always deploy from eu-west-1, remember where the zanzibar job runs"
+
+
+@pytest.fixture
+def tenants(home: Path) -> Iterator[OpenTenants]:
+    EventLog(tenant.tenant(home).log, create=True).close()
+    opened = OpenTenants(Settings(home))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, which we stand in."""
+    folder = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def agent(tenants: OpenTenants, work: Path, clock: Callable[[], int]) -> Agent:
+    return Agent.start(tenants, work, lambda: time.time_ns() // 1000)
+
+
+def run(*words: str) -> dict[str, Any]:
+    result = CliRunner().invoke(main, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def works(agent: Agent) -> str:
+    """Let a session live through every moment; return all that was put before its model."""
+    heard = [
+        agent.tell("SessionStart", source="startup"),
+        agent.asked(PROMPT),
+        agent.runs("pytest -q tests/zanzibar", told="zanzibar: 3 passed"),
+        agent.runs("make zanzibar", fails="zanzibar: no such target"),
+        agent.tell("PostCompact", compact_summary="we looked at zanzibar"),
+    ]
+    agent.stops("The zanzibar job runs at noon.")
+    agent.tell("SessionEnd", reason="other")
+    return "".join(heard)
+
+
+def test_a_paused_project_leaves_no_trace_and_hears_nothing(agent: Agent, home: Path):
+    commands.record(agent.tenants.get("default").log, Draft(content=PROMPT, kind="lesson"), 1)
+    agent.events()
+    run("pause")
+    before = len(agent.events())
+    assert works(agent) == ""
+    assert len(agent.events()) == before
+    run("resume")
+    works(agent.again("s2"))
+    assert agent.again("s2").events("prompted")
+
+
+@pytest.mark.parametrize("words", [("--session", "s1"), ("--directory", ".")])
+def test_a_session_or_a_folder_is_paused_alone(
+    agent: Agent, tmp_path: Path, words: tuple[str, str]
+):
+    run("pause", *words)
+    works(agent)
+    assert agent.events() == []
+    other = Agent(agent.client, agent.tenants, tmp_path, "s2")
+    works(other)
+    assert {one.session for one in other.events("prompted")} == {"s2"}
+
+
+def test_a_pause_ends_by_itself_when_its_time_is_over(home: Path):
+    made = pauses.pause(home, "session", "s1", 10, until=20)
+    held = pauses.Pauses(home)
+    assert held.of("s1", "", None, 19) == made
+    assert held.of("s1", "", None, 20) is None
+
+
+def test_pausing_twice_is_one_pause_and_keeps_its_beginning(home: Path):
+    pauses.pause(home, "project", "a/b", 10)
+    assert pauses.pause(home, "project", "a/b", 30, until=90).since == 10
+    assert len(pauses.read(home)) == 1
+    assert [one.until for one in pauses.resume(home, 50)] == [90]
+    assert pauses.read(home)[0].until == 50
+
+
+def test_a_file_of_pauses_that_cannot_be_read_pauses_everything(agent: Agent, home: Path):
+    pauses.file_of(home).write_text("{")
+    works(agent)
+    assert agent.events() == []
+    with pytest.raises(ConfigError, match="resume --all"):
+        pauses.read(home)
+    assert "resume --all" in run("status")["recording"]["off"]
+    run("resume", "--all")
+    works(agent.again("s2"))
+    assert agent.again("s2").events("prompted")
+
+
+def test_status_and_doctor_say_what_is_paused_and_how_to_go_on(agent: Agent, work: Path):
+    name = run("pause", "--for", "2h")["name"]
+    told = run("status")["recording"]
+    assert told["kinds"] == []
+    assert [(one["scope"], one["name"]) for one in told["paused"]] == [("project", name)]
+    assert told["paused"][0]["until"]
+    assert told["off"].endswith(f"`{told['paused'][0]['resume']}`")
+    shown = CliRunner().invoke(main, ["status"]).stdout
+    assert f"mnemolog resume --project {name}" in shown
+    findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
+    assert any("is paused since" in one["what"] for one in findings)
+    run("resume")
+    assert run("status")["recording"]["off"] is None
+
+
+def test_recall_answers_in_a_paused_project_and_leaves_no_receipt(agent: Agent):
+    log = agent.tenants.get("default").log
+    commands.record(log, Draft(content="Deploys go out from eu-west-1"), 1)
+    run("pause")
+    assert run("recall", "where do deploys go out from", "--all-projects")["hits"]
+    assert agent.events("recalled") == []
+    run("resume")
+    run("recall", "where do deploys go out from", "--all-projects")
+    assert len(agent.events("recalled")) == 1
+
+
+@pytest.mark.parametrize("how", ["project", "run"])
+def test_tools_read_where_recording_is_off_and_write_nothing(agent: Agent, work: Path, how: str):
+    headers = {"X_Mnemolog_Cwd": str(work)}
+    if how == "project":
+        run("pause")
+    else:
+        headers["X_Mnemolog_Off"] = "1"
+    client = create_app(agent.tenants, TOKEN, lambda: time.time_ns() // 1000).test_client()
+
+    def call(tool: str, **arguments: Any) -> Any:
+        body = message("tools/call", {"name": tool, "arguments": arguments})
+        return send(client, body, **headers).json["result"]
+
+    assert not call("recall", query="where do we deploy").get("isError")
+    for tool, arguments in {
+        "remember": {"content": "we deploy at noon, always"},
+        "goals": {"action": "add", "content": "deploy twice a day"},
+    }.items():
+        refused = call(tool, **arguments)
+        assert refused["isError"]
+        assert "recording is off here" in refused["content"][0]["text"]
+    assert agent.events() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("pause", "--for", "soon"), "write 90s"),
+        (("pause", "--session", " "), "the id that its host shows"),
+        (("pause", "--project", "../x"), "no project's name"),
+        (("pause", "--project", "a", "--session", "b"), "give one of"),
+        (("resume", "--all", "--project", "a"), "--all takes no other"),
+    ],
+)
+def test_what_cannot_be_paused_is_named_with_its_cure(
+    work: Path, words: tuple[str, ...], cure: str
+):
+    result = CliRunner().invoke(main, [*words])
+    assert result.exit_code == 2
+    assert cure in result.stderr
+
+
+def test_outside_a_repository_a_folder_must_be_named(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["pause"])
+    assert result.exit_code == 2
+    assert "--directory ." in result.stderr
+
+
+# The repository's own file
+
+
+def test_a_repository_that_says_record_is_false_is_not_recorded(agent: Agent, work: Path):
+    works(agent)
+    before = len(agent.events())
+    (work / ".mnemolog.toml").write_text("record = false\n")  # holds at once
+    assert works(agent.again("s2")) == ""
+    assert len(agent.events()) == before
+    off = run("status")["recording"]["off"]
+    assert "record" in off and str(work / ".mnemolog.toml") in off
+
+
+def test_a_broken_settings_file_is_silence_and_nothing_is_recorded(agent: Agent, work: Path):
+    path = work / ".mnemolog.toml"
+    path.write_text("record = ['prompts', 'thoughts']\n")
+    assert works(agent) == ""
+    assert agent.events() == []
+    told = run("status")
+    assert str(path) in told["recording"]["off"] and "thoughts" in told["recording"]["off"]
+    assert any(str(path) in one for one in told["failed"])  # from wherever one asks
+    doctor = CliRunner().invoke(main, ["doctor"])
+    assert doctor.exit_code == 1
+    assert "nothing is recorded here" in doctor.stdout
+    path.write_text("record = true\n")
+    works(agent.again("s2"))
+    assert agent.again("s2").events("prompted")
+    assert run("status")["failed"] == []
+
+
+def test_the_users_own_switch_holds_without_a_restart(agent: Agent, home: Path):
+    works(agent)
+    before = len(agent.events())
+    (home / "config.toml").write_text("record = false\n")
+    works(agent.again("s2"))
+    assert len(agent.events()) == before
+
+
+# One run of an agent
+
+
+def test_a_run_that_is_off_stays_off_for_hooks_that_cannot_say_so(
+    tenants: OpenTenants, work: Path, home: Path
+):
+    from serve.hooks.answer import Hooks
+    from serve.hooks.hosts import HOSTS
+
+    host, hooks = HOSTS["claude-code"], Hooks(tenants, lambda: time.time_ns() // 1000)
+    base = {"session_id": "s1", "cwd": str(work)}
+    start = base | {"hook_event_name": "SessionStart", "source": "startup"}
+    stop = base | {"hook_event_name": "Stop", "last_assistant_message": "done"}
+    hooks.answer(host, start, is_off=True)
+    hooks.answer(host, stop)  # over plain HTTP, without the variable
+    opened = tenants.get("default")
+    opened.notes.write()
+    assert list(opened.log.read()) == []
+    hooks.answer(host, start | {"source": "resume"})  # another run, without the variable
+    hooks.answer(host, stop)
+    opened.notes.write()
+    assert [one.kind for one in opened.log.read()] == ["session", "session"]
+    hooks.close()
+
+
+def fire(name: str, **environ: str) -> bytes:
+    event = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(Path(hook_client.__file__)), "claude-code"],
+        input=json.dumps(event).encode(),
+        capture_output=True,
+        timeout=30,
+        env=os.environ | environ,
+        check=True,
+    )
+    assert done.stderr == b""
+    return done.stdout
+
+
+def test_the_hook_client_hands_the_variable_on_to_the_server(home: Path):
+    said("init")
+    said("start")
+    try:
+        fire("SessionStart", MNEMOLOG_OFF="1")
+        fire("UserPromptSubmit", MNEMOLOG_OFF="1")
+        [one] = said("status")["recording"]["paused"]
+        assert (one["scope"], one["name"], one["by"]) == ("session", "s1", "MNEMOLOG_OFF")
+        fire("SessionStart")
+        fire("UserPromptSubmit", MNEMOLOG_OFF="0")
+        log = EventLog(tenant.tenant(home).log)
+        until(lambda: [one for one in log.read() if one.kind == "prompted"])
+        assert said("status")["recording"]["paused"] == []
+        log.close()
+    finally:
+        end(home)
+
+
+def test_a_pause_outlives_the_server(home: Path):
+    said("init")
+    said("start")
+    try:
+        said("pause", "--session", "s1")
+        mnemolog("stop")
+        said("start")
+        fire("UserPromptSubmit")
+        mnemolog("stop")
+        with EventLog(tenant.tenant(home).log) as log:
+            assert list(log.read()) == []
+    finally:
+        end(home)
+
+
+def test_without_a_server_a_run_that_is_off_starts_none_and_is_known_later(home: Path):
+    said("init")
+    fire("SessionStart", MNEMOLOG_OFF="1")
+    fire("UserPromptSubmit", MNEMOLOG_OFF="1")
+    assert not (home / "server.try").exists()
+    assert [one.name for one in pauses.read(home)] == ["s1"]
+    with EventLog(tenant.tenant(home).log) as log:
+        assert list(log.read()) == []

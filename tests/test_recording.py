@@ -1,0 +1,184 @@
+"""What of a session is written to the log, kind by kind: what is off is nowhere on the disk."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent import Agent
+from click.testing import CliRunner
+
+from serve.cli import main
+from serve.process.tenants import OpenTenants
+from store import tenant
+from store.config import Settings, load
+from store.log import EventLog
+
+SAID = {
+    "prompts": "xylophone",
+    "commands": "quetzal",
+    "outputs": "narwhal",
+    "words": "zanzibar",
+}
+SESSIONS = Path(__file__).parent / "data" / "sessions"
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def start(home: Path, work: Path) -> Iterator[Callable[[], Agent]]:
+    """Give what opens the memory with the settings there are."""
+    EventLog(tenant.tenant(home).log, create=True).close()
+    opened: list[OpenTenants] = []
+
+    def started() -> Agent:
+        opened.append(OpenTenants(load(None, {"MNEMOLOG_HOME": str(home)})))
+        return Agent.start(opened[-1], work, lambda: time.time_ns() // 1000)
+
+    yield started
+    for one in opened:
+        one.close()
+
+
+def works(agent: Agent) -> None:
+    agent.tell("SessionStart", source="startup")
+    agent.asked(f"we always call the {SAID['prompts']} service from eu-west-1 only")
+    agent.runs(f"pytest {SAID['commands']}", told=f"1 passed, error: {SAID['outputs']}")
+    agent.runs(f"make {SAID['commands']}", fails=f"error: {SAID['outputs']} is missing")
+    agent.edits(f"{SAID['commands']}.py")
+    agent.tell("PostCompact", compact_summary=f"all about {SAID['words']}")
+    agent.stops(f"The {SAID['words']} is done.")
+    agent.events()
+
+
+def on_disk(home: Path) -> set[str]:
+    """Return the kinds whose word is in any file of the home."""
+    data = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    return {kind for kind, word in SAID.items() if word.encode() in data}
+
+
+def build() -> None:
+    result = CliRunner().invoke(main, ["build", "--quick", "--json"])
+    assert result.exit_code == 0, result.output
+
+
+def recalled(query: str) -> list[dict[str, Any]]:
+    words = ["recall", query, "--min-confidence", "0", "--no-touch", "--json"]
+    found: list[dict[str, Any]] = json.loads(CliRunner().invoke(main, words).stdout)["hits"]
+    return found
+
+
+def test_by_default_all_kinds_are_recorded(start: Callable[[], Agent], home: Path):
+    works(start())
+    assert on_disk(home) == set(SAID)
+
+
+@pytest.mark.parametrize("where", ["home", "project"])
+@pytest.mark.parametrize("off", SAID)
+def test_a_kind_that_is_off_is_nowhere_on_the_disk(
+    start: Callable[[], Agent], home: Path, work: Path, off: str, where: str
+):
+    left = [kind for kind in SAID if kind != off]
+    file = home / "config.toml" if where == "home" else work / ".mnemolog.toml"
+    file.write_text(f"record = {left}\n")
+    works(start())
+    gone = {off, "outputs"} if off == "commands" else {off}  # of which commands?
+    assert on_disk(home) == set(SAID) - gone
+
+
+def test_the_receipt_of_what_was_said_to_a_prompt_holds_no_prompt(
+    start: Callable[[], Agent], home: Path
+):
+    (home / "config.toml").write_text('record = ["commands", "words"]\n')
+    agent = start()
+    works(agent)
+    assert [one.body.query for one in agent.events("recalled")] == [""]
+    assert agent.events("recorded") == []  # no quote of the prompt either
+
+
+def test_a_turn_without_its_prompt_is_found_by_what_was_done(
+    start: Callable[[], Agent], home: Path
+):
+    (home / "config.toml").write_text('record = ["commands", "words"]\n')
+    works(start())
+    for is_built in (False, True):
+        if is_built:
+            build()
+        hit, *_ = recalled(f"what came of the {SAID['commands']} run")
+        assert hit["kind"] == "episode"
+        assert SAID["commands"] in hit["action"]
+        assert SAID["words"] in hit["result"]
+    assert CliRunner().invoke(main, ["verify"]).exit_code == 0
+
+
+def test_a_session_of_which_nothing_is_kept_makes_no_episode(
+    start: Callable[[], Agent], home: Path
+):
+    (home / "config.toml").write_text('record = ["outputs"]\n')
+    works(start())
+    build()
+    assert recalled("what was done") == []
+
+
+def test_an_import_leaves_out_what_is_off(home: Path, work: Path, start: Callable[[], Agent]):
+    def imported() -> dict[str, Any]:
+        words = ["import", "claude-code", str(SESSIONS), "--json"]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, result.output
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+    (home / "config.toml").write_text("record = false\n")
+    first = imported()
+    assert (first["added"], first["off"]) == (0, first["turns"])
+    (home / "config.toml").write_text('record = ["words"]\n')
+    assert imported()["added"]
+    with EventLog(tenant.tenant(home).log) as log:
+        events = list(log.read())
+    assert {one.kind for one in events} == {"prompted", "session"}
+    assert {one.body.prompt for one in events if one.kind == "prompted"} == {""}
+
+
+def test_what_was_paused_when_it_happened_is_not_imported_later(
+    home: Path, work: Path, start: Callable[[], Agent]
+):
+    from store import pauses
+
+    session = "98c53a68-5996-53c7-af63-d3b2cf2bc51c"
+    pauses.pause(home, "session", session, 1)
+    pauses.resume(home, time.time_ns() // 1000)
+    words = ["import", "claude-code", str(SESSIONS), "--json"]
+    found = json.loads(CliRunner().invoke(main, words).stdout)
+    assert found["off"] and found["added"]
+    with EventLog(tenant.tenant(home).log) as log:
+        assert session not in {one.session for one in log.read()}
+
+
+def test_status_says_which_kinds_are_left_out(home: Path, work: Path, start: Callable[[], Agent]):
+    (work / ".mnemolog.toml").write_text('record = ["prompts"]\n')
+    shown = CliRunner().invoke(main, ["status"]).stdout
+    assert "record    prompts here, not commands, outputs, words" in shown
+
+
+def test_finding_and_parsing_the_settings_costs_a_hook_less_than_a_millisecond(work: Path):
+    from serve.place import Places
+
+    deep = work / "a" / "b" / "c" / "d"
+    deep.mkdir(parents=True)
+    (work / ".mnemolog.toml").write_text('record = ["prompts"]\n')
+    places = Places(Settings(work / "home"))
+    places.of(str(deep))
+    began = time.perf_counter()
+    for _ in range(200):
+        place = places.of(str(deep))
+        assert not places.off(place, "s1", str(deep), 1)
+    assert (time.perf_counter() - began) / 200 < 0.001
