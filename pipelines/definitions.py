@@ -40,6 +40,7 @@ def definitions(
             "tenant_store": TenantStore(
                 home=str(settings.home),
                 embedder=settings.choices.embedder,
+                episodes_days=settings.choices.episodes_days,
                 lock_wait_s=lock_wait_s,
             ),
             "turn": Turn(home=str(settings.home), wait_s=lock_wait_s),

@@ -45,6 +45,7 @@ def build(
             wait_s=wait_s,
             full=full,
             thorough=False,
+            keep_days=settings.choices.episodes_days,
         )
 
 

@@ -6,6 +6,7 @@ all steps write to. Runs execute in one process, so a resource lives exactly as 
 and the system gives the lock up even where the run is killed.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
 
     home: str = Field(description="The folder of all tenants.")
     embedder: str = Field(description="The embedder's name, as in config.toml.")
+    episodes_days: int = Field(0, description="Older episodes are erased first; 0: none.")
     lock_wait_s: float = Field(description="How long to wait for another build's end.")
 
     _tenant: Tenant = PrivateAttr()
@@ -52,7 +54,14 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
 
     def start(self, *, full: bool) -> build.Build:
         """Begin a build at the log's head."""
-        return build.start(self._tenant, self._log, self._model, full=full)
+        return build.start(
+            self._tenant,
+            self._log,
+            self._model,
+            full=full,
+            keep_days=self.episodes_days,
+            now=time.time_ns() // 1_000,
+        )
 
     def resume(self) -> build.Build:
         """Return the build that an earlier step, or an earlier run, began."""

@@ -30,7 +30,15 @@ from store.builds.pace import Pace
 from store.constraints import Constraints
 from store.disk import writing
 from store.embedding import Embedder
-from store.errors import BuildBusy, BuildRefused, EmbedderError, NoManifest, SnapshotDamaged
+from store.erase import retention
+from store.errors import (
+    BuildBusy,
+    BuildRefused,
+    EmbedderError,
+    LogBusy,
+    NoManifest,
+    SnapshotDamaged,
+)
 from store.files import make_folder, sweep
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
@@ -90,8 +98,16 @@ def start(
     *,
     full: bool = False,
     thorough: bool = True,
+    keep_days: int = 0,
+    now: int = 0,
 ) -> Build:
-    """Begin a build at the log's head and forget what an earlier one left unpublished."""
+    """Begin a build at the log's head and forget what an earlier one left unpublished.
+
+    Before, episodes older than `keep_days` at a moment are erased; 0: none.
+    """
+    if before := retention.bound(keep_days, now):
+        with suppress(LogBusy):  # the next build does it
+            retention.erase_old(tenant, log, before, now)
     if not embedder.dimension:
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
@@ -219,9 +235,13 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
+    served = published(build.tenant)
     manifest = manifests.publish(build.tenant, candidate(build, checks, now))
     journal.drop(build.tenant.journals)
-    manifests.expire(build.tenant)
+    if served and build.log.erased(build.watermark, served.watermark):
+        manifests.expire(build.tenant, keep=1)  # what was served before still says it
+    else:
+        manifests.expire(build.tenant)
     return manifest
 
 
@@ -236,15 +256,19 @@ def rebuild(
     full: bool = False,
     thorough: bool = True,
     on_whole: WholeCheck = lambda build: (),
+    keep_days: int = 0,
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
+    Episodes older than `keep_days` are erased before; 0: none.
     `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
     finds wrong is not published either. Raise BuildBusy, BuildRefused, or LogError as the disk
     says; each leaves what is served as it was.
     """
     with lock(tenant, wait_s=wait_s):
-        build = start(tenant, log, embedder, full=full, thorough=thorough)
+        build = start(
+            tenant, log, embedder, full=full, thorough=thorough, keep_days=keep_days, now=now
+        )
         for projection in build.projections:
             on_progress(projection.name)
             _, tables = step(build, projection, on_progress)

@@ -153,10 +153,12 @@ class Restored(Body, frozen=True, kw_only=True):
 class Erased(Body, frozen=True, kw_only=True):
     """What the memory said was blanked, here in the log too: nothing brings it back.
 
-    `events` counts those that were rewritten for it.
+    `events` counts those that were rewritten for it. An episode that is `aged` was erased because
+    its time was over: what was made of it stays.
     """
 
     events: int = 0
+    aged: bool = False
 
 
 class Lost(Body, frozen=True, kw_only=True):

@@ -229,6 +229,10 @@ class EventLog:
         """
         return counted.newest(self._fetch, kind, most)
 
+    def bytes_by_kind(self) -> dict[str, int]:
+        """Return about how many bytes the events of each kind take; bodies are not read."""
+        return counted.bytes_by_kind(self._fetch)
+
     def subjects(self, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return what the events of each kind are about."""
         return counted.subjects(self._fetch, kinds)

@@ -31,6 +31,7 @@ from store.builds.upkeep import Waiting
 from store.config import Settings
 from store.deletion import Deleted
 from store.embedding import embedder
+from store.erase import retention
 from store.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.events import Event
 from store.log import EventLog
@@ -260,7 +261,9 @@ class OpenTenants:
         if self.ingest.is_reading_facts:  # which builds first, if need be
             return
         waiting, now = _waiting(one), time.time_ns() // 1000
-        if upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted):
+        days = self.settings.choices.episodes_days
+        is_due = upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted)
+        if is_due or (days and retention.is_due(one.tenant, one.log, days, now)):
             upkeep.begin(one.tenant, waiting, now)
             self.build_now(one)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)

@@ -37,6 +37,7 @@ LONGEST_NAME = 200  # characters of a session's id, a branch
 HEARD_WITHIN = 20_000_000  # microseconds between a prompt's hook and its line in the transcript
 AT_WORK = 3_600_000_000  # microseconds since a hook told of a turn that did not end
 _NEWEST = 5_000  # events of the log among which a turn that goes on now is looked for
+_DAY = 86_400_000_000  # microseconds
 _BATCH = 500  # turns whose ids are looked up at once
 _ENDS = ("stopped", "ended")
 
@@ -62,7 +63,8 @@ class Sessions:
     A turn that the hooks told of while it was lived is in the log already: it is left out. Without
     a log there is none. `project` is whose all turns are; without, each belongs to that of its
     folder. `choices_of` says which project that is, what is recorded there and whether its user's
-    words are kept, where the settings say so. What is paused, or was when it happened, is left out.
+    words are kept, where the settings say so. What is paused, or was when it happened, is left out,
+    and so is what is older than episodes are kept.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class Sessions:
             self.live += is_live
             if is_live:
                 yield Read(events, is_live)
-            elif self._is_paused(events[0], turn.cwd) or not choices.record:
+            elif self._is_off(events[0], turn.cwd, choices):
                 self.off += 1
             elif not self._sessions[session]:
                 events = tuple(recordable(events, choices.record))
@@ -182,7 +184,11 @@ class Sessions:
                         self._said.apply(event)
         return self._said
 
-    def _is_paused(self, event: Event, cwd: str | None) -> bool:
+    def _is_off(self, event: Event, cwd: str | None, choices: Choices) -> bool:
+        """Return whether a turn is not to be recorded, or the next build would erase it."""
+        days = choices.episodes_days
+        if not choices.record or (days and event.at < self._now - days * _DAY):
+            return True
         session, project = event.session or "", event.project or ""
         return any(
             (one.holds(event.at) or one.holds(self._now)) and covers(one, session, project, cwd)

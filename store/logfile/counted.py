@@ -31,6 +31,16 @@ def last_change(ask: Ask) -> int:
     return int(found[0][0]) if found else 0
 
 
+def bytes_by_kind(ask: Ask) -> dict[str, int]:
+    return dict(
+        ask(
+            "SELECT kind, sum(octet_length(body) + length(id) + length(subject) + 120) "
+            "FROM events GROUP BY kind",
+            (),
+        )
+    )
+
+
 def head(ask: Ask) -> int:
     return int(ask("SELECT coalesce(max(seq), 0) FROM events", ())[0][0])
 

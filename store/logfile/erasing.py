@@ -233,15 +233,16 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
         case _ if subject not in ids:
             return str(text)
         case Recorded():
-            blank = _kept(body)
+            blank = kept(body)
             if body.key is not None and _is_shared(log, ids, project, body.key):
                 blank = replace(blank, key=body.key)  # the values before it gave way to it
             return encode(blank)
         case _:
-            return encode(_kept(body))
+            return encode(kept(body))
 
 
-def _kept(body: Body) -> Body:
+def kept(body: Body) -> Body:
+    """Return what is left of a body when its texts are gone."""
     of = type(body)
     if of not in _KEPT:
         return body  # it has no text
@@ -259,7 +260,7 @@ def _step(step: Step, ids: Ids) -> Step:
         return step
     body = decode(step.event, msgspec.json.encode(step.body).decode())
     # what was drafted from it may quote it; what it was about says so itself
-    left = _judged(body, ids) if isinstance(body, Judged) else _kept(body)
+    left = _judged(body, ids) if isinstance(body, Judged) else kept(body)
     fields: dict[str, Any] = msgspec.json.decode(encode(left))
     before = {} if step.subject in ids else step.before
     return replace(step, body=fields, why="", before=before, evidence={})

@@ -152,6 +152,8 @@ class Fold:
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             trust = max(before.trust, event.trust, key=TRUSTS.index)
             after = replace(after, text_hash=text_hash(after.text), trust=trust)
+        if isinstance(body, Erased) and body.aged:  # what jobs made of it holds
+            return self._kept(after, event.at)
         return self._put(after, event.at)
 
     def anew(self, ids: Sequence[str], events: Iterable[Event]) -> list[str]:
@@ -212,7 +214,7 @@ class Fold:
                 source = self.find(id_) if id_ not in seen else None
                 seen.add(id_)
                 if source is not None:
-                    if source.text_hash == ERASED:
+                    if source.text_hash == ERASED and source.kind != EPISODE:
                         return True
                     waiting.append(source)
         return False

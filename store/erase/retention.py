@@ -1,0 +1,119 @@
+"""
+Retention: episodes whose time is over are forgotten, and erased from the log.
+
+An episode is what the hooks of a turn told: prompt, tools, closing words, and the question of the
+receipt. Their rows stay, with ids, times and kinds; their texts go, as in any erasing, those too
+that were put away. What was learnt of an episode stays, and so do statements: it is not the memory
+that the user took back, it is the record that has grown old. It is done at the start of a build,
+which then takes nothing over and drops what was served before.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
+from store.cold import compaction
+from store.events import Erased, Event, Recalled, decode, encode, new_id
+from store.files import replace_file
+from store.log import EventLog
+from store.logfile import erasing
+from store.logfile.erasing import Change
+from store.logfile.file import Row
+from store.logfile.rows import BODY
+from store.tenant import Tenant
+
+DAY = 86_400_000_000  # microseconds
+KINDS = ("action", "followed", "prompted", "recalled", "session", "surfaced")
+_BODIES = (Acted, Followed, Prompted, Recalled, SessionTold, Surfaced)
+_MOST = 5_000  # rows a transaction
+_OLD = f"kind IN ({', '.join(map(repr, KINDS))}) AND session IS NOT NULL AND at >= ? AND at < ?"
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """Up to when, in microseconds UTC, episodes were erased."""
+
+    until: int
+
+
+_decoder = msgspec.json.Decoder(Retained)
+
+
+def bound(days: int, now: int) -> int:
+    """Return the moment before which episodes are erased; 0 where they are kept for ever."""
+    return max(0, now - days * DAY) if days else 0
+
+
+def waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
+    """Return how many episodes the next build erases."""
+    if not (before := bound(days, now)):
+        return 0
+    [counts] = log.tally(("prompted",), _done(tenant), max(1, before - _done(tenant)), 1).values()
+    return counts[0]
+
+
+def is_due(tenant: Tenant, log: EventLog, days: int, now: int) -> bool:
+    """Return whether a build is to be begun for it: once a day, and only for something."""
+    before = bound(days, now)
+    return before - _done(tenant) >= DAY and waiting(tenant, log, days, now) > 0
+
+
+def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
+    """Erase the episodes that began before a moment; return how many.
+
+    Done a second time it ends what was ended halfway. Raise LogBusy where another process rewrites
+    the log, LogCorrupt where a segment is missing.
+    """
+    if before <= _done(tenant):
+        return 0
+    count, changed = 0, 0
+    with compaction.alone(log.path):
+        for rows in _old(log, _done(tenant), before):
+            changes = list(_changes(log, rows))
+            ids = [row for row in rows if row[3] == "prompted"]
+            told = _told(log, ids, now)
+            if changes or told:
+                erasing.rewrite(log, changes, told)
+            count, changed = count + len(told), changed + len(changes)
+        if changed:
+            erasing.settled(log)
+            shutil.rmtree(tenant.root / "lance", ignore_errors=True)
+    replace_file(_file(tenant), msgspec.json.encode(Retained(before)))
+    return count
+
+
+def _old(log: EventLog, since: int, before: int) -> Iterator[list[Row]]:
+    after = 0
+    while rows := log.rows(f"seq > ? AND {_OLD}", (after, since, before), limit=_MOST):
+        yield rows
+        after = rows[-1][0]
+
+
+def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
+    for row, whole in zip(rows, log.whole(rows), strict=True):
+        body = decode(row[3], whole[BODY])
+        left = encode(erasing.kept(body)) if isinstance(body, _BODIES) else whole[BODY]
+        if left != whole[BODY]:
+            yield Change(row, whole[BODY], left)
+
+
+def _told(log: EventLog, rows: list[Row], now: int) -> list[Event]:
+    already = log.erased(log.head()) if rows else frozenset()
+    return [
+        Event(new_id(now), now, Erased(aged=True), row[1], row[5])
+        for row in rows
+        if row[1] not in already
+    ]
+
+
+def _done(tenant: Tenant) -> int:
+    try:
+        return _decoder.decode(_file(tenant).read_bytes()).until
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return 0
+
+
+def _file(tenant: Tenant) -> Path:
+    return tenant.root / "retention.json"
