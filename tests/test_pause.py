@@ -13,6 +13,7 @@ import pytest
 from agent import Agent
 from background import end, mnemolog, said, until
 from click.testing import CliRunner
+from dashboard_page import application, browser
 from mcp_client import TOKEN, message, send
 
 from serve import client as hook_client
@@ -194,6 +195,15 @@ def test_outside_a_repository_a_folder_must_be_named(tmp_path: Path, monkeypatch
     result = CliRunner().invoke(main, ["pause"])
     assert result.exit_code == 2
     assert "--directory ." in result.stderr
+
+
+def test_the_front_page_says_what_is_paused_and_how_to_go_on(agent: Agent):
+    owner = browser(application(agent.tenants))
+    assert "Not everything is recorded" not in owner.get("/t/default/overview").text
+    run("pause", "--session", "s1")
+    shown = owner.get("/t/default/overview").text
+    assert "Not everything is recorded" in shown
+    assert "mnemolog resume --session s1" in shown
 
 
 # The repository's own file

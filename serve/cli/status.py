@@ -1,6 +1,7 @@
 """`mnemolog status`: what there is and how fresh it is, in a moment; nothing is read through."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
-from serve.numerals import size
+from serve.numerals import percent, size
 from store.config import Settings
 from store.events import isoformat
 from store.log import EventLog
@@ -33,6 +34,7 @@ def status(session_: Session, /, as_json: bool) -> None:
     tenant = session.chosen(settings)
     with EventLog(tenant.log) as log:
         found = _status(settings, tenant, log)
+        found["episodes"] = _episodes(settings, tenant, log)
     found["recording"] = recording(settings, fault, Path.cwd(), session.now())
     if as_json:
         output.emit(found)
@@ -93,6 +95,34 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     }
 
 
+def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
+    """Return how many episodes there are and what they take; None where nothing can be read."""
+    import msgspec
+
+    from serve.statistics.episodes import episodes
+    from store import manifest as manifests
+    from store import snapshot
+    from store.errors import LogError, SnapshotError
+    from store.projections.memories import MEMORIES_PROJECTION
+    from store.projections.memory.rows import MemoryRows
+
+    manifest, rows = None, MemoryRows.empty()
+    days = settings.choices.episodes_days
+    try:
+        with suppress(SnapshotError):
+            manifest = manifests.current(tenant)
+            ref = manifest.projections["memories"]
+            tables = snapshot.read(
+                tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False
+            )
+            rows = MemoryRows.open(tables)
+        found = episodes(tenant, log, rows, manifest, days, session.now())
+    except (LogError, SnapshotError):  # said as damage
+        return None
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    return told | {"days": days or None}
+
+
 def _shown(server: "Server") -> dict[str, Any]:
     return {
         "port": server.port,
@@ -119,6 +149,9 @@ def _show(found: dict[str, Any]) -> None:
     else:
         output.say("manifest  none: `mnemolog build` makes the first")
     output.say(f"tail      {found['tail']} events since")
+    if found["episodes"]:
+        for line in _taken(found["episodes"]):
+            output.say(line)
     output.say(f"embedder  {found['embedder']}")
     output.say(f"server    {_said(server) if server else '-'}")
     for line in _recording(found["recording"]):
@@ -131,6 +164,18 @@ def _show(found: dict[str, Any]) -> None:
         output.say(f"recall    {one}: `mnemolog selftest`")
     for one in found["damage"]:
         output.say(f"damaged   {one}")
+
+
+def _taken(found: dict[str, Any]) -> Iterator[str]:
+    """Yield how many episodes were built, what they take, and which are to be erased."""
+    yield (
+        f"episodes  {found['count']}: about {percent(found['log_share'])} of the log, "
+        f"{size(found['log'])}, and {percent(found['snapshots_share'])} of the snapshots, "
+        f"{size(found['snapshots'])}"
+    )
+    if found["days"]:
+        over = f"the next build erases {found['over']}" if found["over"] else "none is older"
+        yield f"          kept for {found['days']} days: {over}"
 
 
 def _recording(found: dict[str, Any]) -> Iterator[str]:

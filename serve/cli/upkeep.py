@@ -1,6 +1,7 @@
 """`mnemolog init`, `verify` and `doctor`: make a memory, prove it, and find what ails it."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,7 +176,24 @@ def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
         where = settings.origin.get("record", "the settings")
         what = f"{', '.join(left_out)} of sessions are not recorded here: `record` in {where}"
         warns.append(Finding("ok", what))
-    return warns or [Finding("ok", "sessions are recorded here")]
+    warns = warns or [Finding("ok", "sessions are recorded here")]
+    return [*warns, *_retention(settings)]
+
+
+def _retention(settings: Settings) -> "Iterator[Finding]":
+    from store.audits.health import Finding
+    from store.erase import retention
+
+    days = settings.choices.episodes_days
+    if not days:
+        return
+    try:
+        with session.open_log(settings) as log:
+            over = retention.waiting(session.chosen(settings), log, days, session.now())
+    except MnemologError:  # said by the finding about the log
+        return
+    what = f"episodes are kept for {days} days: the next build erases {over}"
+    yield Finding("ok", what)
 
 
 def _host_findings(settings: Settings) -> "list[Finding]":

@@ -15,8 +15,10 @@ from serve import numerals
 from serve.charts import plots
 from serve.charts.chart import figure, svg
 from serve.dashboard.sites import Site, tenant_url
+from serve.statistics.episodes import Episodes, episodes
 from serve.statistics.figures import LIVE, Live, Statistics, live, statistics
 from serve.statistics.pictures import of_overview
+from serve.summaries.recording import held
 from store.audits.health import canaries_alarm
 
 
@@ -41,14 +43,21 @@ def blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
         home = site.settings.home
-        found = opened.reader.answered(
-            lambda view: statistics(home, opened.tenant, opened.log, view, now)
+        found, taken = opened.reader.answered(
+            lambda view: (
+                statistics(home, opened.tenant, opened.log, view, now),
+                episodes(opened.tenant, opened.log, view.snapshots.rows, view.snapshots.manifest),
+            )
         )
+        pauses, unread = held(home, now)
         return render_template(
             "overview.html",
             found=found,
             alarms=_alarms(found),
-            tiles=_tiles(found),
+            tiles=[*_tiles(found), _episodes(taken)],
+            pauses=pauses,
+            unread=unread,
+            is_off=not site.settings.choices.record,
             charts=[Markup(figure(chart)) for chart in of_overview(found)],
             jobs_url=_url("jobs.index"),
             errors_url=_url("errors.index"),
@@ -162,6 +171,15 @@ def _tiles(found: Statistics) -> list[Tile]:
             f"log {numerals.size(disk.log)}, snapshots {numerals.size(disk.snapshots)}",
         ),
     ]
+
+
+def _episodes(taken: Episodes) -> Tile:
+    shares = numerals.percent(taken.log_share), numerals.percent(taken.snapshots_share)
+    return Tile(
+        "Episodes",
+        numerals.count(taken.count),
+        f"about {shares[0]} of the log, {shares[1]} of the snapshots",
+    )
 
 
 def _alarms(found: Statistics) -> list[str]:
