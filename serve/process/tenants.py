@@ -31,7 +31,6 @@ from store.builds.upkeep import Waiting
 from store.config import Settings
 from store.deletion import Deleted
 from store.embedding import embedder
-from store.erase import retention
 from store.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.events import Event
 from store.log import EventLog
@@ -263,10 +262,17 @@ class OpenTenants:
         waiting, now = _waiting(one), time.time_ns() // 1000
         days = self.settings.choices.episodes_days
         is_due = upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted)
-        if is_due or (days and retention.is_due(one.tenant, one.log, days, now)):
+        if is_due or (days and _is_over(one, days, now)):
             upkeep.begin(one.tenant, waiting, now)
             self.build_now(one)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
+
+
+def _is_over(one: OpenTenant, days: int, now: int) -> bool:
+    """Return whether episodes wait to be erased."""
+    from store.erase import retention  # few have episodes erased, and it costs a server's start
+
+    return retention.is_due(one.tenant, one.log, days, now)
 
 
 def _waiting(one: OpenTenant) -> Waiting:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from store.erase import retention
 from store.events import EPISODE
 from store.log import EventLog
 from store.manifest import Manifest
@@ -46,6 +44,8 @@ def episodes(
     now: int = 0,
 ) -> Episodes:
     """Return what episodes take; `days` is how long they are kept, 0: for ever."""
+    from store.erase import retention  # its locks cost a server's start
+
     by_kind = log.bytes_by_kind()
     log_share = _share(sum(by_kind.get(kind, 0) for kind in _KINDS), sum(by_kind.values()))
     is_episode = rows.equal("kind", (EPISODE,))
@@ -68,6 +68,8 @@ def episodes(
 
 def _lengths(rows: MemoryRows) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """Return how many bytes each row's texts are, [rows]."""
+    from pyarrow import compute  # costs 30 ms, and few ask
+
     found = [np.empty(0, np.int64)]
     for part in rows.memories.parts:
         table = part.table
@@ -76,7 +78,7 @@ def _lengths(rows: MemoryRows) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
             column = table.column(name)
             if pa.types.is_dictionary(column.type):
                 column = column.cast(pa.string())
-            size += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+            size += compute.fill_null(compute.binary_length(column), 0).to_numpy()
         found.append(size)
     return np.concatenate(found)
 
