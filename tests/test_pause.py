@@ -269,6 +269,22 @@ def test_a_run_that_is_off_stays_off_for_hooks_that_cannot_say_so(
     hooks.close()
 
 
+def test_a_run_that_is_off_is_no_longer_shown_as_paused_once_it_ended(
+    tenants: OpenTenants, home: Path
+):
+    from serve.hooks.answer import Hooks
+    from serve.hooks.hosts import HOSTS
+
+    hooks = Hooks(tenants, lambda: time.time_ns() // 1000)
+    for name in ("SessionStart", "UserPromptSubmit", "SessionEnd"):
+        told = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
+        hooks.answer(HOSTS["claude-code"], told, is_off=True)
+    hooks.close()
+    [one] = pauses.read(home)
+    assert one.until is not None
+    assert list(tenants.get("default").log.read()) == []
+
+
 def fire(name: str, **environ: str) -> bytes:
     event = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
     done = subprocess.run(

@@ -93,14 +93,18 @@ class Hooks:
         """Return whether nothing of an event is recorded and nothing said to it.
 
         A run that is off pauses its session, for hooks that do not carry the variable and for an
-        import of what the host wrote down; one that begins without it goes on being recorded.
+        import of what the host wrote down; that ends with the run, or when one begins without it.
         """
         home = self._tenants.settings.home
         try:
             known = self._places.pauses.of(event.session, "", None, now)
             if is_off and known is None:
                 pauses.pause(home, "session", event.session, now, is_of_a_run=True)
-            elif known and known.is_of_a_run and not is_off and event.moment == "session_start":
+            elif (
+                known
+                and known.is_of_a_run
+                and event.moment == ("session_end" if is_off else "session_start")
+            ):
                 pauses.resume(home, now, "session", event.session)
         except ConfigError as error:
             log.warning("%s", error)
