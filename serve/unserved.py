@@ -44,7 +44,9 @@ def answer(
     if name in ENDS:
         return b""
     if is_off:
-        return _from_disk(home, host, tenant, event) if name == "sessionstart" else b""
+        if name == "sessionstart":
+            _note(home, host, tenant, event)
+        return b""
     if is_first := _is_our_turn(home):
         _start_server(home, tenant)
     if name and name not in AWAITED:
@@ -79,6 +81,27 @@ def _from_disk(home: str, host: str, tenant: str, event: bytes) -> bytes:
     except (OSError, subprocess.TimeoutExpired):
         return b""
     return done.stdout if done.returncode == 0 else b""
+
+
+def _note(home: str, host: str, tenant: str, event: bytes) -> None:
+    """Have an event heard by a process that nobody waits for."""
+    words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
+    nothing = subprocess.DEVNULL
+    try:
+        hearing = subprocess.Popen(
+            [sys.executable, "-P", "-m", "serve.cli", *words],
+            cwd=home,
+            env=_environment(home),
+            stdin=subprocess.PIPE,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+        assert hearing.stdin is not None
+        with hearing.stdin as pipe:
+            pipe.write(event)
+    except OSError:
+        return
 
 
 def _is_our_turn(home: str) -> bool:

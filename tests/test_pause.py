@@ -337,6 +337,6 @@ def test_without_a_server_a_run_that_is_off_starts_none_and_is_known_later(home:
     fire("SessionStart", MNEMOLOG_OFF="1")
     fire("UserPromptSubmit", MNEMOLOG_OFF="1")
     assert not (home / "server.try").exists()
-    assert [one.name for one in pauses.read(home)] == ["s1"]
+    until(lambda: [one.name for one in pauses.read(home)] == ["s1"])
     with EventLog(tenant.tenant(home).log) as log:
         assert list(log.read()) == []
