@@ -426,8 +426,8 @@ def test_counts_are_told_as_json(agent: str, tmp_path: Path, host: Path) -> None
     turn(one)
     turn(one, "And the logout, please.")
     told = json.loads(command(tmp_path / "home", "import", agent, str(one.save(host)), "--json"))
-    counts = {"sessions": 1, "turns": 2, "live": 0, "statements": 0, "added": 10}
-    assert told == counts | {"known": 0, "refused": 0, "skipped": 0}
+    counts = {"sessions": 1, "turns": 2, "live": 0, "off": 0, "added": 10}
+    assert told == counts | {"statements": 0, "known": 0, "refused": 0, "skipped": 0}
 
 
 @each_host

@@ -1,4 +1,4 @@
-"""After a tool: what was done is in the log, in one append, with the telling lines of its output."""
+"""After a tool: what was done is in the log, in one append, with what its output tells."""
 
 from pathlib import Path
 

@@ -141,7 +141,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         Change(
             row,
             whole[BODY],
-            encode(_kept(decode(row[3], whole[BODY])))
+            encode(kept(decode(row[3], whole[BODY])))
             if row[0] in turns
             else _without_texts(log, whole, wanted),
         )
