@@ -126,9 +126,9 @@ def test_a_rule_turned_into_its_opposite_is_dropped(agent: Agent, model: ModelSe
 
 
 def test_a_rule_of_what_a_person_asked_is_a_rule(agent: Agent, model: ModelServer):
-    works(agent, "Please tell the timetables apart by harbour before anything is shipped")
-    text = "Tell the timetables apart by harbour before anything is shipped."
-    model.answers = learns("lesson", text, "Please tell")
+    works(agent, "Tell the ferry timetables apart by harbour")
+    text = "Tell the ferry timetables apart by harbour."
+    model.answers = learns("lesson", text, "Tell the ferry")
     distilled(agent, model)
     (lesson,) = lessons(agent)
     assert (role(lesson), lesson.trust) == ("rule", "agent")

@@ -350,7 +350,7 @@ ASKED = "which package manager do we use in this repository?"
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session that is told what holds the words of its prompt, whatever the fit is of the day."""
-    by_words = tuple(5.0 * (name == "asked") for name in speaking.SIGNS)
+    by_words = tuple(5.0 * (name == "said") for name in speaking.SIGNS)
     monkeypatch.setattr(speaking, "LETTERS", speaking.Model(by_words, bias=-3.0, bar=0.4))
     for one in opened(tmp_path):
         one.remember(LONG, kind="decision", id="why", context="asked by the team")
