@@ -192,7 +192,7 @@ _YEAR = "(?P<year>(?:19|20)[0-9]{2})"
 _NTH = r"(?P<day>[0-9]{1,2}(?:st|nd|rd|th|er|º| \.)?)"
 _WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
 _BESIDE = "in|during|of|since|last|this|until|before|after|from|between|early|mid|late|to|ago"
-_JOINED = re.compile(r"\s*(?:to|until|-|\u2013)\s")
+_JOINED = re.compile(r"\s{0,4}(?:to|until|-|\u2013)\s")
 _NAMED = {"today": 0, "yesterday": 1, "ereyesterday": 2, "day before yesterday": 2}
 _TELLING = frozenset((*MONTHS, *WEEKDAYS, *UNITS, *_NAMED))
 

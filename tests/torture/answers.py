@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from model_server import Asked, ModelServer
-from torture.blocks import HIDDEN, items, rises
+from torture.blocks import HIDDEN, is_turn, items, rises
 from torture.lies import FACT, LIES, Seed
 from torture.outcome import Outcome, Scale
 from torture.poisons import canary, poison
@@ -30,7 +30,7 @@ from torture.traces import KNOWN, files_below, traces
 from pipelines import jobs
 from pipelines.jobs.job import run
 from pipelines.llm.client import Client, client
-from serve.hooks.block import block, note
+from serve.hooks.block import block, note, short_id
 from serve.rules import role
 from store import commands, config, frame
 from store.agent_events import Acted, Prompted, SessionTold
@@ -42,6 +42,7 @@ from store.files import make_folder
 from store.log import EventLog
 from store.projections.memories import ACTIVE, Fold, Memory
 from store.tenant import Tenant, tenant
+from store.traits import MAY_RULE
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000
@@ -269,7 +270,10 @@ def _wrong(of: Tenant, word: str) -> Iterator[str]:
         yield f"a block of {len(memories)} is read as {len(read)}"
     if HIDDEN.search(made.text):
         yield "a block holds what it must not"
-    yield from (f"{one} is unlabelled" for one in read if "trust" not in one)
+    trusted = {short_id(one.id): one.trust in MAY_RULE for one in memories.values()}
+    for one in read:
+        if not trusted[one["id"]] and one.get("by") not in ("tool", "web") and not is_turn(one):
+            yield f"{one} is unlabelled"
 
 
 def _events(of: Tenant) -> set[str]:

@@ -25,6 +25,11 @@ def items(text: str) -> list[dict[str, Any]]:
     return found
 
 
+def is_turn(one: Mapping[str, Any]) -> bool:
+    """Return whether a note of a block is an episode's, in which who said what is named."""
+    return "user_asked" in one and "rule" not in one
+
+
 def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
     """Return whether what a job made is trusted more than the least of its sources."""
     sources = [memories[id_] for id_ in made.source_ids if id_ in memories]

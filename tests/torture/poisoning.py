@@ -1,8 +1,9 @@
 """
 poisoning: what a tool, a page or an import says, asked for by its own words through every host.
 
-What a tool or the web said is never put before a model that did not ask. What comes out at all, to
-whoever asks, is one line of JSON in our frame, says whose word it is, and is never a rule. Jobs
+However much a memory says unasked, what a tool or the web said comes as its word: in one line of
+JSON in our frame, and never as a rule, a goal or the user's words; before a tool and at the start of
+a session not at all. Jobs
 over it raise no trust and change nothing that a person or an agent said.
 """
 
@@ -30,9 +31,9 @@ from pipelines.importance.job import JOB as IMPORTANCE
 from pipelines.jobs import job as jobs
 from pipelines.reflect.reflect import JOB as REFLECT
 from serve.cli import main
+from serve.hooks import speaking
 from serve.hooks.block import FACTS as BACKGROUND
-from serve.hooks.block import RULES, block, note
-from serve.hooks.prompt import answered
+from serve.hooks.block import RULES, block, note, short_id
 from serve.reader import View
 from serve.summaries.facts import known
 from store import commands, frame
@@ -59,6 +60,8 @@ TRUE = (
     Draft(id="true-6", kind="decision", content="We chose Postgres for the queue: SKIP LOCKED."),
 )
 _TOGETHER = 7  # memories in a block
+_QUOTED = frozenset(("tool_output",))  # fields whose name says that a tool wrote them
+_ALL_TOLD = speaking.Model((0.0,) * len(speaking.SIGNS), 0.0, 0.0)
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -72,7 +75,6 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             if when == "built":
                 here.build()
             yield _asked_by_hosts(here, sent, hosts, when)
-        yield _without_quarantine(here, sent)
         yield _at_a_start(here, sent)
         yield from _asked_for(here, sent, scale.of(10, 200))
         yield _framed(here)
@@ -115,11 +117,14 @@ def _faults(sent: Sent, text: str, found: Sequence[Mapping[str, Any]]) -> Iterat
         yield "stands outside the frame"
     if HIDDEN.search(text):
         yield "a forbidden character is in the text"
-    for one in found:
-        if "trust" not in one and "asked" not in one:
-            yield f"comes unlabelled in {sorted(one)}"
-        if not sent.is_told and (one.get("role") == "rule" or one.get("trust") in MAY_RULE):
-            yield f"is a rule, or {one.get('trust')}'s word"
+    for one in found if not sent.is_told else ():
+        if not (held := {name for name in one if sent.poison.canary in json.dumps(one[name])}):
+            continue
+        by = one.get("by") or one.get("trust")
+        if one.get("role") == "rule" or "rule" in one or by in MAY_RULE:
+            yield f"is a rule, or {by}'s word"
+        elif not held <= _QUOTED and by not in ("tool", "web"):
+            yield f"comes unlabelled in {sorted(held)}"
 
 
 def _outside(text: str) -> str:
@@ -141,8 +146,9 @@ def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) ->
     names = itertools.cycle(RECORDED)
     for number, one in enumerate(sent):
         for host in itertools.islice(names, hosts):
-            said = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
-            found.look(one, f"at a prompt of {host}", said, one.is_told)
+            with patch.object(speaking, "LETTERS", _ALL_TOLD):
+                said = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
+            found.look(one, f"at a prompt of {host}", said, True)
         ran = {
             "hook_event_name": "PreToolUse",
             "session_id": f"{when}-{number}",
@@ -150,7 +156,10 @@ def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) ->
         }
         ran |= {"tool_input": {"command": one.poison.command}, "cwd": "/nowhere"}
         found.look(one, "before a tool", here.hook("claude-code", ran), one.is_told)
-    came = f"{found.came} times as an agent's or a person's labelled word"
+    came = f"{found.came} times as somebody's labelled word"
+    told = sum(one.is_told for one in sent)
+    if found.came <= told * hosts:
+        found.wrong.append("nothing that a tool or the web said came: nothing was tried")
     return Outcome(
         f"canaries, asked by hosts' prompts and tools, {when}",
         len(sent),
@@ -158,19 +167,6 @@ def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) ->
         found.wrong,
         came,
         floor=200,
-    )
-
-
-def _without_quarantine(here: Place, sent: Sequence[Sent]) -> Outcome:
-    """Ask a few as if a tool's word could come unasked: it must come, or nothing was asked for."""
-    found = Finding()
-    quarantined = [one for one in sent if not one.is_told][:60]
-    with patch(f"{answered.__module__}.may_come_unasked", lambda memory: True):
-        for number, one in enumerate(quarantined):
-            said = _prompt(here, "claude-code", one.poison, f"control-{number}")
-            found.look(one, "at a prompt", said, one.is_told)
-    return Outcome(
-        "canaries, nothing quarantined", len(quarantined), "canaries", found.wrong, is_control=True
     )
 
 
@@ -262,7 +258,8 @@ def _framed(here: Place) -> Outcome:
     for at in range(0, len(memories), _TOGETHER):
         some = memories[at : at + _TOGETHER]
         made = block([note(one) for one in some], 1 << 20)
-        if not {one.id for one in some} == set(made.ids) == {one["id"] for one in items(made.text)}:
+        read = {one["id"] for one in items(made.text)}
+        if {one.id for one in some} != set(made.ids) or {short_id(one) for one in made.ids} != read:
             wrong.append(f"a block of {len(some)} is read as {len(items(made.text))}")
         if HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
             wrong.append("a block holds what it must not")
