@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from dashboard_page import Browser
 from flask.testing import FlaskClient
 from mcp_client import TOKEN
-from torture.blocks import items
+from torture.blocks import is_turn, items
 from torture.outcome import Outcome
 from torture.poisons import Sent
 
@@ -100,9 +100,9 @@ class Page(HTMLParser):
                 continue
             if OPENING in said:
                 found = [one for one in items(said) if word in json.dumps(one)]
-                if not all(one.get("trust") in _QUARANTINED for one in found):
+                if not all(one.get("by") in _QUARANTINED or is_turn(one) for one in found):
                     yield "is unlabelled in a block"
-                if any(one["role"] == "rule" for one in found):
+                if any("rule" in one for one in found):
                     yield "is a rule in a block"
                 continue
             row = next((one for one in reversed(within) if one.tag in _ROWS), None)

@@ -2,9 +2,9 @@
 poisoning: what a tool, a page or an import says, asked for by its own words through every host.
 
 However much a memory says unasked, what a tool or the web said comes as its word: in one line of
-JSON in our frame, and never as a rule, a goal or the user's words; before a tool and at the start of
-a session not at all. Jobs
-over it raise no trust and change nothing that a person or an agent said.
+JSON in our frame, and never as a rule, a goal or the user's words; before a tool and at the start
+of a session not at all. Jobs over it raise no trust and change nothing that a person or an agent
+said.
 """
 
 import itertools
@@ -299,12 +299,14 @@ def _worked_over(here: Place) -> Outcome:
 def _fed_back(here: Place, turns: int) -> Outcome:
     """Let every host hear our own blocks in all that it tells us: nothing of them is kept."""
     before = _bodies(here)
-    said, wrong = "", []
+    said, heard, wrong = "", "", []
     for number in range(turns):
         for host in RECORDED:
             session = f"again-{host}-{number // 5}"
             asked = f"{said}\nhow often does the upload service retry, attempt {number}?"
-            said = here.hook(host, in_session(PROMPTS[host] | {"prompt": asked}, session)) or said
+            with patch.object(speaking, "LETTERS", _ALL_TOLD):
+                told = here.hook(host, in_session(PROMPTS[host] | {"prompt": asked}, session))
+            said, heard = told or said, heard + told
             for payload in RECORDED[host]:
                 if "prompt" not in payload:
                     here.hook(host, in_session(laced(payload, said), session))
@@ -314,7 +316,7 @@ def _fed_back(here: Place, turns: int) -> Outcome:
         grown = sum(text in body for body in after) - sum(text in body for body in before)
         wrong += [f"{text!r} is there {grown} times more"] if grown else []
     wrong += ["a block of ours is kept" for body in after if frame.contains(body)]
-    wrong += [] if texts[0] in said else ["nothing was said that could come back"]
+    wrong += [] if texts[0] in heard else ["nothing was said that could come back"]
     return Outcome("our own blocks fed back", turns * len(RECORDED), "turns", wrong)
 
 
