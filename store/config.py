@@ -213,7 +213,7 @@ def seen_from(settings: Settings, cwd: Path | None) -> Choices:
         for name, value in msgspec.to_builtins(settings.choices).items()
         if Path(origin.get(name, "")).name != PROJECT_FILE
     }
-    for name, value in _user_file(settings.user_file).items():
+    for name, value in _user_file_now(settings.user_file).items():
         if name in ("record", "remember_words") and origin.get(name) != "environment":
             _check(str(settings.user_file), {name: value})
             kept[name] = value
@@ -314,6 +314,18 @@ def _user_file(path: Path) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits, endless lists
         raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def _user_file_now(path: Path) -> dict[str, Any]:
+    """Return what the user's file says by now; nothing where it was taken from our sight since it
+    was read: then what it said holds.
+    """
+    try:
+        return _user_file(path)
+    except ConfigError as error:
+        if isinstance(error.__cause__, OSError):
+            return {}
+        raise
 
 
 def _project_file(path: Path) -> dict[str, Any]:

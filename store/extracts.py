@@ -20,11 +20,27 @@ _NUMBERED = re.compile(r"^\s*\d+(?:\u2192|\t)")  # as an agent's Read tool shows
 _TELLING = (
     (4, re.compile(r"\w(?:Error|Exception|Failure)\b|\b(?:panicked|FATAL|Caused by)\b|^error\b")),
     (3, re.compile(r"\b(?:error|failed|failure|fatal|denied|refused|not found)\b", re.IGNORECASE)),
-    (3, re.compile(r"[a-z][a-z0-9+.-]*://\S|\b(?:\d{1,3}\.){3}\d{1,3}\b|[\w.-]+:\d{2,5}\b|\w@\w")),
-    (3, re.compile(r"^\s*(?:export\s+)?[A-Z][A-Z0-9_]+\s*[=:]\s*\S|^\s*-?\s*[\w.-]+\s*[:=]\s*\S")),
-    (2, re.compile(r"\b\d[\d.,]*\s?(?:[a-z%]|\w+ed\b)|\b(?:total|tests?|rows?|build)\b.*\d", re.I)),
+    (
+        3,
+        re.compile(
+            r"[a-z][a-z0-9+.-]{0,20}://\S|\b(?:\d{1,3}\.){3}\d{1,3}\b|[\w.-]{1,60}:\d{2,5}\b|\w@\w"
+        ),
+    ),
+    (3, re.compile(r"^(?:export )?[A-Z][A-Z0-9_]+ ?[=:] ?\S|^(?:- ?)?[\w.-]+ ?[:=] ?\S")),
+    (
+        2,
+        re.compile(
+            r"\b\d[\d.,]{0,20} ?(?:[a-z%]|\w{1,30}ed\b)|\b(?:total|tests?|rows?|build)\b.{0,60}\d",
+            re.I,
+        ),
+    ),
     (2, re.compile(r"\bv?\d+\.\d+(?:\.\d+)?\b|\b\d{2,}\b")),
-    (1, re.compile(r"[\w.-]+/[\w./-]+|\b\w+\.(?:py|ts|js|go|rs|java|rb|c|cpp|h|yml|yaml|json)\b")),
+    (
+        1,
+        re.compile(
+            r"[\w.-]{1,60}/[\w./-]|\b\w{1,60}\.(?:py|ts|js|go|rs|java|rb|c|cpp|h|yml|yaml|json)\b"
+        ),
+    ),
 )
 # files that say where things are and how they are set, rather than do something
 _SETTINGS = frozenset(

@@ -117,7 +117,7 @@ class Pauses:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._known: tuple[object, tuple[Pause, ...]] = (None, ())
+        self._known: tuple[object, tuple[Pause, ...]] | None = None
 
     def now(self, at: int) -> list[Pause]:
         """Return the pauses that hold at a moment; raise ConfigError."""
@@ -131,14 +131,16 @@ class Pauses:
         return None
 
     def _read(self) -> tuple[Pause, ...]:
+        mark: object = None
         try:
             found = os.stat(file_of(self._home))
+            mark = (found.st_mtime_ns, found.st_ino, found.st_size)
         except FileNotFoundError:
-            return ()
-        except OSError:
-            return read(self._home)
-        mark = (found.st_mtime_ns, found.st_ino, found.st_size)
-        if self._known[0] != mark:
+            pass
+        except OSError:  # taken from our sight: what it said holds
+            if self._known is not None:
+                return self._known[1]
+        if self._known is None or self._known[0] != mark:
             self._known = (mark, read(self._home))
         return self._known[1]
 

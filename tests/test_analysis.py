@@ -44,10 +44,6 @@ def test_what_was_not_found_is_left_out(view: View):
     assert analysed(view, "Postgres").shown() == {}
 
 
-def test_small_talk_is_shown(view: View):
-    assert analysed(view, "ok, continue").shown()["small_talk"] is True
-
-
 def test_why_tells_the_analysis_as_json(view: View):
     question = Question("when did we drop Redis?", Filter(now=NOW), 5, explain=True)
     why = recall(view, question, LexicalEmbedder()).why

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.reader import Reader
 from store import build, commands
-from store.agent_events import Acted, Prompted, SessionTold
+from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.audits.health import _log as looked_at
 from store.audits.verify import verify
 from store.cold import compaction, segment
@@ -36,9 +36,11 @@ def receipts(log: EventLog, count: int = 300, at: int = OLD) -> None:
         hits = (Hit(f"m{number % 5:02}", 1.0, 0.9),)
         bodies = (
             Recalled(query=f"where do we deploy number {number}?", hits=hits, **RECALLED),
-            Prompted(prompt=f"please look at the failing test number {number} " * 8),
-            Acted(tool="Bash", doing="run", command=f"pytest tests/test_{number}.py"),
-            SessionTold(stage="stopped", said=f"turn {number} is done"),
+            Recalled(
+                query=f"please look at the failing test number {number} " * 8, hits=hits, **RECALLED
+            ),
+            Surfaced(place="tool", about=f"pytest tests/test_{number}.py " * 4),
+            Followed(verdict="followed", evidence=f"turn {number} ran pytest"),
         )
         events.append(
             Event(id_, moment, bodies[number % 4], id_, None, f"session-{number // 50}", "codex")
@@ -54,7 +56,7 @@ def everything(log: EventLog) -> list[object]:
         list(log.read(20, head - 20)),
         list(log.bodies(0, head)),
         log.of_session("session-2"),
-        log.told(("recalled", "prompted"), OLD, OLD + 200),
+        log.told(("recalled", "surfaced"), OLD, OLD + 200),
         [log.about(event.subject) for event in log.read(40, 60)],
         list(export(log, NOW, all_states=True)),
     ]
@@ -107,6 +109,19 @@ def test_what_is_new_or_changes_a_memory_stays_in_the_file(worn):
     assert {row[3] for row in away} <= set(compaction.KINDS) and len(away) == 300
 
 
+def test_what_turns_told_is_a_memory_and_stays_in_the_file(built):
+    for number in range(200):
+        id_ = new_id(OLD + number)
+        bodies = (
+            Prompted(prompt=f"look at test {number}"),
+            Acted(tool="Bash", doing="run", command="pytest"),
+            SessionTold(stage="stopped", said="done"),
+        )
+        built.log.append([Event(id_, OLD + number, bodies[number % 3], id_, None, "s1", "codex")])
+    built.rebuild()
+    assert compacted(built).events == 0
+
+
 def test_what_was_not_built_yet_is_left_for_the_next_time(worn):
     assert compaction.compact(worn.log, 20, NOW).events == 0
 
@@ -123,7 +138,7 @@ def test_the_log_stays_append_only_for_everybody_else(worn, tamper):
 
 
 def test_the_same_receipt_again_is_known_though_it_was_put_away(worn):
-    event = next(one for one in worn.log.read() if isinstance(one.body, Prompted))
+    event = next(one for one in worn.log.read() if isinstance(one.body, Surfaced))
     compacted(worn)
     assert not worn.log.append([event])[0].is_new
     other = Event(event.id, NOW, Acted(tool="Bash"), event.id)

@@ -19,6 +19,7 @@ from store.audits.audited import Audited
 from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
 from store.job_events import Staled
 from store.logfile.head import numbers
+from store.logfile.rows import PUT_AWAY
 from store.projection import Tables
 from store.projections.memory.memory import ACTIVE, STALE, STATES
 from store.projections.memory.parts import MemoryParts
@@ -169,7 +170,9 @@ def _recorded(
     audited: Audited, after: int, revised: dict[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
-    events = audited.log.bodies(after, audited.watermark)
+    # only an earlier version put prompts away, and nothing else that tells of a row ever was
+    has_away = bool(audited.log.rows("kind = 'prompted' AND body = ?", (PUT_AWAY,), limit=1))
+    events = audited.log.bodies(after, audited.watermark, cold=has_away)
     while some := list(islice(events, _AT_ONCE)):
         new: dict[str, str] = {}
         for id_, subject, body in some:

@@ -19,8 +19,9 @@ from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, PUT_AWAY, event_of
 
-# What is told once and then only counted. Plans, drafts and judgements may be asked for any day.
-KINDS = ("action", "called", "followed", "outcome", "prompted", "recalled", "session", "surfaced")
+# What is told once and then only counted. Plans, drafts and judgements may be asked for any day,
+# and what a turn told is a memory.
+KINDS = ("called", "followed", "outcome", "recalled", "surfaced")
 AFTER_DAYS = 90
 MOST = 20_000  # events a segment: a transaction of this size holds writers up for half a second
 LEAST = 100  # events worth a file of their own

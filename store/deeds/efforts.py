@@ -29,13 +29,13 @@ _WORDS: tuple[tuple[re.Pattern[str], Effort], ...] = (
     (re.compile(r"deploy|publish|ship$|rollout|promote|upload$|push$|apply$"), "deploy"),
     (
         re.compile(
-            r"(?!(?:lat|great|cont|prot|att)est)\w*test(?:s|ing|sum|runner)?$|\w*specs?$"
-            r"|e2e|\w*unit$|verify$|coverage"
+            r"(?!(?:lat|great|cont|prot|att)est)\w{0,30}test(?:s|ing|sum|runner)?$|\w{0,30}specs?$"
+            r"|e2e|\w{0,30}unit$|verify$|coverage"
         ),
         "test",
     ),
     (re.compile(r"build|compile|assemble|package$|dist$|image$"), "build"),
-    (re.compile(r"\w*lint|format|fmt$|typecheck|types$|style|check$|shellcheck"), "lint"),
+    (re.compile(r"\w{0,30}lint|format|fmt$|typecheck|types$|style|check$|shellcheck"), "lint"),
     (re.compile(r"release$"), "deploy"),
     (re.compile(r"deps$|dependencies$|tidy$"), "install"),
 )

@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.uint32]
 Features = tuple[Ids, npt.NDArray[np.float32]]
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_QUOTED = re.compile(r'["\u201c\u201e\u00ab][^"\u201d\u201c\u00bb\n]{8,}["\u201d\u201c\u00bb]')
+_QUOTED = re.compile(r'["\u201c\u201e\u00ab][^"\u201d\u201c\u00bb\n]{8,400}["\u201d\u201c\u00bb]')
 _DIGIT = re.compile(r"\d")
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[\u3002\uff01\uff1f])|\n+")
 _TOKEN = re.compile(r"[^\W_]+(?:'\w+)?|[^\w\s]")

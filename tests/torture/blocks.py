@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from store.events import TRUSTS
+from store.events import EPISODE, TRUSTS
 from store.frame import CLOSING, OPENING
 from store.projections.memories import Memory
 
@@ -31,7 +31,11 @@ def is_turn(one: Mapping[str, Any]) -> bool:
 
 
 def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
-    """Return whether what a job made is trusted more than the least of its sources."""
-    sources = [memories[id_] for id_ in made.source_ids if id_ in memories]
+    """Return whether what a job made is trusted more than the least of its sources.
+
+    An episode has the id of its prompt, and that is meant: what tools wrote has ids of its own.
+    """
+    found = [memories[id_] for id_ in made.source_ids if id_ in memories]
+    sources = [one for one in found if one.kind != EPISODE]
     least = max((TRUSTS.index(one.trust) for one in sources), default=0)
     return TRUSTS.index(made.trust) < least
