@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
+_PROGRAM_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 _PATIENCE_S = 10.0
 
 
@@ -72,5 +72,5 @@ def _version(path: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _NUMBER.search(done.stdout.decode(errors="replace"))
+    found = _PROGRAM_VERSION.search(done.stdout.decode(errors="replace"))
     return found[0] if found and done.returncode == 0 else None

@@ -70,7 +70,7 @@ _FAILURES: tuple[tuple[re.Pattern[str], str, bool, bool], ...] = (
     ),
     (re.compile(r"stream disconnected|idle timeout"), "the connection was cut", True, True),
     (
-        re.compile(r"model.*(?:does not exist|not supported|not found)", re.IGNORECASE),
+        re.compile(r"model.{0,200}(?:does not exist|not supported|not found)", re.IGNORECASE),
         "there is no such model, or its login may not use it: name one as codex/MODEL",
         False,
         False,

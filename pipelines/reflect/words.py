@@ -23,7 +23,7 @@ _READ = 2_000  # characters of a memory that are read
 _TRAILER = re.compile(r"(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]", re.I)
 # a single line break within a sentence only wraps it
 _SENTENCE = re.compile(
-    r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n(?=\s*(?:\n|[-*#>|]|\d+[.)]\s"
+    r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n(?=\s{0,20}(?:\n|[-*#>|]|\d+[.)]\s"
     r"|(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]))",
     re.IGNORECASE,
 )

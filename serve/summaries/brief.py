@@ -32,7 +32,7 @@ _GOALS, _TURNS = 3, 3
 _LOOKED_AT = 200  # episodes, the newest
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
-_JOINED = re.compile(r"\s*(?:&&|;|\|\|?)\s*")
+_JOINED = re.compile(r"&&|;|\|\|?")
 _KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 
 
@@ -101,7 +101,7 @@ def _commands(view: View, asked: Filter) -> Iterator[Note]:
             command, _, came = line.removeprefix("$ ").partition(OUTCOME)
             if not line.startswith("$ ") or came.startswith("failed"):
                 continue
-            for part in _JOINED.split(command):
+            for part in map(str.strip, _JOINED.split(command)):
                 effort = efforts.effort(part)
                 if effort in _EFFORTS and len(part) <= _LONGEST_COMMAND:
                     found.setdefault(effort, part)

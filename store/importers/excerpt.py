@@ -10,7 +10,7 @@ _STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
 _SOONEST = 20  # characters of a sentence
 _LEAST = 0.2  # of the room, that a text cut after a sentence has to fill
 _SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s*[-*#|])")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
+_CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
 def excerpt(text: str, limit: int) -> str:
@@ -24,7 +24,7 @@ def excerpt(text: str, limit: int) -> str:
         return text
     head = text[:limit]
     half = limit // 2
-    codes = [code.span() for code in _CODE.finditer(text[: 2 * limit])]
+    codes = [code.span() for code in _CODE_SPAN.finditer(text[: 2 * limit])]
     paragraph = head.rfind("\n\n", half)
     ends = [one for one in _ends(head, codes) if one >= _LEAST * limit]
     for cut in (paragraph, ends[-1] if ends else -1, head.rfind(" ", half)):
@@ -36,7 +36,7 @@ def excerpt(text: str, limit: int) -> str:
 def whole_sentences(text: str, limit: int) -> str:
     """Return the first sentences of a text that fit, on one line; "" where not even one does."""
     text = text.strip()
-    codes = [code.span() for code in _CODE.finditer(text)]
+    codes = [code.span() for code in _CODE_SPAN.finditer(text)]
     ends = (*_ends(text, codes), len(text))
     fitting = (" ".join(text[:end].split()) for end in reversed(ends))
     return next((line for line in fitting if len(line) <= limit), "")
