@@ -55,18 +55,25 @@ class Acted(Body, frozen=True, kw_only=True):
 class SessionTold(Body, frozen=True, kw_only=True):
     """A session began, was taken up again or compacted, came to the end of a turn, or ended.
 
-    `said` is the host's summary of what was compacted, or what the agent said last.
+    `said` is the host's summary of what was compacted, or what the agent said last. `characters`
+    is the length of the brief that the session was given.
     """
 
     stage: Stage
     said: str | None = None
+    characters: int | None = None
 
 
 class Surfaced(Body, frozen=True, kw_only=True):
-    """The subject, a lesson, was put before the agent."""
+    """The subject, a lesson, was put before the agent.
+
+    `about` is the command or file it named. `characters` is the length of the block it came in: on
+    the first of a block that no receipt or brief tells of.
+    """
 
     place: Place
-    about: str | None = None  # the command or file it named
+    about: str | None = None
+    characters: int | None = None
 
 
 class Followed(Body, frozen=True, kw_only=True):

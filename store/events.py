@@ -201,7 +201,10 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Recalled(Body, frozen=True, kw_only=True):
-    """The receipt of one recall: what was asked, from which state, what came back."""
+    """The receipt of one recall: what was asked, from which state, what came back.
+
+    `characters` is the length of the block that a prompt's hook put before the model.
+    """
 
     query: str
     mode: str
@@ -211,6 +214,7 @@ class Recalled(Body, frozen=True, kw_only=True):
     dropped: dict[str, int]
     took_us: int
     route: Route | None = None
+    characters: int | None = None
 
 
 class Rated(Body, frozen=True, kw_only=True):

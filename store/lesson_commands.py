@@ -30,6 +30,7 @@ from store.events import (
 from store.log import EventLog
 
 ACCEPTED = "statement"  # the source of what a statement became
+MADE_A_RULE = "accepted as a rule"  # why the statement gave way
 State = Literal["pending", "accepted", "rejected"]
 
 
@@ -113,7 +114,7 @@ def _accept_statement(
         created_at=moment(stated.at),
     )
     memory = commands.recorded(draft, now)
-    body = Superseded(by=memory.id, reason="accepted as a rule")
+    body = Superseded(by=memory.id, reason=MADE_A_RULE)
     given_way = Event(new_id(now), now, body, stated.id, stated.project)
     return log.append([memory, given_way])[0].event
 

@@ -197,6 +197,16 @@ class EventLog:
         )
         return self._events(rows)
 
+    def window(
+        self, kind: str, since: int, until: int, most: int
+    ) -> list[tuple[int, str | None, str, Body]]:
+        """Return moment, session, subject and body of the newest events of a kind with `since` <=
+        at < `until`, the newest first; those of the `most` that were put away are left out.
+
+        Read off the index of kinds and moments; their hashes are not looked at.
+        """
+        return counted.window(self._fetch, kind, since, until, most)
+
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
         return counted.known(self._fetch, ids)

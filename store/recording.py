@@ -19,6 +19,7 @@ from store.config import RECORD_KINDS, RecordKind
 from store.events import Event, Recalled, Recorded
 
 FROM_PROMPT = "prompt"  # the source of a memory that quotes one
+SAID_OTHERWISE = "the user said otherwise"  # why a statement gave way to a later one
 _ALL = frozenset(RECORD_KINDS)
 
 

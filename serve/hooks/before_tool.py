@@ -36,8 +36,12 @@ def answered(call: Call) -> Reply:
         new = [one for one in found if one.memory.id not in said][:MOST]
         if not new or not call.is_in_time:
             return SILENCE
-        call.write(*(_surfaced(call, one) for one in new))
-    return Reply(block(note(one.memory, call.project) for one in new).text)
+        answer = block(note(one.memory, call.project) for one in new)
+        size = len(answer.text)
+        call.write(
+            *(_surfaced(call, one, None if place else size) for place, one in enumerate(new))
+        )
+    return Reply(answer.text)
 
 
 def _named(call: Call, tool: ToolUse) -> list[Named]:
@@ -51,5 +55,6 @@ def _named(call: Call, tool: ToolUse) -> list[Named]:
     return call.answered(lambda view: named_by_tool(view, call.filter, tool.command, files, before))
 
 
-def _surfaced(call: Call, named: Named) -> Event:
-    return call.told(Surfaced(place="tool", about=named.about), subject=named.memory.id)
+def _surfaced(call: Call, named: Named, characters: int | None) -> Event:
+    body = Surfaced(place="tool", about=named.about, characters=characters)
+    return call.told(body, subject=named.memory.id)

@@ -76,7 +76,7 @@ def answered(call: Call) -> Reply:
         known, own = said_before(call.journal), own_turns(call.journal)
         said = block(call.answered(lambda view: list(recap(view, call, prompt, known, own))))
         if said.ids and call.is_in_time:
-            call.write_later(*_surfaced(call, said.ids))
+            call.write_later(*_surfaced(call, said.ids, len(said.text)))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
     own = own_turns(call.journal) | {one.id for one in kept}
@@ -197,10 +197,17 @@ def _receipt(call: Call, found: Answer, said: Block, took_us: int) -> Event:
             dropped=found.dropped | ({"unsaid": unsaid} if unsaid else {}),
             took_us=took_us,
             route=found.route,
+            characters=len(said.text) or None,
         )
     )
 
 
-def _surfaced(call: Call, ids: Iterable[str]) -> list[Event]:
-    """Return that some memories were put before the agent: by rules and statements it is judged."""
-    return [call.told(Surfaced(place="prompt"), subject=id_) for id_ in ids]
+def _surfaced(call: Call, ids: Iterable[str], characters: int | None = None) -> list[Event]:
+    """Return that some memories were put before the agent: by rules and statements it is judged.
+
+    The first says the length of a block that has no receipt.
+    """
+    return [
+        call.told(Surfaced(place="prompt", characters=None if place else characters), subject=id_)
+        for place, id_ in enumerate(ids)
+    ]

@@ -42,7 +42,7 @@ def answered(call: Call) -> Reply:
     if not call.is_in_time:
         said = Block()
     call.write_later(
-        call.told(SessionTold(stage=_STAGES[call.event.start])),
+        call.told(SessionTold(stage=_STAGES[call.event.start], characters=len(said.text) or None)),
         *(call.told(Surfaced(place="session"), subject=id_) for id_ in said.ids),
     )
     return Reply(said.text)

@@ -86,6 +86,17 @@ def newest(ask: Ask, kind: str, most: int) -> list[tuple[int, Body]]:
     return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
 
 
+def window(
+    ask: Ask, kind: str, since: int, until: int, most: int
+) -> list[tuple[int, str | None, str, Body]]:
+    found = ask(
+        "SELECT at, session, subject, body FROM events WHERE kind = ? AND at >= ? AND at < ? "
+        "ORDER BY at DESC LIMIT ?",
+        (kind, since, until, most),
+    )
+    return [(at, of, subject, decode(kind, body)) for at, of, subject, body in found if body]
+
+
 def subjects(ask: Ask, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
     found = ask(
         "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",

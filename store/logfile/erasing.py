@@ -60,11 +60,11 @@ _KEPT: dict[type[Body], tuple[str, ...]] = {
     Restored: (),
     Staled: (),
     Rated: ("verdict",),
-    Surfaced: ("place",),
+    Surfaced: ("place", "characters"),
     Followed: ("verdict", "place", "stood"),
     Prompted: ("intent", "imported"),
     Acted: ("doing", "effort", "passed"),
-    SessionTold: ("stage",),
+    SessionTold: ("stage", "characters"),
     Recalled: tuple(name for name in Recalled.__struct_fields__ if name != "query"),
 }
 _EMPTY: dict[type[Body], dict[str, Any]] = {

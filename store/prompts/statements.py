@@ -18,7 +18,7 @@ from store.events import Event, Forgotten, Superseded, derived_id
 from store.importers.excerpt import excerpt
 from store.projections.memories import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
-from store.recording import FROM_PROMPT
+from store.recording import FROM_PROMPT, SAID_OTHERWISE
 from store.sameness.corrections import correction
 from store.sameness.statement import statement
 
@@ -137,7 +137,7 @@ def _kept(prompted: Event, one: Stated, there: Sequence[Memory]) -> Iterator[Eve
         if other.state != ACTIVE or not contradicts(other.content, one.text):
             continue
         older, newer = (event.id, other.id) if other.created_at > event.at else (other.id, event.id)
-        body = Superseded(by=newer, reason="the user said otherwise")
+        body = Superseded(by=newer, reason=SAID_OTHERWISE)
         yield _change(body, older, prompted, max(event.at, other.created_at))
         if older == event.id:
             return
