@@ -13,6 +13,7 @@ from store.errors import InvalidInput
 if TYPE_CHECKING:
     from serve.lessons.standing import Standing
     from serve.statistics.figures import Statistics
+    from serve.statistics.usefulness import Period, Usefulness
 
 _ENDINGS = (".svg", ".html")
 
@@ -27,9 +28,11 @@ _ENDINGS = (".svg", ".html")
 @output.json_option
 @click.pass_obj
 def stats(session_: Session, /, plot: Path | None, as_json: bool) -> None:
-    """Show figures: memories, growth, recalls and their time, silence, builds, what models cost.
+    """Show figures: what agents were told and what became of it, memories, growth, recalls and
+    their time, silence, builds, what models cost.
 
-    Counts are of the whole log; times, scores and silence are those of the newest recalls.
+    Counts are of the whole log; times, scores and silence are those of the newest recalls. Days are
+    those of UTC, the running one among them; a token is four characters.
     """
     if plot is not None:
         _check(plot)
@@ -111,6 +114,7 @@ def _show(found: "Statistics") -> None:
             f"          half within {milliseconds(p50)}, 95 % within {milliseconds(p95)}; "
             f"{percent(silence)} brought nothing, of the newest {count(said.looked_at)}"
         )
+    _show_usefulness(found.usefulness)
     ratings = found.ratings
     if ratings.mean is not None:
         output.say(
@@ -131,3 +135,45 @@ def _show(found: "Statistics") -> None:
         output.say(f"          {purpose}: {count(spent.calls)} calls, {dollars(spent.cost_usd)}")
     if found.waiting:
         output.say(f"waiting   {count(found.waiting)} for your yes or no")
+
+
+_PERIODS = {"today": "today", "last_7_days": "7 days", "last_30_days": "30 days"}
+
+
+def _show_usefulness(found: "Usefulness") -> None:
+    from serve.statistics.shown import take_back
+
+    for name, label in _PERIODS.items():
+        lines = _lines(found.periods[name])
+        output.say(f"{label:<9} {lines[0]}")
+        for line in lines[1:]:
+            output.say(f"          {line}")
+    if found.cut_at is not None:
+        output.say(f"          (too many events to read: counted since {_day(found.cut_at)})")
+    for one in found.kept_today:
+        text = output.one_line(one.content, 120)
+        output.say(f"kept      \u201c{text}\u201d (take it back: {take_back(one.id)})")
+
+
+def _lines(one: "Period") -> list[str]:
+    from serve.numerals import count
+
+    def some(number: int, what: str) -> str:
+        return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+    tokens = one.tokens
+    given = f"{some(one.blocks, 'block')} of {some(one.notes, 'note')}"
+    if tokens is not None:
+        given += f", about {some(tokens, 'token')}"
+    if one.measured < one.blocks:
+        given += f" ({count(one.measured)} of the blocks; earlier ones have no length)"
+    return [
+        f"{some(one.prompts, 'prompt')}: {count(one.told)} told something, "
+        f"{count(one.silent)} in silence; {some(one.episodes, 'episode')}",
+        f"{given}; {some(one.briefs, 'brief')}, {some(one.warnings, 'note')} before a tool",
+        f"notes {count(one.followed)} times followed, {count(one.ignored)} ignored, "
+        f"{count(one.contradicted)} contradicted; ratings: {count(one.helped)} helped, "
+        f"{count(one.harmed)} harmed",
+        f"statements {count(one.kept)} kept, {count(one.accepted)} accepted, "
+        f"{count(one.taken_back)} taken back",
+    ]

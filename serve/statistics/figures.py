@@ -15,6 +15,7 @@ from serve.statistics.growth import Growth, growth
 from serve.statistics.holdings import Disk, Memories, disk, memories
 from serve.statistics.recalls import Answered, Rate, Ratings, answered, rate, ratings
 from serve.statistics.spending import Spending, spending
+from serve.statistics.usefulness import Usefulness, usefulness
 from store.log import EventLog
 from store.tenant import Tenant
 
@@ -39,6 +40,7 @@ class Statistics:
     ratings: Ratings
     builds: Builds
     spending: Spending
+    usefulness: Usefulness
     waiting: int
 
 
@@ -56,6 +58,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
         ratings=ratings(log),
         builds=builds(home, tenant, log, view),
         spending=spending(log, now),
+        usefulness=usefulness(log, view, now),
         waiting=waiting(log),
     )
 

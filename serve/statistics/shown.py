@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from serve.hooks.block import short_id
 from serve.statistics.builds import Published
 from serve.statistics.figures import Statistics
 from serve.statistics.growth import Growth
 from serve.statistics.recalls import Answered, Values
 from serve.statistics.spending import DAYS
+from serve.statistics.usefulness import CHARACTERS, Period, Usefulness
 from store.events import isoformat
 from store.plans.spent import Spent
 
@@ -59,6 +61,7 @@ def shown(found: Statistics) -> dict[str, Any]:
                 purpose: _spent(spent) for purpose, spent in found.spending.by_purpose.items()
             },
         },
+        "usefulness": _usefulness(found.usefulness),
         "waiting": found.waiting,
     }
 
@@ -116,6 +119,57 @@ def _published(one: Published) -> dict[str, Any]:
         "took_s": round(one.took_s, 3),
         "checks": len(one.checks),
         "checks_failed": [f"{check.name}: {check.detail}" for check in one.failed],
+    }
+
+
+def _usefulness(found: Usefulness) -> dict[str, Any]:
+    return {name: _period(one) for name, one in found.periods.items()} | {
+        "kept_today": [
+            {
+                "id": one.id,
+                "at": isoformat(one.created_at),
+                "project": one.project,
+                "session": one.session,
+                "text": one.content,
+                "take_back": take_back(one.id),
+            }
+            for one in found.kept_today
+        ]
+    }
+
+
+def take_back(id_: str) -> str:
+    """Return the command that takes a statement back."""
+    return f"mnemolog forget {short_id(id_)}"
+
+
+def _period(one: Period) -> dict[str, Any]:
+    return {
+        "since": isoformat(one.since),
+        "prompts": {"seen": one.prompts, "told": one.told, "silent": one.silent},
+        "briefs": one.briefs,
+        "blocks": one.blocks,
+        "notes": {
+            "given": one.notes,
+            "before_a_tool": one.warnings,
+            "followed": one.followed,
+            "ignored": one.ignored,
+            "not_applicable": one.not_applicable,
+            "contradicted": one.contradicted,
+        },
+        "tokens": {
+            "given": one.tokens,
+            "characters": one.characters,
+            "characters_a_token": CHARACTERS,
+            "blocks": one.measured,
+        },
+        "ratings": {"helped": one.helped, "harmed": one.harmed},
+        "statements": {
+            "kept": one.kept,
+            "accepted": one.accepted,
+            "taken_back": one.taken_back,
+        },
+        "episodes": one.episodes,
     }
 
 

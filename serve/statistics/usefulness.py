@@ -1,0 +1,279 @@
+"""
+Usefulness: what agents were told unasked in a day, a week and a month, and what became of it.
+
+Days are those of UTC, the running one among them. A block is what one prompt, one beginning of a
+session or one use of a tool was answered with; its parts are known by their common session and
+moment. At most LOOKED_AT events of each kind are read, the newest: what lies before them is left
+out, and `since` says so.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from serve.filters import Filter
+from serve.fresh.slots import Columns
+from serve.reader import View
+from serve.summaries.newest import newest
+from store.agent_events import Followed, Place, Prompted, SessionTold, Surfaced
+from store.body import Body
+from store.events import (
+    EPISODE,
+    STATEMENT,
+    Forgotten,
+    Rated,
+    Recalled,
+    Restored,
+    Superseded,
+)
+from store.lesson_commands import MADE_A_RULE
+from store.log import EventLog
+from store.projections.memories import Memory
+from store.projections.memory.rows import Mask, MemoryRows
+from store.recording import SAID_OTHERWISE
+
+DAY = 86_400_000_000  # microseconds
+PERIODS: Mapping[str, int] = {"today": 1, "last_7_days": 7, "last_30_days": 30}
+LOOKED_AT = 10_000  # events of a kind
+CHARACTERS = 4  # that are counted as a token
+LISTED = 20  # statements
+
+_KINDS = (
+    "prompted",
+    "recalled",
+    "surfaced",
+    "session",
+    "followed",
+    "rated",
+    "superseded",
+    "forgotten",
+    "restored",
+)
+Moment = tuple[str | None, int]  # a session and microseconds UTC: one hook event
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What was put before a model at once. `characters` is None where an earlier version wrote it,
+    which did not say its length.
+    """
+
+    place: Place
+    at: int
+    session: str | None
+    notes: frozenset[str]
+    characters: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The figures of a time up to now; `since` is where it begins, microseconds UTC.
+
+    `told` are the prompts that a block was put before. `notes` are those of all blocks, of which
+    `warnings` were given before a tool; `measured` is how many blocks have a length, which
+    `characters` is the sum of. `contradicted` are notes that the user's later words took the place
+    of. `kept`, `accepted` and `taken_back` are statements.
+    """
+
+    since: int
+    prompts: int
+    told: int
+    briefs: int
+    warnings: int
+    blocks: int
+    notes: int
+    measured: int
+    characters: int
+    followed: int
+    ignored: int
+    not_applicable: int
+    contradicted: int
+    helped: int
+    harmed: int
+    kept: int
+    accepted: int
+    taken_back: int
+    episodes: int
+
+    @property
+    def silent(self) -> int:
+        return self.prompts - self.told
+
+    @property
+    def tokens(self) -> int | None:
+        """About how many tokens the blocks with a length took; None where none has one."""
+        if self.blocks and not self.measured:
+            return None
+        return math.ceil(self.characters / CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Usefulness:
+    """The periods by name; `kept_today` are today's statements that hold, the newest first.
+
+    `cut_at` is since when events were read where there were too many, microseconds UTC.
+    """
+
+    periods: Mapping[str, Period]
+    kept_today: tuple[Memory, ...]
+    cut_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One event of the log, as far as it counts here."""
+
+    at: int
+    session: str | None
+    subject: str
+    body: Body
+
+
+def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
+    """Return what agents were told up to now, and what became of it."""
+    today = now - now % DAY
+    starts = {name: today - (days - 1) * DAY for name, days in PERIODS.items()}
+    found: list[_Told] = []
+    first = min(starts.values())
+    for kind in _KINDS:
+        rows = log.window(kind, first, now + 1, LOOKED_AT)
+        found += (_Told(*row) for row in rows)
+        if len(rows) == LOOKED_AT:  # what was left out is no older than the last that was read
+            first = max(first, rows[-1][0])
+    found.sort(key=lambda one: one.at)
+    blocks = _blocks(found)
+    stated = Filter(now, kinds=(STATEMENT,), since=today)
+    return Usefulness(
+        {
+            name: _period(view, found, blocks, max(since, first), now)
+            for name, since in starts.items()
+        },
+        tuple(newest(view, stated, LISTED)),
+        first if first > min(starts.values()) else None,
+    )
+
+
+def _blocks(found: Iterable[_Told]) -> list[Block]:
+    notes: dict[tuple[Place, Moment], set[str]] = {}
+    sizes: dict[tuple[Place, Moment], int] = {}
+    for one in found:
+        place: Place = "prompt"
+        ids: tuple[str, ...] = ()
+        size: int | None = None
+        match one.body:
+            case Recalled(mode="auto", hits=hits):
+                ids, size = tuple(hit.id for hit in hits), one.body.characters
+            case Surfaced():
+                place, ids, size = one.body.place, (one.subject,), one.body.characters
+            case SessionTold():
+                place, size = "session", one.body.characters
+            case _:
+                continue
+        key = (place, (one.session, one.at))
+        if ids or size:
+            notes.setdefault(key, set()).update(ids)
+        if size:
+            sizes[key] = size
+    return [
+        Block(place, at, session, frozenset(ids), sizes.get((place, (session, at))))
+        for (place, (session, at)), ids in notes.items()
+    ]
+
+
+def _period(
+    view: View, found: Iterable[_Told], every: Iterable[Block], since: int, now: int
+) -> Period:
+    said = [one for one in found if one.at >= since]
+    blocks = [one for one in every if one.at >= since]
+    prompts = {
+        (one.session, one.at)
+        for one in said
+        if isinstance(one.body, Prompted) and not one.body.imported
+    }
+    verdicts = [one.body.verdict for one in said if isinstance(one.body, Followed)]
+    ratings = [one.body.verdict for one in said if isinstance(one.body, Rated)]
+    sizes = [one.characters for one in blocks if one.characters]
+    return Period(
+        since=since,
+        prompts=len(prompts),
+        told=len(prompts & {(one.session, one.at) for one in blocks if one.place == "prompt"}),
+        briefs=sum(one.place == "session" for one in blocks),
+        warnings=sum(len(one.notes) for one in blocks if one.place == "tool"),
+        blocks=len(blocks),
+        notes=sum(len(one.notes) for one in blocks),
+        measured=len(sizes),
+        characters=sum(sizes),
+        followed=verdicts.count("followed"),
+        ignored=verdicts.count("ignored"),
+        not_applicable=verdicts.count("not_applicable"),
+        contradicted=_contradicted(said, blocks),
+        helped=sum(one > 0 for one in ratings),
+        harmed=sum(one < 0 for one in ratings),
+        kept=_count(view, STATEMENT, since, now),
+        accepted=len(_superseded(said, MADE_A_RULE)),
+        taken_back=_taken_back(view, said),
+        episodes=_count(view, EPISODE, since, now),
+    )
+
+
+def _superseded(said: Iterable[_Told], reason: str) -> dict[str, int]:
+    """Return what gave way for a reason, and when last, by id."""
+    return {
+        one.subject: one.at
+        for one in said
+        if isinstance(one.body, Superseded) and one.body.reason == reason
+    }
+
+
+def _contradicted(said: Iterable[_Told], blocks: Iterable[Block]) -> int:
+    ended = _superseded(said, SAID_OTHERWISE)
+    given = {id_ for one in blocks for id_ in one.notes if one.at <= ended.get(id_, -1)}
+    return len(given)
+
+
+def _taken_back(view: View, said: Iterable[_Told]) -> int:
+    """Return how many statements were forgotten, and not restored since."""
+    last = {one.subject: one.body for one in said if isinstance(one.body, Forgotten | Restored)}
+    return len(
+        _statements(view, [id_ for id_, body in last.items() if isinstance(body, Forgotten)])
+    )
+
+
+def _statements(view: View, ids: Collection[str]) -> list[str]:
+    """Return those of some memories that are statements, whatever became of them."""
+    if not ids:
+        return []
+    rows = view.snapshots.rows
+    is_stated = rows.equal("kind", (STATEMENT,))
+    found = []
+    for id_ in ids:
+        slot, row = view.tail.slot(id_), rows.row(id_)
+        if slot is not None:
+            (memory,) = view.tail.take([slot])
+            is_one = memory.kind == STATEMENT
+        else:
+            is_one = row is not None and bool(is_stated[row])
+        if is_one:
+            found.append(id_)
+    return found
+
+
+def _count(view: View, kind: str, since: int, now: int) -> int:
+    """Return how many memories of a kind were made, whatever became of them but for episodes, whose
+    erased ones are none.
+    """
+    rows, tail = view.snapshots.rows, view.tail
+    standing = np.ones(len(rows), np.bool_)
+    standing[tail.hidden] = False
+    return _made(rows, standing, kind, since, now) + _made(
+        tail.columns, tail.live, kind, since, now
+    )
+
+
+def _made(source: MemoryRows | Columns, standing: Mask, kind: str, since: int, now: int) -> int:
+    mask = standing & source.equal("kind", (kind,)) & (source.created_at >= np.int64(since))
+    if kind == EPISODE:
+        mask &= source.living(now)
+    return int(np.count_nonzero(mask))

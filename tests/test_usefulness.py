@@ -1,0 +1,257 @@
+"""Usefulness: what agents were told in a day, a week and a month, against what they were told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from agent import Agent
+from click.testing import CliRunner
+from dashboard_page import application, browser
+from hook_session import NOW, Session, opened, speaks_where_recall_is_sure
+from test_pretool import agent, tenants
+
+from serve.cli import main
+from serve.hooks.block import short_id
+from serve.statistics import usefulness as counted
+from serve.statistics.usefulness import DAY, Period, Usefulness, usefulness
+from store import commands, lesson_commands
+from store.agent_events import Followed, Prompted, SessionTold, Surfaced
+from store.body import Body
+from store.commands import Draft
+from store.events import STATEMENT, Event, Hit, Rated, Recalled, Recorded, Superseded
+from store.recording import SAID_OTHERWISE
+
+__all__ = ["agent", "tenants"]  # fixtures
+
+RULE = "From now on always use pnpm in this repository, never npm."
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    speaks_where_recall_is_sure(monkeypatch)
+    yield from opened(tmp_path)
+
+
+def of(session: Session, at: int | None = None) -> Usefulness:
+    tenant = session.tenants.get("default")
+    tenant.notes.write()
+    tenant.reader.poll()
+    with tenant.reader.view() as view:
+        return usefulness(tenant.log, view, session.at if at is None else at)
+
+
+def today(session: Session, at: int | None = None) -> Period:
+    return of(session, at).periods["today"]
+
+
+def told(session: Session, body: Body, at: int = NOW, subject: str = "") -> None:
+    id_ = f"e{session.log.head() + 1}"
+    session.log.append([Event(id_, at, body, subject or id_, session="s1")])
+
+
+def recalled(*ids: str, characters: int | None = None) -> Recalled:
+    return Recalled(
+        query="q",
+        mode="auto",
+        manifest=None,
+        watermark=0,
+        hits=tuple(Hit(id_, 1.0, 0.9) for id_ in ids),
+        dropped={},
+        took_us=1,
+        characters=characters,
+    )
+
+
+def stated(session: Session) -> list[Event]:
+    return [one for one in session.log.read() if _is_statement(one)]
+
+
+def _is_statement(event: Event) -> bool:
+    return isinstance(event.body, Recorded) and event.body.kind == STATEMENT
+
+
+def test_a_prompt_is_told_something_or_answered_by_silence(session: Session):
+    session.remember("The staging database listens on port 5433.", kind="fact")
+    said = session.ask("which port does the staging database listen on?")
+    assert said
+    session.ask("thanks")
+    session.ask("why is the sky blue over the ocean?")
+    found = today(session)
+    assert (found.prompts, found.told, found.silent) == (3, 1, 2)
+    assert (found.blocks, found.notes, found.measured) == (1, 1, 1)
+    assert found.characters == len(said) and found.tokens == -(-len(said) // 4)
+
+
+def test_what_a_recap_says_is_measured(session: Session):
+    session.remember("Move invoices to Postgres", kind="goal", status="open")
+    said = session.ask("what did we leave open?")
+    assert said
+    found = today(session)
+    assert (found.told, found.characters) == (1, len(said))
+
+
+def test_briefs_are_counted_with_their_length(session: Session):
+    session.start()
+    session.remember("Use pnpm, never npm", kind="lesson")
+    session.name = "s2"
+    said = session.start()
+    assert said
+    found = today(session)
+    assert (found.briefs, found.notes, found.characters) == (1, 1, len(said))
+    assert found.prompts == 0
+
+
+def test_a_rule_before_a_tool_is_a_note_that_was_followed_or_ignored(agent: Agent):
+    log = agent.tenants.get("default").log
+    now = 1_790_000_000_000_000
+    commands.record(log, Draft(content="Use pnpm, never npm", kind="lesson"), now)
+    agent.asked("add lodash to the page")
+    said = agent.runs("npm install lodash")
+    assert said
+    agent.runs("pnpm add lodash")
+    agent.stops()
+    ((surfaced,), (followed,)) = agent.events("surfaced"), agent.events("followed")
+    assert (surfaced.body.characters, followed.body.verdict) == (len(said), "followed")
+    tenant = agent.tenants.get("default")
+    tenant.reader.poll()
+    with tenant.reader.view() as view:
+        found = usefulness(log, view, followed.at).periods["today"]
+    assert (found.warnings, found.notes, found.characters) == (1, 1, len(said))
+    assert (found.followed, found.ignored) == (1, 0)
+
+
+def test_receipts_of_earlier_versions_count_and_have_no_tokens(session: Session):
+    told(session, Prompted(prompt="which port?"))
+    told(session, recalled("m1", "m2"))
+    told(session, Surfaced(place="prompt"), subject="m1")
+    told(session, SessionTold(stage="started"), NOW + 1)
+    told(session, Surfaced(place="session"), NOW + 1, "m3")
+    found = today(session, NOW + 2)
+    assert (found.told, found.briefs, found.blocks, found.notes) == (1, 1, 2, 3)
+    assert (found.measured, found.tokens) == (0, None)
+    told(session, recalled("m1", characters=10), NOW + 2)
+    assert today(session, NOW + 2).tokens == 3
+
+
+def test_a_recall_that_somebody_asked_for_is_no_block(session: Session):
+    told(session, msgspec.structs.replace(recalled("m1"), mode="hybrid"))
+    told(session, recalled())
+    assert today(session, NOW).blocks == 0
+
+
+def test_imported_prompts_were_seen_by_no_hook(session: Session):
+    told(session, Prompted(prompt="which port?", imported=True))
+    assert today(session, NOW).prompts == 0
+
+
+def test_days_are_told_apart_and_the_running_one_is_in_all(session: Session):
+    midnight = NOW - NOW % DAY
+    for at in (
+        midnight,
+        midnight - 1,
+        midnight - 6 * DAY,
+        midnight - 29 * DAY,
+        midnight - 30 * DAY,
+    ):
+        told(session, Prompted(prompt="which port?"), at)
+    told(session, Prompted(prompt="which port?"), NOW + 1)
+    found = of(session, NOW).periods
+    assert [one.prompts for one in found.values()] == [1, 3, 4]
+    assert found["today"].since == midnight
+
+
+def test_verdicts_and_ratings_are_counted(session: Session):
+    for verdict in ("followed", "followed", "ignored", "not_applicable"):
+        told(session, Followed(verdict=verdict, place="prompt"), subject="m1")
+    for rating in (1.0, -1.0, -0.5, 0.0):
+        told(session, Rated(verdict=rating), subject="m1")
+    found = today(session, NOW)
+    assert (found.followed, found.ignored, found.not_applicable) == (2, 1, 1)
+    assert (found.helped, found.harmed) == (1, 2)
+
+
+def test_a_note_that_the_users_later_words_replace_was_contradicted(session: Session):
+    session.ask("Always use pnpm in this repository.")
+    session.name = "s2"
+    assert session.start()
+    session.ask("Never use pnpm in this repository.")
+    found = today(session)
+    assert found.contradicted == 1
+    told(session, Superseded(by="m8", reason=SAID_OTHERWISE), session.at, "m9")  # never given
+    assert today(session).contradicted == 1
+
+
+def test_statements_are_kept_accepted_and_taken_back(session: Session):
+    session.ask(RULE)
+    session.ask("The staging database is at db-staging.internal:5433.")
+    rule, fact = stated(session)
+    found = of(session)
+    assert [one.id for one in found.kept_today] == [fact.id, rule.id]
+    assert found.periods["today"].kept == 2
+    lesson_commands.accept(session.log, rule.id, session.at)
+    commands.forget(session.log, fact.id, session.at)
+    found = of(session)
+    assert found.kept_today == ()
+    one = found.periods["today"]
+    assert (one.kept, one.accepted, one.taken_back) == (2, 1, 1)
+    commands.restore(session.log, fact.id, session.at)
+    assert today(session).taken_back == 0
+
+
+def test_a_memory_that_is_forgotten_is_no_statement_taken_back(session: Session):
+    commands.forget(session.log, session.remember("The port is 5433"), session.at)
+    assert today(session).taken_back == 0
+
+
+def test_episodes_are_counted_on_the_day_of_their_prompt(session: Session):
+    session.ask("why does the build fail?")
+    session.use(command="make", doing="run", passed=True)
+    session.stop()
+    assert today(session).episodes == 1
+    assert today(session, session.at + DAY).episodes == 0
+
+
+def test_what_is_read_is_bounded_and_says_since_when(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(4):
+        told(session, Prompted(prompt="which port?"), NOW - number * DAY)
+    monkeypatch.setattr(counted, "LOOKED_AT", 2)
+    found = of(session, NOW)
+    assert [one.prompts for one in found.periods.values()] == [1, 2, 2]
+    assert found.periods["last_7_days"].since == found.cut_at == NOW - DAY
+    monkeypatch.setattr(counted, "LOOKED_AT", 5)
+    assert of(session, NOW).cut_at is None
+
+
+def run(session: Session, *arguments: str) -> str:
+    home = str(session.tenants.settings.home)
+    answer = CliRunner().invoke(main, ["--home", home, "stats", *arguments])
+    assert answer.exit_code == 0, answer.output
+    return answer.output
+
+
+def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: pytest.MonkeyPatch):
+    session.ask(RULE)
+    (rule,) = stated(session)
+    monkeypatch.setattr("serve.cli.session.now", lambda: session.at)
+    lines, found = run(session), msgspec.json.decode(run(session, "--json"))["usefulness"]
+    undo = f"mnemolog forget {short_id(rule.id)}"
+    assert "today     1 prompt: 0 told something, 1 in silence" in lines
+    assert "statements 1 kept, 0 accepted, 0 taken back" in lines
+    assert f"{RULE}\u201d (take it back: {undo})" in lines
+    assert found["today"]["prompts"] == {"seen": 1, "told": 0, "silent": 1}
+    assert found["last_30_days"]["statements"]["kept"] == 1
+    assert [(one["text"], one["take_back"]) for one in found["kept_today"]] == [(RULE, undo)]
+
+
+def test_the_overview_shows_it_and_how_to_take_a_statement_back(session: Session):
+    session.ask(RULE)
+    (rule,) = stated(session)
+    owner = browser(application(session.tenants, lambda: session.at))
+    page = owner.get("/t/default/overview").text
+    part = page[page.index("What agents were told unasked") :].partition("</section>")[0]
+    assert "Prompts" in part and "in silence" in part and "Statements kept" in part
+    assert RULE in page and f"mnemolog forget {short_id(rule.id)}" in page
+    assert "<script>" not in part and "style=" not in part
