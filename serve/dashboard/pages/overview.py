@@ -5,6 +5,7 @@ The counters that move are asked for again every few seconds while somebody look
 they are those of the moment the page was loaded.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +19,8 @@ from serve.dashboard.sites import Site, tenant_url
 from serve.statistics.episodes import Episodes, episodes
 from serve.statistics.figures import LIVE, Live, Statistics, live, statistics
 from serve.statistics.pictures import of_overview
+from serve.statistics.shown import take_back
+from serve.statistics.usefulness import Period, Usefulness
 from serve.summaries.recording import held
 from store.audits.health import canaries_alarm
 
@@ -55,6 +58,11 @@ def blueprint(site: Site) -> Blueprint:
             found=found,
             alarms=_alarms(found),
             tiles=[*_tiles(found), _episodes(taken)],
+            told=_told(found.usefulness),
+            told_since=found.usefulness.cut_at,
+            kept_today=found.usefulness.kept_today,
+            take_back=take_back,
+            lessons_url=_url("lessons.index"),
             pauses=pauses,
             unread=unread,
             is_off=not site.settings.choices.record,
@@ -180,6 +188,34 @@ def _episodes(taken: Episodes) -> Tile:
         numerals.count(taken.count),
         f"about {shares[0]} of the log, {shares[1]} of the snapshots",
     )
+
+
+def _told(found: Usefulness) -> list[tuple[str, list[str]]]:
+    """Return the lines of the table of what agents were told: a figure for each period."""
+    lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
+        ("Prompts", lambda one: one.prompts),
+        ("told something", lambda one: one.told),
+        ("answered in silence", lambda one: one.silent),
+        ("Notes given", lambda one: one.notes),
+        ("of these before a tool", lambda one: one.warnings),
+        ("Briefs at a session's start", lambda one: one.briefs),
+        ("Tokens given, about", lambda one: one.tokens),
+        ("Notes followed", lambda one: one.followed),
+        ("ignored", lambda one: one.ignored),
+        ("contradicted by you later", lambda one: one.contradicted),
+        ("Rated helpful", lambda one: one.helped),
+        ("harmful", lambda one: one.harmed),
+        ("Statements kept", lambda one: one.kept),
+        ("accepted as rules", lambda one: one.accepted),
+        ("taken back", lambda one: one.taken_back),
+        ("Episodes", lambda one: one.episodes),
+    )
+    periods = found.periods.values()
+    return [(label, [_figure(of(one)) for one in periods]) for label, of in lines]
+
+
+def _figure(value: int | None) -> str:
+    return "–" if value is None else numerals.count(value)
 
 
 def _alarms(found: Statistics) -> list[str]:
