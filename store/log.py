@@ -198,14 +198,21 @@ class EventLog:
         return self._events(rows)
 
     def window(
-        self, kind: str, since: int, until: int, most: int
+        self, kind: str, since: int, until: int, holding: str = ""
     ) -> list[tuple[int, str | None, str, Body]]:
-        """Return moment, session, subject and body of the newest events of a kind with `since` <=
-        at < `until`, the newest first; those of the `most` that were put away are left out.
+        """Return moment, session, subject and body of the events of a kind with `since` <= at <
+        `until`, the newest first; those that were put away are left out.
 
-        Read off the index of kinds and moments; their hashes are not looked at.
+        With `holding`, only bodies whose JSON holds that text. Read off the index of kinds and
+        moments; hashes are not looked at.
         """
-        return counted.window(self._fetch, kind, since, until, most)
+        return counted.window(self._fetch, kind, since, until, holding)
+
+    def nth_newest(self, kind: str, until: int, number: int) -> int | None:
+        """Return when the event of a kind happened that `number` others before `until` are newer
+        than; None where there are fewer. Read off the same index.
+        """
+        return counted.nth_newest(self._fetch, kind, until, number)
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""

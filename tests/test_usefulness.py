@@ -220,8 +220,8 @@ def test_what_is_read_is_bounded_and_says_since_when(
     monkeypatch.setattr(counted, "LOOKED_AT", 2)
     found = of(session, NOW)
     assert [one.prompts for one in found.periods.values()] == [1, 2, 2]
-    assert found.periods["last_7_days"].since == found.cut_at == NOW - DAY
-    monkeypatch.setattr(counted, "LOOKED_AT", 5)
+    assert found.periods["last_7_days"].since == found.cut_at == NOW - 2 * DAY + 1
+    monkeypatch.setattr(counted, "LOOKED_AT", 4)
     assert of(session, NOW).cut_at is None
 
 

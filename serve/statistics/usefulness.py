@@ -8,7 +8,7 @@ out, and `since` says so.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,21 +36,22 @@ from store.recording import SAID_OTHERWISE
 
 DAY = 86_400_000_000  # microseconds
 PERIODS: Mapping[str, int] = {"today": 1, "last_7_days": 7, "last_30_days": 30}
-LOOKED_AT = 10_000  # events of a kind
+LOOKED_AT = 5_000  # events of a kind
 CHARACTERS = 4  # that are counted as a token
 LISTED = 20  # statements
 
-_KINDS = (
-    "prompted",
-    "recalled",
-    "surfaced",
-    "session",
-    "followed",
-    "rated",
-    "superseded",
-    "forgotten",
-    "restored",
-)
+# what is read of each kind: bodies that hold a text, which JSON never has within a string
+_KINDS: Mapping[str, str] = {
+    "prompted": "",
+    "recalled": '"mode":"auto"',
+    "surfaced": "",
+    "session": '"characters":',
+    "followed": "",
+    "rated": "",
+    "superseded": "",
+    "forgotten": "",
+    "restored": "",
+}
 Moment = tuple[str | None, int]  # a session and microseconds UTC: one hook event
 
 
@@ -131,18 +132,21 @@ class _Told:
     body: Body
 
 
+_Found = Mapping[str, Sequence[_Told]]  # by kind, each the oldest first
+
+
 def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
     """Return what agents were told up to now, and what became of it."""
     today = now - now % DAY
     starts = {name: today - (days - 1) * DAY for name, days in PERIODS.items()}
-    found: list[_Told] = []
     first = min(starts.values())
-    for kind in _KINDS:
-        rows = log.window(kind, first, now + 1, LOOKED_AT)
-        found += (_Told(*row) for row in rows)
-        if len(rows) == LOOKED_AT:  # what was left out is no older than the last that was read
-            first = max(first, rows[-1][0])
-    found.sort(key=lambda one: one.at)
+    cuts = (log.nth_newest(kind, now + 1, LOOKED_AT) for kind in _KINDS)
+    cut_at = max((cut + 1 for cut in cuts if cut is not None and cut >= first), default=None)
+    first = max(first, cut_at or 0)
+    found = {
+        kind: [_Told(*row) for row in reversed(log.window(kind, first, now + 1, holding))]
+        for kind, holding in _KINDS.items()
+    }
     blocks = _blocks(found)
     stated = Filter(now, kinds=(STATEMENT,), since=today)
     return Usefulness(
@@ -151,26 +155,24 @@ def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
             for name, since in starts.items()
         },
         tuple(newest(view, stated, LISTED)),
-        first if first > min(starts.values()) else None,
+        cut_at,
     )
 
 
-def _blocks(found: Iterable[_Told]) -> list[Block]:
+def _blocks(found: _Found) -> list[Block]:
     notes: dict[tuple[Place, Moment], set[str]] = {}
     sizes: dict[tuple[Place, Moment], int] = {}
-    for one in found:
+    for one in (*found["recalled"], *found["surfaced"], *found["session"]):
         place: Place = "prompt"
         ids: tuple[str, ...] = ()
         size: int | None = None
-        match one.body:
-            case Recalled(mode="auto", hits=hits):
-                ids, size = tuple(hit.id for hit in hits), one.body.characters
-            case Surfaced():
-                place, ids, size = one.body.place, (one.subject,), one.body.characters
-            case SessionTold():
-                place, size = "session", one.body.characters
-            case _:
-                continue
+        body = one.body
+        if isinstance(body, Recalled) and body.mode == "auto":
+            ids, size = tuple(hit.id for hit in body.hits), body.characters
+        elif isinstance(body, Surfaced):
+            place, ids, size = body.place, (one.subject,), body.characters
+        elif isinstance(body, SessionTold):
+            place, size = "session", body.characters
         key = (place, (one.session, one.at))
         if ids or size:
             notes.setdefault(key, set()).update(ids)
@@ -182,18 +184,16 @@ def _blocks(found: Iterable[_Told]) -> list[Block]:
     ]
 
 
-def _period(
-    view: View, found: Iterable[_Told], every: Iterable[Block], since: int, now: int
-) -> Period:
-    said = [one for one in found if one.at >= since]
+def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: int) -> Period:
+    said = {kind: [one for one in some if one.at >= since] for kind, some in found.items()}
     blocks = [one for one in every if one.at >= since]
     prompts = {
         (one.session, one.at)
-        for one in said
+        for one in said["prompted"]
         if isinstance(one.body, Prompted) and not one.body.imported
     }
-    verdicts = [one.body.verdict for one in said if isinstance(one.body, Followed)]
-    ratings = [one.body.verdict for one in said if isinstance(one.body, Rated)]
+    verdicts = [one.body.verdict for one in said["followed"] if isinstance(one.body, Followed)]
+    ratings = [one.body.verdict for one in said["rated"] if isinstance(one.body, Rated)]
     sizes = [one.characters for one in blocks if one.characters]
     return Period(
         since=since,
@@ -208,12 +208,12 @@ def _period(
         followed=verdicts.count("followed"),
         ignored=verdicts.count("ignored"),
         not_applicable=verdicts.count("not_applicable"),
-        contradicted=_contradicted(said, blocks),
+        contradicted=_contradicted(said["superseded"], blocks),
         helped=sum(one > 0 for one in ratings),
         harmed=sum(one < 0 for one in ratings),
         kept=_count(view, STATEMENT, since, now),
-        accepted=len(_superseded(said, MADE_A_RULE)),
-        taken_back=_taken_back(view, said),
+        accepted=len(_superseded(said["superseded"], MADE_A_RULE)),
+        taken_back=_taken_back(view, (*said["forgotten"], *said["restored"])),
         episodes=_count(view, EPISODE, since, now),
     )
 
@@ -235,7 +235,8 @@ def _contradicted(said: Iterable[_Told], blocks: Iterable[Block]) -> int:
 
 def _taken_back(view: View, said: Iterable[_Told]) -> int:
     """Return how many statements were forgotten, and not restored since."""
-    last = {one.subject: one.body for one in said if isinstance(one.body, Forgotten | Restored)}
+    ordered = sorted(said, key=lambda one: one.at)
+    last = {one.subject: one.body for one in ordered if isinstance(one.body, Forgotten | Restored)}
     return len(
         _statements(view, [id_ for id_, body in last.items() if isinstance(body, Forgotten)])
     )

@@ -87,14 +87,22 @@ def newest(ask: Ask, kind: str, most: int) -> list[tuple[int, Body]]:
 
 
 def window(
-    ask: Ask, kind: str, since: int, until: int, most: int
+    ask: Ask, kind: str, since: int, until: int, holding: str
 ) -> list[tuple[int, str | None, str, Body]]:
     found = ask(
         "SELECT at, session, subject, body FROM events WHERE kind = ? AND at >= ? AND at < ? "
-        "ORDER BY at DESC LIMIT ?",
-        (kind, since, until, most),
+        "AND (? = '' OR instr(body, ?)) ORDER BY at DESC",
+        (kind, since, until, holding, holding),
     )
     return [(at, of, subject, decode(kind, body)) for at, of, subject, body in found if body]
+
+
+def nth_newest(ask: Ask, kind: str, until: int, number: int) -> int | None:
+    found = ask(
+        "SELECT at FROM events WHERE kind = ? AND at < ? ORDER BY at DESC LIMIT 1 OFFSET ?",
+        (kind, until, number),
+    )
+    return int(found[0][0]) if found else None
 
 
 def subjects(ask: Ask, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
