@@ -73,7 +73,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     that was forgotten.
     """
     first, since = _found(log, id_)
-    memory_id = derived_id(first.at, "accepted", id_)  # the same for two who accept it at once
+    memory_id = accepted_as(first)
     if known := log.about(memory_id):
         return known[0]
     if isinstance(first.body, Recorded):
@@ -105,7 +105,7 @@ def _accept_statement(
     draft = Draft(
         id=memory_id,
         content=stated.body.content,
-        kind=_KINDS.get(stated.body.insight_type or "", "lesson"),
+        kind=becomes(stated.body.insight_type),
         source=ACCEPTED,
         source_ids=stated.body.source_ids,
         project=stated.project,
@@ -133,6 +133,18 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Even
         return commands.forget(log, id_, now, reason or "not meant to last")
     rejected = Event(new_id(now), now, Rejected(reason=reason), id_, first.project)
     return log.append([rejected])[0].event
+
+
+def accepted_as(first: Event) -> str:
+    """Return the id of the memory that a statement or draft becomes: the same for two who accept it
+    at once.
+    """
+    return derived_id(first.at, "accepted", first.id)
+
+
+def becomes(said: str | None) -> MemoryKind:
+    """Return the kind of memory that a statement is once it is accepted, by what it says."""
+    return _KINDS.get(said or "", "lesson")
 
 
 def is_statement(event: Event) -> bool:

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent import Agent
+from dashboard_page import HOST, application, browser
 from hook_session import Session, notes, opened
 from msgspec.structs import replace
+from test_app import TOKEN
 from test_lessons import command
 from test_pretool import agent, tenants
 
@@ -17,6 +20,7 @@ from store.projections.memories import ACTIVE, FORGOTTEN, SUPERSEDED, Memory
 
 __all__ = ["agent", "tenants"]  # fixtures
 
+OWNER = HOST | {"Authorization": f"Bearer {TOKEN}"}
 RULE = "From now on always use pnpm in this repository, never npm."
 DECISION = "We decided to keep the invoices in Postgres because SKIP LOCKED does what Redis did."
 FACT = "The staging database is at db-staging.internal:5433."
@@ -168,6 +172,37 @@ def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
     log = agent.tenants.get("default").log
     assert lesson_commands.accept(log, event.id, 1).id == made["id"]
     assert command(agent, "lessons")["drafts"] == []
+
+
+def test_accepted_on_the_dashboard_it_is_told_before_the_command(agent: Agent):
+    agent.asked("no, use pnpm instead of npm")
+    (event,) = agent.events("recorded")
+    owner = browser(application(agent.tenants, lambda: event.at + 1))
+    assert "use pnpm instead of npm" in owner.get("/t/default/lessons").text
+    owner.follow(owner.post(f"/t/default/lessons/{event.id}", answer="accept"))
+    assert "use pnpm instead of npm" in agent.again("s2").runs("npm install lodash")
+
+
+@pytest.mark.parametrize(("word", "state"), [("accept", "accepted"), ("reject", "rejected")])
+def test_over_http_it_is_listed_and_answered_as_a_proposal(agent: Agent, word: str, state: str):
+    agent.asked(RULE)
+    (event,) = agent.events("recorded")
+
+    def ask(method: str, path: str) -> dict[str, Any]:
+        answer = agent.client.open(
+            path, method=method, json={} if method == "POST" else None, headers=OWNER
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json
+
+    (waits,) = ask("GET", "/v1/lessons")["drafts"]
+    assert (waits["id"], waits["text"], waits["kind"]) == (event.id, RULE, "lesson")
+    assert ask("GET", f"/v1/proposals/{event.id}")["state"] == "waiting"
+    found = ask("POST", f"/v1/proposals/{event.id}/{word}")
+    assert (found["state"], found["title"]) == (state, RULE)
+    assert ask("GET", "/v1/lessons")["drafts"] == []
+    if word == "accept":
+        assert ask("POST", f"/v1/proposals/{event.id}/undo")["state"] == "undone"
 
 
 def test_an_accepted_decision_is_told_to_new_sessions_still(session: Session):

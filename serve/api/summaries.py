@@ -149,7 +149,10 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LessonDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A lesson that waits for a word: `POST /v1/proposals/{id}/accept`."""
+    """Lasting words of the user, or a draft, that wait for a yes: `POST /v1/proposals/{id}/accept`.
+
+    `kind` is what it becomes.
+    """
 
     id: Id
     at: At

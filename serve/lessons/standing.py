@@ -16,6 +16,7 @@ from serve.lessons.index import rules
 from serve.reader import View
 from serve.summaries.newest import newest
 from store.events import STATEMENT, isoformat
+from store.lesson_commands import becomes
 from store.log import EventLog
 from store.projections.lessons import Counts, Tally
 from store.projections.memories import Memory
@@ -71,7 +72,7 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
     ]
     standings.sort(key=lambda one: (-one.counts["surfaced"], -one.counts["last_surfaced_at"]))
     drafts = [
-        {**row, "draft": msgspec.json.decode(row["draft"])}
+        {**row, "draft": msgspec.json.decode(row["draft"]), "is_statement": False}
         for row in tally.drafts.values()
         if asked.project is None or row["project"] in (None, asked.project)
     ]
@@ -116,7 +117,8 @@ def _of_statement(stated: Memory) -> dict[str, Any]:
         "project": stated.project,
         "session": stated.session,
         "because": None,
-        "draft": {"kind": stated.insight_type, "content": stated.content},
+        "is_statement": True,
+        "draft": {"kind": becomes(stated.insight_type), "content": stated.content},
     }
 
 

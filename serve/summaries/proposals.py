@@ -16,7 +16,7 @@ from serve.summaries.plan_text import VERBS
 from store import commands, lesson_commands, recommendations
 from store.agent_events import Proposed, What
 from store.errors import Conflict, NotFound
-from store.events import isoformat
+from store.events import Erased, Event, Forgotten, Recorded, Superseded, isoformat
 from store.importers.excerpt import one_line
 from store.job_events import Maker, Planned, Step
 from store.lesson_commands import Proposal as Draft
@@ -115,6 +115,8 @@ def find(log: EventLog, id_: str) -> Proposal:
             draft = lesson_commands.read(told)
             return _of_draft(draft, _forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
+    if told and lesson_commands.is_statement(told[0]):
+        return _of_statement(log, told)
     raise NotFound(f"no proposal {id_!r}")
 
 
@@ -251,6 +253,44 @@ def _of_draft(draft: Draft, forgotten: Set[str]) -> Proposal:
         ),
         memory=draft.memory,
     )
+
+
+def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
+    first, memory = told[0], lesson_commands.accepted_as(told[0])
+    assert isinstance(first.body, Recorded)
+    kind = lesson_commands.becomes(first.body.insight_type)
+    said = {"content": first.body.content, "kind": kind}
+    is_accepted = bool(log.known([memory]))
+    return Proposal(
+        id=first.id,
+        sort="lesson",
+        job=None,
+        state=_state_of_statement(log, told, memory if is_accepted else None),
+        at=first.at,
+        project=first.project,
+        title=one_line(first.body.content, _LONGEST),
+        because=(),
+        made=(
+            Step(
+                event="recorded",
+                subject=memory if is_accepted else first.id,
+                body=said,
+                why="",
+            ),
+        ),
+        memory=memory if is_accepted else None,
+    )
+
+
+def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None) -> State:
+    if memory is not None:
+        return "undone" if _forgotten(log, [memory]) else "accepted"
+    match told[-1].body:
+        case Forgotten() | Erased():
+            return "rejected"
+        case Superseded():
+            return "stale"
+    return "waiting"
 
 
 def _forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
