@@ -9,7 +9,7 @@ from flask import Flask
 
 from serve.process.tenants import OpenTenants
 from store import commands, tenant
-from store.agent_events import Followed, Surfaced, Verdict
+from store.agent_events import Followed, Proposed, Surfaced, Verdict
 from store.commands import Draft
 from store.config import Settings
 from store.events import Event, Recorded
@@ -134,6 +134,89 @@ def test_nothing_recorded_makes_pages_too(owner: Browser):
     assert "No open goal" in owner.get(GOALS).text
 
 
+# Statements
+
+
+STATED = "From now on always use pnpm in this repository, never npm."
+
+
+def statement(log: EventLog, id_: str = "said", text: str = STATED) -> None:
+    body = Recorded(content=text, kind="statement", insight_type="rule", source="prompt")
+    log.append([Event(id_, NOW - 60_000_000, body, id_, "acme/shop", "session-7", trust="user")])
+
+
+def waiting(owner: Browser) -> str:
+    """Return the part of the page that lists what waits."""
+    page = owner.get(LESSONS).text
+    _, found, part = page.partition('aria-labelledby="waiting"')
+    return part.partition("</section>")[0] if found else ""
+
+
+def test_statements_wait_with_their_words_day_session_and_project(owner: Browser, log: EventLog):
+    assert waiting(owner) == ""
+    statement(log)
+    part = waiting(owner)
+    assert STATED in part and "session session-7" in part and "acme/shop" in part
+    assert 'data-kind="lesson"' in part and "<time datetime=" in part
+
+
+def test_an_accepted_statement_is_a_rule_and_waits_no_more(owner: Browser, log: EventLog):
+    statement(log)
+    page = owner.follow(owner.post(f"{LESSONS}/said", answer="accept")).text
+    assert "Accepted: it is a rule now." in page and waiting(owner) == ""
+    assert STATED in page[page.index("Never shown") :]
+
+
+def test_a_forgotten_statement_is_brought_back_by_the_flash(owner: Browser, log: EventLog):
+    statement(log)
+    page = owner.follow(owner.post(f"{LESSONS}/said", answer="forget")).text
+    assert "Forgotten: it is told no more." in page and waiting(owner) == ""
+    flash = page[page.index('class="flash') :].partition("</div>")[0]
+    assert 'action="/t/default/memories/' in flash
+    owner.post(flash.partition('action="')[2].partition('"')[0], do="restore", id="said")
+    assert STATED in waiting(owner)
+
+
+def test_a_draft_of_an_earlier_version_waits_beside_statements(owner: Browser, log: EventLog):
+    statement(log)
+    body = Proposed(what="lesson", draft={"content": "Write tests.", "kind": "lesson"})
+    log.append([Event("old", NOW, body, "old")])
+    assert "Write tests." in waiting(owner)
+    page = owner.follow(owner.post(f"{LESSONS}/old", answer="forget")).text
+    assert "Rejected: it is not proposed again." in page
+    assert "Write tests." not in waiting(owner)
+
+
+def test_an_answer_that_is_none_or_not_of_this_session_changes_nothing(
+    owner: Browser, log: EventLog
+):
+    statement(log)
+    lesson(log, "rule", "Never use tabs.")
+    head = log.head()
+    assert owner.post(f"{LESSONS}/said", answer="maybe").status_code == 400
+    assert owner.post(f"{LESSONS}/said", csrf="wrong", answer="accept").status_code == 403
+    assert owner.post(f"{LESSONS}/rule", answer="forget").status_code == 404
+    assert owner.post(f"{LESSONS}/none", answer="accept").status_code == 404
+    assert log.head() == head
+
+
+def test_what_a_statement_says_is_harmless(owner: Browser, log: EventLog):
+    statement(log, text="Always <script>alert(1)</script> \u202e\x1b[31m use pnpm.")
+    part = waiting(owner)
+    assert "&lt;script&gt;" in part and "<script>alert" not in part
+    assert "\u202e" not in part and "\x1b" not in part
+
+
+@in_browser
+def test_a_statement_is_accepted_in_a_browser_without_scripts(app: Flask, log: EventLog):
+    statement(log)
+    with tab(app, scripts=False) as page:
+        page.goto(LESSONS)
+        page.get_by_role("button", name="Accept").click()
+        page.get_by_text("Accepted: it is a rule now.").wait_for()
+        assert page.get_by_role("button", name="Accept").count() == 0
+
+
 # Goals
 
 
@@ -219,6 +302,7 @@ def test_a_goal_is_changed_in_a_browser_without_scripts(app: Flask, log: EventLo
 def test_the_pages_fit_a_phone(app: Flask, log: EventLog):
     seed_goals(log)
     seed_lessons(log)
+    statement(log)
     with tab(app) as page:
         page.set_viewport_size(PHONE)  # type: ignore[arg-type]
         for path in (LESSONS, GOALS):

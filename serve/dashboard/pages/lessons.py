@@ -4,14 +4,17 @@ Lessons: how often each was shown and followed, and how turns came out where it 
 
 from collections.abc import Callable, Mapping
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
-from serve.dashboard.sites import Site, tenant_url
+from serve.dashboard.flashes import Undo
+from serve.dashboard.sites import Site, back, tenant_url
 from serve.filters import Filter
 from serve.lessons.index import rules
 from serve.lessons.standing import Standing, Statistics, statistics
 from serve.process.tenants import OpenTenant
+from store import lesson_commands
 from store.errors import InvalidInput
+from store.events import Forgotten
 from store.projections.memories import Memory
 
 SHOWN = 200  # lessons, and rules that were never shown
@@ -50,8 +53,25 @@ def blueprint(site: Site) -> Blueprint:
             count=len(lessons),
             never=never[:SHOWN],
             never_count=len(never),
-            drafts=found.drafts,
+            waiting=found.drafts,
         )
+
+    @pages.post("/t/<tenant>/lessons/<id_>")
+    def answer(tenant: str, id_: str) -> Response:
+        """Make a rule of a statement or draft, or forget it."""
+        opened, word = site.tenant(tenant), request.form.get("answer", "")
+        here = back(tenant_url("lessons.index"))
+        if word == "accept":
+            lesson_commands.accept(opened.log, id_, site.clock())
+            return site.done(here, "Accepted: it is a rule now.")
+        if word != "forget":
+            raise InvalidInput(f"answer accept or forget, not {word!r}")
+        forgotten = lesson_commands.reject(opened.log, id_, site.clock())
+        if not isinstance(forgotten.body, Forgotten):
+            return site.done(here, "Rejected: it is not proposed again.")
+        fields = (("do", "restore"), ("id", id_), ("back", here))
+        undo = Undo(tenant_url("memories.change"), fields)
+        return site.done(here, "Forgotten: it is told no more.", undo=undo)
 
     return pages
 
