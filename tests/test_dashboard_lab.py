@@ -7,12 +7,17 @@ import pytest
 from conftest import NOW, Built
 from dashboard_page import CHROMIUM, PHONE, Browser, application, browser, tab
 from flask import Flask
+from hook_session import speaks_where_recall_is_sure
 from werkzeug.datastructures import MultiDict
 
 from serve.answers import answer
+from serve.hooks.answer import Hooks
+from serve.hooks.event import HookEvent
+from serve.hooks.hosts.host import Host
 from serve.lab import asked as asking
 from serve.lab.answered import Answered, answered
 from serve.lab.compared import compared
+from serve.lab.unasked import Unasked, unasked
 from serve.process.tenants import OpenTenants
 from store import commands
 from store.commands import Draft
@@ -150,7 +155,7 @@ def test_stages_lose_memories_and_never_gain_any(tenants: OpenTenants):
     assert set(found.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
 
 
-def test_the_block_is_all_that_was_found_as_a_hook_writes_it(tenants: OpenTenants):
+def test_the_block_is_what_a_hook_writes(tenants: OpenTenants):
     (found,) = lab(tenants, ("q", QUESTION))
     assert set(found.block.ids) == {hit["id"] for hit in found.hits}
 
@@ -159,6 +164,53 @@ def test_a_bar_that_was_said_holds(tenants: OpenTenants):
     (found,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
     assert found.hits == [] and found.payload["min_confidence"] == 0.99
     assert not found.block.text
+
+
+def said(tenants: OpenTenants, prompt: str, project: str = "") -> Unasked:
+    return unasked(tenants.get("default"), tenants.embedder, prompt, project, USUAL, NOW)
+
+
+def hook_says(tenants: OpenTenants, prompt: str) -> str:
+    event = HookEvent("plain", "prompt", "s1", prompt=prompt)
+    host = Host("plain", lambda _: event, lambda _, reply: {"says": reply.context})
+    hooks = Hooks(tenants, lambda: NOW, 30.0)
+    answer = hooks.answer(host, {})
+    hooks.close()
+    return answer["says"] if answer else ""
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [QUESTION, "thanks", "zzyzx", "what did we leave open?", "add lodash with `npm install`"],
+)
+def test_what_the_hook_would_say_is_what_it_says(tenants: OpenTenants, prompt: str):
+    commands.record(
+        tenants.get("default").log, Draft(content="Use pnpm, never npm", kind="lesson"), NOW
+    )
+    tenants.get("default").reader.poll()
+    would = said(tenants, prompt).block.text
+    assert would == hook_says(tenants, prompt)
+    assert bool(would) == (prompt not in ("thanks", "zzyzx"))
+
+
+def test_each_hit_has_its_chance_and_what_is_over_the_bar_is_said(
+    tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
+    found = said(tenants, QUESTION)
+    assert found.bar == 0.5 and 0 < len(found.weighed) <= 3
+    assert found.weighed[0].is_said and found.weighed[0].chance >= 0.5
+    assert all(one.is_said == (one.hit.memory.id in found.block.ids) for one in found.weighed)
+    quiet = said(tenants, "please paint the fence of the garden in green")
+    assert not quiet.block.text and not any(one.is_said for one in quiet.weighed)
+
+
+def test_lasting_words_are_said_to_be_kept_and_are_not(owner: Browser, built: Built):
+    words = "From now on always use pnpm in this repository, never npm."
+    page = owner.get(f"{PAGE}?{urlencode({'q': words})}").text
+    assert "It would keep as your words" in page
+    assert words in page[page.index("It would keep") :]
+    assert not built.log.matching("01", kinds=("prompted",))
 
 
 def test_filters_hold(tenants: OpenTenants):
@@ -213,6 +265,8 @@ def test_the_page_shows_every_stage(owner: Browser):
     for said in ("Passed the filter", "Sure enough", "Features of each hit", "What was heard"):
         assert said in page
     assert "Notes recalled from local memory" in page
+    hook = page[page.index("What the prompt hook would say now") :]
+    assert "outside any repository" in hook and "Likely to help" in hook
     assert "style=" not in page and "onload" not in page
 
 
@@ -224,8 +278,8 @@ def test_the_page_links_to_itself(owner: Browser):
     assert "Side by side" in owner.get(link).text
 
 
-def test_words_that_nothing_says_are_answered_by_silence(owner: Browser):
-    assert "Nothing was sure enough" in owner.get(f"{PAGE}?q=thanks").text
+def test_small_talk_and_an_unknown_word_are_answered_by_silence(owner: Browser):
+    assert "which asks for no memory" in owner.get(f"{PAGE}?q=thanks").text
     assert "Nothing was sure enough" in owner.get(f"{PAGE}?q=zzyzx").text
 
 

@@ -48,6 +48,9 @@ class Found:
     chosen: tuple[Hit, ...]
     is_short: bool
     rules: tuple[Memory, ...]
+    hits: tuple[Hit, ...]  # that are new to the model
+    told: tuple[Hit, ...]  # that it has before it
+    is_passive: bool
 
 
 def answered(call: Call) -> Reply:
@@ -80,8 +83,8 @@ def answered(call: Call) -> Reply:
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
     own = own_turns(call.journal) | {one.id for one in kept}
-    found = call.answered(lambda view: _found(view, call, reading, receipt_id, own))
-    said = _block(call, found)
+    found = call.answered(lambda view: look_up(view, call, reading, receipt_id, own))
+    said = compose(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
         return Reply(notice=told)
@@ -100,7 +103,12 @@ def last_words(journal: Journal) -> str:
     return ""
 
 
-def _found(view: View, call: Call, reading: Reading, receipt: str, own: Collection[str]) -> Found:
+def look_up(
+    view: View, call: Call, reading: Reading, receipt: str | None, own: Collection[str]
+) -> Found:
+    """Return what the memory knows of a prompt that is not idle; without a `receipt` the router
+    tries nothing.
+    """
     prompt = call.event.prompt
     router = Router(view.snapshots.policy(), _LEVELS, call.choices.explore, receipt)
     question = replace(
@@ -129,10 +137,13 @@ def _found(view: View, call: Call, reading: Reading, receipt: str, own: Collecti
             for one in named[:RULES]
             if one.memory.updated_at > known.get(one.memory.id, -1)
         ),
+        hits=tuple(hits),
+        told=tuple(told),
+        is_passive=is_passive,
     )
 
 
-def _block(call: Call, found: Found) -> Block:
+def compose(call: Call, found: Found) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
     about = text.terms(call.event.prompt)
     of_rules = {one.id: note(one, call.project) for one in found.rules}

@@ -62,6 +62,41 @@ MEANING = Model(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """How likely each of the first LOOKED_AT `hits` is to help, `chances`, and the least that the
+    best of them must have, `bar`.
+    """
+
+    hits: tuple[Hit, ...]
+    chances: tuple[float, ...]
+    bar: float
+
+    @property
+    def chosen(self) -> tuple[Hit, ...]:
+        """The hits to be said, the likeliest to help first."""
+        order = sorted(range(len(self.chances)), key=lambda at: -self.chances[at])
+        if not order or self.chances[order[0]] < self.bar:
+            return ()
+        least = max(self.bar * SHARE, SHARE * self.chances[order[0]])
+        return tuple(self.hits[at] for at in order[:MOST] if self.chances[at] >= least)
+
+
+def weighed(
+    view: View,
+    prompt: str,
+    reading: Reading,
+    hits: Sequence[Hit],
+    told: Sequence[Hit] = (),
+    *,
+    is_passive: bool = False,
+) -> Weighed:
+    """Return how likely hits are to help with a prompt; `told` the model knows already."""
+    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
+    chances = tuple(model.chance(one) for one in signs(view, prompt, reading, hits, told))
+    return Weighed(tuple(hits), chances, model.bar + (PASSIVE if is_passive else 0.0))
+
+
 def chosen(
     view: View,
     prompt: str,
@@ -72,14 +107,7 @@ def chosen(
     is_passive: bool = False,
 ) -> tuple[Hit, ...]:
     """Return the hits to be said, the likeliest to help first; `told` the model knows already."""
-    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
-    chances = [model.chance(one) for one in signs(view, prompt, reading, hits, told)]
-    order = sorted(range(len(chances)), key=lambda at: -chances[at])
-    bar = model.bar + (PASSIVE if is_passive else 0.0)
-    if not order or chances[order[0]] < bar:
-        return ()
-    least = max(bar * SHARE, SHARE * chances[order[0]])
-    return tuple(hits[at] for at in order[:MOST] if chances[at] >= least)
+    return weighed(view, prompt, reading, hits, told, is_passive=is_passive).chosen
 
 
 def signs(

@@ -31,7 +31,8 @@ class Stage:
 class Answered:
     """What recall said, `payload`, as the API sends it with `explain`.
 
-    `block` is what a host would put before its model, were it all to be said.
+    `block` is what a host would put before its model, were it all to be said: `unasked` tells what
+    of it would be.
     """
 
     side: Side

@@ -13,6 +13,7 @@ from serve.dashboard.sites import Site, tenant_url
 from serve.lab import asked as asking
 from serve.lab.answered import answered
 from serve.lab.compared import compared
+from serve.lab.unasked import unasked
 from serve.reader import View
 from serve.stages.spoken import SPOKEN, WANTS
 from store.events import MEMORY_KINDS, TIERS, isoformat
@@ -37,9 +38,13 @@ def blueprint(site: Site) -> Blueprint:
         projects = opened.reader.answered(_projects)
         if asked.project not in (asking.ANY, asking.NONE, *projects):
             projects.append(asked.project)
+        project = "" if asked.project in (asking.ANY, asking.NONE) else asked.project
         return render_template(
             "lab.html",
             asked=asked,
+            unasked=unasked(opened, site.tenants.embedder, asked.query, project, usual, now)
+            if asked.query
+            else None,
             b=asked.b or asked.a,
             found=found,
             compared=compared(found[0].hits, found[1].hits) if len(found) == 2 else None,
