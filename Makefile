@@ -10,7 +10,7 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning clean node-tools mcp-conformance torture soak hosts
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories fit fit-speaking clean node-tools mcp-conformance torture soak hosts
 
 setup: $(READY)
 
@@ -65,6 +65,24 @@ bench-pages: setup
 DATA ?= serve/evaluation/checkset
 bench-learning: setup
 	$(BIN)/python -P tests/bench/learning.py $(DATA) --steps
+
+# what the next session is served of twelve made-up projects, some four minutes: make stories ARGS="--only quarry --show"
+stories: setup
+	$(BIN)/python tests/bench/stories.py $(ARGS)
+
+# the classifier of prompts from the lines in tests/data/prompts: prints its report, writes store/prompts/weights.npz
+fit: $(VENV)/.fit
+	$(BIN)/python tests/bench/fit_prompts.py $(ARGS)
+
+# when the memory speaks unasked, from the stories, some ten minutes: prints coefficients for
+# serve/hooks/speaking.py; those of a sentence model with ARGS="--meaning onnx:FOLDER"
+fit-speaking: $(VENV)/.fit
+	$(BIN)/python tests/bench/fit_speaking.py $(ARGS)
+
+# fitting takes scikit-learn, which nothing else here needs
+$(VENV)/.fit: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fit]'
+	touch $(VENV)/.fit
 
 # a rival and the model both are given: gigabytes, torch among them, so in an environment of its own
 $(PMB)/.ready:
