@@ -66,7 +66,7 @@ DATA ?= serve/evaluation/checkset
 bench-learning: setup
 	$(BIN)/python -P tests/bench/learning.py $(DATA) --steps
 
-# what the next session is served of twelve made-up projects, some four minutes: make stories ARGS="--only quarry --show"
+# what the next session is served of twelve made-up projects, a minute or two: make stories ARGS="--only quarry --show"
 stories: setup
 	$(BIN)/python tests/bench/stories.py $(ARGS)
 

@@ -29,6 +29,11 @@ Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", 
 RecordKind = Literal["prompts", "commands", "outputs", "words"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 
+# what a rule of the user's does to a tool that it forbids: is said to the model, makes the host ask
+# its user, or keeps the tool from being used
+Enforce = Literal["advise", "ask", "deny"]
+EVERYWHERE = "*"  # in a table of projects: those it does not name
+
 PROJECT_FILE = ".mnemolog.toml"
 OFF = "MNEMOLOG_OFF"  # this run of an agent is not recorded
 _MOST_READ = 1 << 20  # bytes; a project's file may be anybody's
@@ -84,10 +89,18 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remember_words: bool = True
     # what of a session is recorded; none: nothing is, and nothing is said unasked
     record: tuple[RecordKind, ...] = RECORD_KINDS
+    # what becomes of a tool that a rule of the user's forbids; a table says it by project
+    enforce: Enforce | dict[str, Enforce] = "advise"
     # episodes older than this are erased, what was learnt from them stays; 0: kept for ever
     episodes_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
     # a server that was started in the background ends after so long unasked; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
+
+    def enforced(self, project: str) -> Enforce:
+        """Return what a rule does in a project ("" is none) to a tool that it forbids."""
+        if isinstance(self.enforce, str):
+            return self.enforce
+        return self.enforce.get(project, self.enforce.get(EVERYWHERE, "advise"))
 
     @property
     def answers_by(self) -> str:
@@ -101,7 +114,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _DECIDING_NO_ANSWER = frozenset(
-    "tenant project port llm build_after idle_exit_s record episodes_days".split()
+    "tenant project port llm build_after idle_exit_s record enforce episodes_days".split()
 )
 
 
@@ -204,8 +217,8 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
 def seen_from(settings: Settings, cwd: Path | None) -> Choices:
     """Return the choices as seen from another directory, or from none: not our own project's.
 
-    What `config.toml` says of recording is read again, as it holds from when it is written. Raise
-    ConfigError naming the file and the key.
+    What `config.toml` says of recording and of rules is read again, as it holds from when it is
+    written. Raise ConfigError naming the file and the key.
     """
     origin = settings.origin
     kept = {
@@ -214,7 +227,7 @@ def seen_from(settings: Settings, cwd: Path | None) -> Choices:
         if Path(origin.get(name, "")).name != PROJECT_FILE
     }
     for name, value in _user_file_now(settings.user_file).items():
-        if name in ("record", "remember_words") and origin.get(name) != "environment":
+        if name in ("record", "remember_words", "enforce") and origin.get(name) != "environment":
             _check(str(settings.user_file), {name: value})
             kept[name] = value
     if settings.own_record is not None:

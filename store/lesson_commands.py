@@ -29,7 +29,7 @@ from store.events import (
 )
 from store.log import EventLog
 
-ACCEPTED = "statement"  # the source of what a statement became
+ACCEPTED, DRAFTED = "statement", "draft"  # the sources of what a statement, a draft became
 MADE_A_RULE = "accepted as a rule"  # why the statement gave way
 State = Literal["pending", "accepted", "rejected"]
 
@@ -83,7 +83,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
         first.body.draft
         | {
             "id": memory_id,
-            "source": "draft",
+            "source": DRAFTED,
             "source_ids": first.body.source_ids,
             "context": first.body.because,
             "project": first.project,

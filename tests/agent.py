@@ -37,13 +37,18 @@ class Agent:
 
     def tell(self, name: str, **fields: Any) -> str:
         """Tell an event; return what is put before the model."""
+        output = self.answer(name, **fields)
+        assert "permissionDecision" not in output
+        return output.get("additionalContext", "")
+
+    def answer(self, name: str, **fields: Any) -> dict[str, Any]:
+        """Tell an event; return the host's own output for it."""
         payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.cwd)}
         key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
         answer = post(self.client, "/v1/hooks/claude-code", payload | fields | self.extra, **key)
         assert answer.status_code in (200, 204), answer.text
         said = answer.json if answer.status_code == 200 else {}
-        assert "permissionDecision" not in said.get("hookSpecificOutput", {})
-        return said.get("hookSpecificOutput", {}).get("additionalContext", "")
+        return said.get("hookSpecificOutput", {})
 
     def asked(self, prompt: str) -> str:
         return self.tell("UserPromptSubmit", prompt=prompt)

@@ -1,22 +1,26 @@
 """
 The lessons that name the command or file a tool is about to touch.
 
-Advice and never a permission: each is said here once in a session, whatever a brief or a prompt
-said of it before, at most two at a time, and only what names this very command or file. A lesson
-that nobody ever followed is at rest (`serve.lessons`).
+Advice, unless the user set `enforce`: each is said here once in a session, whatever a brief or a
+prompt said of it before, at most two at a time, and only what names this very command or file. A
+lesson that nobody ever followed is at rest (`serve.lessons`). A host reads advice once the tool
+ran. Enforced, a rule that speaks against the tool makes the host ask, or refuse, each time: only a
+rule that the user wrote or accepted, never one that an agent, a job or an imported file brought.
 """
 
 import threading
 
-from serve.hooks.block import block, note
+from serve.hooks.block import block, note, short_id
 from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, Reply
+from serve.hooks.event import SILENCE, Decision, Reply
 from serve.hooks.paths import in_project
 from serve.lessons.index import named_by_tool
 from serve.lessons.matching import Named
 from store.agent_events import Acted, Surfaced
 from store.deeds.tools import ToolUse
 from store.events import Event
+from store.lesson_commands import ACCEPTED, DRAFTED
+from store.projections.memories import Memory
 
 MOST = 2  # lessons at a time
 
@@ -31,17 +35,47 @@ def answered(call: Call) -> Reply:
     found = _named(call, tool)
     if not found:
         return SILENCE
+    decision, against = _decided(call, found)
+    if decision == "deny":  # the model reads why, and nothing runs that advice could be about
+        call.write(*(_surfaced(call, one) for one in against))
+        return Reply(decision=decision, reason=_reason(call, against))
     with _choosing:
         said = call.tenant.journals.of(call.event.session).surfaced_at("tool")
         new = [one for one in found if one.memory.id not in said][:MOST]
-        if not new or not call.is_in_time:
+        if not call.is_in_time:
             return SILENCE
-        answer = block(note(one.memory, call.project) for one in new)
-        size = len(answer.text)
-        call.write(
-            *(_surfaced(call, one, None if place else size) for place, one in enumerate(new))
-        )
-    return Reply(answer.text)
+        if new:
+            advice = block(note(one.memory, call.project) for one in new).text
+            size = len(advice)
+            call.write(
+                *(_surfaced(call, one, None if place else size) for place, one in enumerate(new))
+            )
+        else:
+            advice = ""
+    return Reply(advice, decision=decision, reason=_reason(call, against) if decision else "")
+
+
+def _decided(call: Call, found: list[Named]) -> tuple[Decision | None, list[Named]]:
+    """Return what becomes of the tool, and the rules of the user's that it would break."""
+    wanted = call.choices.enforced(call.project)
+    if wanted == "advise" or wanted not in call.event.decides:
+        return None, []
+    against = [one for one in found if one.is_forbidden and _is_users(one.memory)][:MOST]
+    return (wanted, against) if against else (None, [])
+
+
+def _is_users(rule: Memory) -> bool:
+    """Return whether the user wrote or accepted a rule, and no job or import brought it."""
+    is_own = rule.source in (None, ACCEPTED, DRAFTED)
+    return rule.trust == "user" and rule.job is None and is_own
+
+
+def _reason(call: Call, against: list[Named]) -> str:
+    said = [note(one.memory, call.project) for one in against]
+    rules = "; ".join(
+        f"\u201c{one['rule']}\u201d ({short_id(one['id'])}, {one['on']})" for one in said
+    )
+    return f"mnemolog has this on record as the user's own rule: {rules}"
 
 
 def _named(call: Call, tool: ToolUse) -> list[Named]:

@@ -10,6 +10,7 @@ from store.deeds.tools import ToolUse
 Moment = Literal[
     "session_start", "prompt", "before_tool", "after_tool", "stop", "compacted", "session_end"
 ]
+Decision = Literal["ask", "deny"]  # of a tool that is about to be used
 Start = Literal["startup", "resume", "clear", "compact", "fork"]
 
 MAX_PROMPT = 16_000  # characters looked at; a longer one is a pasted document
@@ -34,14 +35,21 @@ class HookEvent:
     is_continued: bool = False  # the agent goes on because a stop hook wanted it
     is_subagent: bool = False
     is_heard: bool = True  # what is said now reaches the model
+    decides: frozenset[Decision] = frozenset()  # what the host lets a hook decide now
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What reaches the model, and what the host shows to the user; empty is silence."""
+    """What reaches the model, and what the host shows to the user; empty is silence.
+
+    A `decision`, of those that the event `decides`, comes with its reason: of `ask` the host shows
+    it to the user, of `deny` to the model.
+    """
 
     context: str = ""
     notice: str = ""
+    decision: Decision | None = None
+    reason: str = ""
 
 
 SILENCE = Reply()

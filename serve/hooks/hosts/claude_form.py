@@ -5,7 +5,7 @@ took over.
 
 from typing import Any, cast, get_args
 
-from serve.hooks.event import HookEvent, Moment, Reply, Start
+from serve.hooks.event import Decision, HookEvent, Moment, Reply, Start
 from serve.hooks.hosts.host import Payload
 from serve.hooks.hosts.payload import folder, prompt, required, said
 from store.deeds.fields import LONGEST_ID, mapping, text
@@ -28,8 +28,14 @@ _MACHINES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"}
 _LONG = 1 << 20
 
 
-def read(payload: Payload, host: str, *, is_told: bool) -> HookEvent | None:
-    """Return an event; `is_told` is whether the host tells a failed use of a tool from another."""
+def read(
+    payload: Payload, host: str, *, is_told: bool, decides: frozenset[Decision] = frozenset()
+) -> HookEvent | None:
+    """Return an event.
+
+    `is_told` is whether the host tells a failed use of a tool from another; `decides` is what it
+    lets a hook decide before one.
+    """
     name = required(payload, "hook_event_name", "hookEventName")
     session = required(payload, "session_id", "sessionId")
     moment = _MOMENTS.get(name)
@@ -50,16 +56,17 @@ def read(payload: Payload, host: str, *, is_told: bool) -> HookEvent | None:
         is_continued=payload.get("stop_hook_active") is True,
         is_subagent=bool(text(payload, "agent_id")),
         is_heard=_is_heard(payload, moment),
+        decides=decides if moment == "before_tool" and not _is_foreign(payload) else frozenset(),
     )
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
     said: dict[str, Any] = {"systemMessage": reply.notice} if reply.notice else {}
-    if reply.context:
-        said["hookSpecificOutput"] = {
-            "hookEventName": event.name,
-            "additionalContext": reply.context,
-        }
+    output = {"additionalContext": reply.context} if reply.context else {}
+    if reply.decision in event.decides:
+        output |= {"permissionDecision": reply.decision, "permissionDecisionReason": reply.reason}
+    if output:
+        said["hookSpecificOutput"] = {"hookEventName": event.name, **output}
     return said
 
 
@@ -78,8 +85,12 @@ def _is_heard(payload: Payload, moment: Moment) -> bool:
     """
     if "cursor_version" in payload:
         return moment in ("session_start", "after_tool")
-    is_vscode = "timestamp" in payload and "transcript_path" in payload
-    return moment in _HEARD and not (is_vscode and moment == "prompt")
+    return moment in _HEARD and not (_is_foreign(payload) and moment == "prompt")
+
+
+def _is_foreign(payload: Payload) -> bool:
+    """Return whether Cursor or VS Code tells an event to the hooks of another program."""
+    return "cursor_version" in payload or {"timestamp", "transcript_path"} <= payload.keys()
 
 
 def _is_machine(payload: Payload) -> bool:

@@ -9,8 +9,8 @@ from serve.hooks.hosts.host import Host, Payload
 
 
 def read(payload: Payload) -> HookEvent | None:
-    # what a command wrote comes without its exit code
-    return claude_form.read(payload, "codex", is_told=False)
+    # what a command wrote comes without its exit code; `ask` is in the schema and refused
+    return claude_form.read(payload, "codex", is_told=False, decides=frozenset({"deny"}))
 
 
 CODEX = Host("codex", read, claude_form.write)

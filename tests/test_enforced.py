@@ -1,0 +1,170 @@
+"""Before a tool that a rule of the user's own forbids: with `enforce`, the host asks or refuses."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent import Agent
+from hosts_told import RECORDED, SCHEMAS, event_name
+
+from serve.hooks.event import Reply
+from serve.hooks.hosts import HOSTS
+from serve.process.tenants import OpenTenants
+from store import commands, config, lesson_commands, tenant
+from store.commands import Draft
+from store.config import Choices, Settings
+from store.errors import ConfigError
+from store.log import EventLog
+
+NOW = 1_790_000_000_000_000
+RULE = "Use pnpm, never npm"
+_numbers = itertools.count()
+
+Start = Callable[..., Agent]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """An agent in a repository, with `enforce` as its user set it."""
+    EventLog(tenant.tenant(tmp_path / "home").log, create=True).close()
+    git = tmp_path / "shop" / ".git"
+    git.mkdir(parents=True)
+    (git / "config").write_text('[remote "origin"]\n url = https://example.test/shop.git\n')
+    opened: list[OpenTenants] = []
+
+    def begin(enforce: Any = "deny") -> Agent:
+        opened.append(OpenTenants(Settings(tmp_path / "home", Choices(enforce=enforce))))
+        return Agent.start(opened[-1], tmp_path / "shop", itertools.count(NOW, 1_000_000).__next__)
+
+    yield begin
+    for one in opened:
+        one.close()
+
+
+def learn(agent: Agent, text: str = RULE, **fields: Any) -> str:
+    log = agent.tenants.get("default").log
+    return commands.record(log, Draft(content=text, **{"kind": "lesson"} | fields), NOW).event.id
+
+
+def before(agent: Agent, command: str = "npm install lodash") -> dict[str, Any]:
+    use = {"tool_name": "Bash", "tool_input": {"command": command}}
+    return agent.answer("PreToolUse", tool_use_id=f"t{next(_numbers)}", **use)
+
+
+def test_by_default_a_rule_is_advice_and_nothing_is_refused(start: Start):
+    agent = start("advise")
+    learn(agent)
+    assert RULE in before(agent)["additionalContext"]
+    assert before(agent) == {}
+
+
+def test_a_rule_of_the_users_is_denied_each_time_with_its_words(start: Start):
+    agent = start("deny")
+    id_ = learn(agent)
+    for _ in range(2):
+        told = before(agent)
+        assert told["permissionDecision"] == "deny"
+        assert f"“{RULE}” ({id_[:14]}, 2026-" in told["permissionDecisionReason"]
+        assert "additionalContext" not in told
+    assert [one.subject for one in agent.events("surfaced")] == [id_, id_]
+
+
+def test_with_ask_the_user_is_asked_and_the_model_told_once(start: Start):
+    agent = start("ask")
+    learn(agent)
+    first, second = before(agent), before(agent)
+    assert [one["permissionDecision"] for one in (first, second)] == ["ask", "ask"]
+    assert RULE in first["additionalContext"] and "additionalContext" not in second
+    assert RULE in second["permissionDecisionReason"]
+
+
+@pytest.mark.parametrize("command", ["pnpm add lodash", "echo npm", "ls"])
+def test_what_no_rule_forbids_is_not_decided(start: Start, command: str):
+    agent = start("deny")
+    learn(agent)
+    assert before(agent, command) == {}
+
+
+def test_what_a_rule_only_speaks_of_is_advised(start: Start):
+    agent = start("deny")
+    learn(agent, "Always run ruff before committing")
+    told = before(agent, "git commit -m x")
+    assert "permissionDecision" not in told and "ruff" in told["additionalContext"]
+
+
+@pytest.mark.parametrize("fields", [{"trust": "agent"}, {"source": "markdown"}, {"source": "x"}])
+def test_a_rule_of_an_agent_an_import_or_a_program_is_only_advice(
+    start: Start, fields: dict[str, str]
+):
+    agent = start("deny")
+    learn(agent, **fields)
+    told = before(agent)
+    assert "permissionDecision" not in told and RULE in told["additionalContext"]
+
+
+def test_a_statement_is_enforced_once_it_is_accepted(start: Start):
+    agent = start("deny")
+    said = learn(agent, kind="statement", insight_type="rule", source="prompt")
+    assert before(agent) == {}
+    lesson_commands.accept(agent.tenants.get("default").log, said, NOW)
+    assert before(agent)["permissionDecision"] == "deny"
+
+
+def test_a_table_says_it_by_project(start: Start):
+    here, elsewhere = "example.test/shop", "example.test/other"
+    for enforce, wanted in (
+        ({here: "deny", "*": "ask"}, "deny"),
+        ({elsewhere: "deny", "*": "ask"}, "ask"),
+        ({elsewhere: "deny"}, "advise"),
+    ):
+        assert Choices(enforce=enforce).enforced(here) == wanted  # type: ignore[arg-type]
+    agent = start({here: "deny"})
+    learn(agent)
+    assert before(agent)["permissionDecision"] == "deny"
+
+
+def test_a_repositorys_file_cannot_enforce(tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".mnemolog.toml").write_text('enforce = "deny"\n')
+    with pytest.raises(ConfigError, match="may not set enforce"):
+        config.load(tmp_path, {"MNEMOLOG_HOME": str(tmp_path / "home")})
+
+
+def test_config_toml_enforces_from_when_it_is_written(tmp_path: Path):
+    settings = Settings(tmp_path)
+    assert config.seen_from(settings, None).enforced("a/b") == "advise"
+    (tmp_path / "config.toml").write_text('[enforce]\n"a/b" = "ask"\n"*" = "deny"\n')
+    assert config.seen_from(settings, None).enforced("a/b") == "ask"
+    assert config.seen_from(settings, None).enforced("") == "deny"
+    assert config.load(None, {"MNEMOLOG_HOME": str(tmp_path)}).choices.enforced("a/b") == "ask"
+
+
+@pytest.mark.parametrize("line", ['enforce = "always"', 'enforce = {"a/b" = "never"}'])
+def test_an_unknown_way_to_enforce_is_refused(tmp_path: Path, line: str):
+    (tmp_path / "config.toml").write_text(line)
+    with pytest.raises(ConfigError, match="enforce"):
+        config.load(None, {"MNEMOLOG_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("decision", ["ask", "deny"])
+def test_a_decision_is_told_only_to_a_host_that_takes_it_and_in_its_schema(
+    host: str, decision: Any
+):
+    takes = {"claude-code": ("ask", "deny"), "codex": ("deny",)}
+    for payload in RECORDED[host]:
+        event = HOSTS[host].read(payload)
+        if event is None or event.moment != "before_tool" or not event.is_heard:
+            continue
+        told = HOSTS[host].write(event, Reply("advice", decision=decision, reason="a rule"))
+        SCHEMAS[host][event_name(payload)].validate(told)
+        assert ("permissionDecision" in str(told)) == (decision in takes.get(host, ()))
+
+
+def test_cursor_running_the_hooks_of_claude_code_is_only_advised(start: Start):
+    agent = start("deny")
+    learn(agent)
+    agent.extra = {"cursor_version": "2.4.0"}
+    assert "permissionDecision" not in before(agent)
