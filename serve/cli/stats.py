@@ -171,9 +171,9 @@ def _lines(one: "Period") -> list[str]:
         f"{some(one.prompts, 'prompt')}: {count(one.told)} told something, "
         f"{count(one.silent)} in silence; {some(one.episodes, 'episode')}",
         f"{given}; {some(one.briefs, 'brief')}, {some(one.warnings, 'note')} before a tool",
-        f"notes {count(one.followed)} times followed, {count(one.ignored)} ignored, "
+        f"notes: {count(one.followed)} followed, {count(one.ignored)} ignored, "
         f"{count(one.contradicted)} contradicted; ratings: {count(one.helped)} helped, "
         f"{count(one.harmed)} harmed",
-        f"statements {count(one.kept)} kept, {count(one.accepted)} accepted, "
+        f"statements: {count(one.kept)} kept, {count(one.accepted)} accepted, "
         f"{count(one.taken_back)} taken back",
     ]
