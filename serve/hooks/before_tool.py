@@ -89,6 +89,6 @@ def _named(call: Call, tool: ToolUse) -> list[Named]:
     return call.answered(lambda view: named_by_tool(view, call.filter, tool.command, files, before))
 
 
-def _surfaced(call: Call, named: Named, characters: int | None) -> Event:
+def _surfaced(call: Call, named: Named, characters: int | None = None) -> Event:
     body = Surfaced(place="tool", about=named.about, characters=characters)
     return call.told(body, subject=named.memory.id)
