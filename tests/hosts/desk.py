@@ -71,10 +71,10 @@ class Desk:
         """The home of our memory, where it lies without anybody having said so."""
         return Path(home_of(self.environ()).replace("~", str(self.folder), 1))
 
-    def choose(self, **settings: int) -> None:
+    def choose(self, **settings: int | str) -> None:
         """Add to our settings, as a user writes them."""
         with open(self.memory / "config.toml", "a", opener=_private) as file:
-            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+            file.writelines(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
 
     def repository(self, name: str = "shop") -> Path:
         """Return a repository, made if it is not there."""

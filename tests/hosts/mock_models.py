@@ -169,7 +169,9 @@ def _results(item: JSON) -> int:
 
 def _messages(body: JSON, step: tuple[str, JSON] | str, ending: str) -> Iterator[JSON]:
     usage = {"input_tokens": 10, "output_tokens": 5}
-    start = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    # a session that is resumed puts messages of one id together
+    id_ = f"msg_{len(json.dumps(body))}"
+    start = {"id": id_, "type": "message", "role": "assistant", "content": []}
     start |= {"model": body.get("model", "mock"), "usage": usage}
     yield {"type": "message_start", "message": start | {"stop_reason": None}}
     if isinstance(step, str):

@@ -16,16 +16,18 @@ RULE = "Use pnpm here, never npm: the lock file is pnpm's"
 RECALL = ("mcp__mnemolog__recall", {"query": ASKED})
 
 
-def test_what_is_known_of_a_prompt_reaches_the_model_and_small_talk_brings_nothing(
+def test_what_is_known_of_a_prompt_reaches_the_model_and_small_talk_brings_the_brief_alone(
     desk: Desk, agent: Agent
 ) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
     assert agent.ask(desk, ASKED).code == 0
     assert agent.ask(desk, "thanks, that was great!").code == 0
-    known, nothing = desk.models.requests
+    known, idle = desk.models.requests
     assert [block.count(FACT) for block in blocks(known)] == [1]
-    assert blocks(nothing) == []
+    (brief,) = blocks(idle)
+    assert "The last session, its end first:" in brief
+    assert FACT not in brief
 
 
 def test_a_new_session_is_told_what_its_project_decided(desk: Desk, agent: Agent) -> None:
@@ -68,8 +70,10 @@ def test_without_a_server_a_prompt_is_answered_and_the_next_one_finds_a_server(
     background.until(lambda: desk.server)
     assert agent.ask(desk, ASKED, *agent.no_servers).code == 0
     cold, warm = map(blocks, desk.models.requests)
-    assert cold == warm
-    assert [block.count(FACT) for block in warm] == [1]
+    brief, *of_prompt = warm
+    assert cold == of_prompt
+    assert [block.count(FACT) for block in cold] == [1]
+    assert ASKED in brief
 
 
 def test_a_server_that_ends_during_a_session_holds_up_nothing(desk: Desk, agent: Agent) -> None:
@@ -87,16 +91,16 @@ def _ends(desk: Desk) -> Callable[[], object]:
     return lambda: desk.mnemolog("stop")
 
 
-def test_a_block_near_the_limit_of_size_arrives_whole(desk: Desk, agent: Agent) -> None:
-    desk.choose(top_k=40)
+def test_the_longest_notes_are_cut_and_their_block_arrives_whole(desk: Desk, agent: Agent) -> None:
     for place in "Oslo Lima Kyiv Bern Rome Baku Doha Riga Cork Graz Nice Pisa Linz".split():
         shelves = (f"shelf {number} is for {place[::-1]}{number}" for number in range(25))
         desk.record(f"The warehouse of {place} is laid out like this: {', '.join(shelves)}")
     desk.mnemolog("start")
     agent.ask(desk, "how is the warehouse laid out, which shelf is for what?")
     (block,) = blocks(desk.models.requests[0])
-    assert 8_300 < len(block.encode()) <= 9_000
-    assert all(json.loads(line)["text"] for line in block.splitlines() if line.startswith("{"))
+    notes = [json.loads(line) for line in block.splitlines() if line.startswith("{")]
+    assert 1 <= len(notes) <= 2
+    assert all(one["fact"].endswith("...") and len(one["fact"]) <= 600 for one in notes)
 
 
 def test_a_rule_is_said_once_before_a_command_that_breaks_it(desk: Desk, agent: Agent) -> None:
@@ -130,23 +134,26 @@ def test_when_an_agent_stops_its_turn_is_judged(desk: Desk, agent: Agent) -> Non
     desk.mnemolog("start")
     ran = ("npm install ms", "npm install lodash", "pytest -q")
     desk.models.script = Script(tuple(map(agent.shell, ran)))
-    prompt = "add the package ms. No, never commit without running the linter first!"
+    prompt = "add the package ms. From now on always run the linter before you commit."
     session = agent.session(agent.ask(desk, prompt))
     assert [event.body.verdict for event in desk.events(session, Followed)] == ["ignored"]
     assert [event.body.effort for event in desk.events(session, Outcome)] == ["test"]
-    assert "ever commit without running the linter first" in desk.mnemolog("lessons")
+    assert "always run the linter before you commit" in desk.mnemolog("lessons")
 
 
-def test_a_session_taken_up_again_is_told_what_it_did(desk: Desk, agent: Agent) -> None:
+def test_a_session_taken_up_again_is_told_only_what_came_since(desk: Desk, agent: Agent) -> None:
     desk.program("pytest", "echo 3 passed")
     desk.mnemolog("start")
     desk.models.script = Script((agent.shell("pytest -q"),))
     session = agent.session(agent.ask(desk, "find out whether the tests pass"))
     desk.models.script = Script()
     agent.ask(desk, "go on", after=session)
-    (digest,) = blocks(desk.models.requests[-1])
-    assert '{"asked":"find out whether the tests pass"}' in digest
-    assert '{"ran":"pytest -q","for":"test","passed":true,"times":1}' in digest
+    assert blocks(desk.models.requests[-1]) == []
+    desk.record("The tax rates come from the ledger service", "--kind", "decision")
+    agent.ask(desk, "go on", after=session)
+    (since,) = blocks(desk.models.requests[-1])
+    assert "The tax rates" in since
+    assert "find out whether" not in since
 
 
 def test_our_tools_are_there_and_what_recall_finds_reaches_the_model(
@@ -175,7 +182,27 @@ def test_what_one_agent_remembers_the_other_is_told(
     writer.ask(desk, "remember where the invoices go")
     desk.models.script = Script()
     reader.ask(desk, ASKED)
-    assert [block.count(FACT) for block in blocks(desk.models.requests[-1])] == [1]
+    brief, told = blocks(desk.models.requests[-1])
+    assert "remember where the invoices go" in brief
+    assert told.count(FACT) == 1
+
+
+@pytest.mark.parametrize("decision", ["ask", "deny"])
+def test_a_command_that_a_rule_of_the_users_forbids_does_not_run_where_it_is_enforced(
+    desk: Desk, agent: Agent, decision: str
+) -> None:
+    desk.program("npm", 'echo ran >> "$HOME/ran"')
+    desk.choose(enforce=decision)
+    desk.record(RULE, "--kind", "preference")
+    desk.mnemolog("start")
+    desk.models.script = Script((agent.shell("npm install lodash"),) * 2)
+    assert agent.ask(desk, "go on with what you were doing").code == 0
+    ran = (desk.folder / "ran").exists()
+    assert ran == (agent is CODEX and decision == "ask")  # which Codex cannot
+    if decision == "deny":  # the model is told why, each time, and goes on
+        last = json.dumps(desk.models.requests[-1], ensure_ascii=False)
+        assert last.count(f"the user's own rule: “{RULE}”") == 2
+        assert "FINAL-ANSWER" in desk.models.script.text
 
 
 def test_disconnected_after_use_what_was_there_before_is_left(desk: Desk, settled: Agent) -> None:

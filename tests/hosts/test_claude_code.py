@@ -31,7 +31,7 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     assert [one.body.prompt for one in desk.events(session, Prompted)] == [ASKED, ASKED]
 
 
-def test_a_turn_that_changed_and_tried_something_leaves_a_note_of_itself(
+def test_a_turn_leaves_an_episode_of_what_was_asked_done_and_said(
     desk: Desk, claude: Agent
 ) -> None:
     desk.program("pytest", "echo 3 passed")
@@ -42,10 +42,12 @@ def test_a_turn_that_changed_and_tried_something_leaves_a_note_of_itself(
     claude.ask(desk, "put the tax rate into tax.py and run the tests", "--allowedTools", "Write")
     assert file.read_text() == "RATE = 19\n"
     desk.mnemolog("stop")
-    (note,) = json.loads(desk.mnemolog("list", "--json"))["memories"]
-    assert (note["kind"], note["source"]) == ("activity", "ambient")
-    said = json.dumps(note)
-    assert all(one in said for one in ("put the tax rate", "tax.py", "pytest -q"))
+    (one,) = json.loads(desk.mnemolog("list", "--kind", "episode", "--json"))["memories"]
+    episode = json.loads(desk.mnemolog("show", one["id"], "--json"))
+    assert episode["text"].startswith("put the tax rate")
+    assert "edited tax.py" in episode["action"]
+    assert "$ pytest -q -> 3 passed" in episode["action"]
+    assert episode["result"] == "FINAL-ANSWER"
 
 
 def test_in_a_terminal_what_is_known_reaches_the_model_too(desk: Desk) -> None:
