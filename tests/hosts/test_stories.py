@@ -1,0 +1,124 @@
+"""
+Stories of developers' days, lived through by the real agents: what the next session is given.
+
+A turn's prompt goes to the agent, its tools are played by the API of the tests, its commands
+write what they wrote in the story. No agent calls a tool of the memory. Then a probe is the first
+prompt of a new session: `pytest -s` prints the blocks that reached the model, as docs/prompts.md
+shows them.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.agents import CLAUDE_CODE, Agent
+from hosts.desk import Desk, blocks
+from hosts.mock_models import JSON, Script
+
+from store.frame import CLOSING, OPENING
+
+STORIES = Path(__file__).parents[1] / "data" / "stories"
+# as they are on any machine, and without harm in a scratch repository; all others are stood in for
+PLAIN = frozenset("cat echo grep head ls sort tail wc".split())
+LEFT_OUT = frozenset("bash chmod cp env git mv node python python3 rm sed sh sudo".split())
+# says what the story says that this very command wrote, the first time and the next
+STAND_IN = """#!/usr/bin/env python3
+import json, os, sys
+answers = json.load(open({file!r}))
+said = os.path.basename(sys.argv[0]) + " " + " ".join(sys.argv[1:])
+wrote, code = (answers.get(said) or [["", 0]]).pop(0)
+json.dump(answers, open({file!r}, "w"))
+print(wrote)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "probe"), [("quarry", "quarry-x17"), ("halyard", "halyard-02")], ids=str
+)
+def test_what_a_new_session_needs_of_a_story_reaches_the_model(
+    desk: Desk, agent: Agent, name: str, probe: str
+) -> None:
+    story = json.loads((STORIES / f"{name}.json").read_text(encoding="utf-8"))
+    desk.repository()
+    desk.mnemolog("start")
+    for session in story["sessions"]:
+        after = ""
+        for turn in session["turns"]:
+            tools = tuple(_played(desk, agent, name, turn["steps"]))
+            desk.models.script = Script(tools, turn["final"])
+            options = ("--allowedTools", "Bash,Write") if agent is CLAUDE_CODE else ()
+            done = agent.ask(desk, turn["prompt"], *options, after=after)
+            assert done.code == 0, done.err
+            after = after or agent.session(done)
+        desk.mnemolog("build", "--quick")  # as an idle server does
+    asked = next(one for one in story["probes"] if one["id"] == probe)
+    desk.models.script = Script()
+    agent.ask(desk, asked["prompt"])
+    told = blocks(desk.models.requests[-1])
+    print(f"\n{agent.host}, {name}: {asked['prompt']}\n", *told, sep="\n")
+    brief, block = told
+    assert "The last session, its end first:" in brief
+    assert all(one.startswith(OPENING) and one.endswith(CLOSING) for one in (brief, block))
+    said = block.lower()
+    assert any(all(word.lower() in said for word in need) for need in asked["needs"])
+
+
+def _played(
+    desk: Desk, agent: Agent, name: str, steps: list[dict[str, Any]]
+) -> Iterator[tuple[str, JSON]]:
+    """Yield the tools of a turn that can be used here: commands, and files written for the first
+    time.
+    """
+    for step in steps:
+        if step["tool"] == "Bash":
+            command = step["input"]["command"]
+            if _stand_in(desk, command, step["output"], 0 if step["ok"] else 1):
+                yield agent.shell(command)
+        elif step["tool"] in ("Edit", "Write"):
+            path = step["input"]["file_path"].rpartition(f"/{name}/")[2].lstrip("/")
+            file = desk.repository() / path
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                text = step["input"].get("content") or step["input"].get("new_string", "")
+                yield _writes(agent, file, path, text)
+
+
+def _writes(agent: Agent, file: Path, path: str, text: str) -> tuple[str, JSON]:
+    if agent is CLAUDE_CODE:
+        return "Write", {"file_path": str(file), "content": text}
+    lines = "".join(f"+{line}\n" for line in text.splitlines())
+    return "apply_patch", {
+        "input": f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
+    }
+
+
+def _stand_in(desk: Desk, command: str, wrote: str, code: int) -> bool:
+    """Make programs that answer a command line as the story has it; return whether that can be."""
+    try:
+        parts = [shlex.split(one) for one in re.split(r"&&|\|\||[|;]", command)]
+    except ValueError:  # a quoted bar or semicolon
+        return False
+    programs = [one[0] for one in parts if one]
+    if any(Path(one).name in LEFT_OUT or one.startswith("/") or "=" in one for one in programs):
+        return False
+    made = [words for words in parts if words and words[0] not in PLAIN]
+    for words in made:
+        is_here = "/" in words[0]
+        file = (desk.repository() if is_here else desk.folder / "bin") / words[0]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        answers = desk.folder / "answers.json"
+        if not answers.exists():
+            answers.write_text("{}")
+        file.write_text(STAND_IN.format(file=str(answers)))
+        file.chmod(0o755)
+    if made:  # the last one writes what the story shows
+        known = json.loads(answers.read_text())
+        said = f"{Path(made[-1][0]).name} {' '.join(made[-1][1:])}"
+        known.setdefault(said, []).append([wrote, code])
+        answers.write_text(json.dumps(known))
+    return True
