@@ -80,9 +80,9 @@ def test_a_backup_tells_what_it_holds_and_is_its_owners_alone(built: Built, kept
 
 
 def test_what_was_put_away_and_what_waits_come_along(log: EventLog, tenant: Tenant, home: Path):
-    from store.agent_events import Prompted
+    from store.agent_events import Surfaced
 
-    old = [Event(f"p{n:03}", NOW, Prompted(prompt=f"what of {n}"), "s") for n in range(150)]
+    old = [Event(f"p{n:03}", NOW, Surfaced(place="tool", about=f"{n}"), "s") for n in range(150)]
     log.append(old)
     compaction.compact(log, log.head(), NOW + 91 * 86_400_000_000)
     queue = Queue(tenant.ingest)

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from serve.cli import main
 from store import build, commands, manifest
-from store.agent_events import SessionTold
+from store.agent_events import Surfaced
 from store.audits.repair import repair
 from store.audits.verify import verify
 from store.cold import compaction
@@ -144,7 +144,7 @@ def test_a_damaged_row_of_what_was_put_away_is_mended_from_its_segment(
     built, home: Path, tamper, column: str
 ):
     old = NOW - 100 * DAY
-    told = SessionTold(stage="stopped", said="it is done")
+    told = Surfaced(place="tool", about="it is done")
     built.log.append([Event(f"r{number}", old, told, f"r{number}") for number in range(300)])
     built.rebuild()
     compaction.compact(built.log, built.log.head(), NOW)
