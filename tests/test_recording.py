@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.process.tenants import OpenTenants
 from store import tenant
-from store.config import Settings, load
+from store.config import load
 from store.log import EventLog
 
 SAID = {
@@ -167,18 +167,3 @@ def test_status_says_which_kinds_are_left_out(home: Path, work: Path, start: Cal
     (work / ".mnemolog.toml").write_text('record = ["prompts"]\n')
     shown = CliRunner().invoke(main, ["status"]).stdout
     assert "record    prompts here, not commands, outputs, words" in shown
-
-
-def test_finding_and_parsing_the_settings_costs_a_hook_less_than_a_millisecond(work: Path):
-    from serve.place import Places
-
-    deep = work / "a" / "b" / "c" / "d"
-    deep.mkdir(parents=True)
-    (work / ".mnemolog.toml").write_text('record = ["prompts"]\n')
-    places = Places(Settings(work / "home"))
-    places.of(str(deep))
-    began = time.perf_counter()
-    for _ in range(200):
-        place = places.of(str(deep))
-        assert not places.off(place, "s1", str(deep), 1)
-    assert (time.perf_counter() - began) / 200 < 0.001

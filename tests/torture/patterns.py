@@ -10,7 +10,7 @@ machine can make nothing faster.
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from torture.regexes import Regex, found, modules, uses
 from pipelines.distill import cures
 from pipelines.facts import assertions
 from serve.query import analysis, intent
+from store.redaction.patterns import ISSUED, NAMED
+from store.redaction.redact import find
 
 SIZE = 100_000
 LONGEST_S = 0.05
@@ -31,6 +33,7 @@ MOST_RATIO = 3.0  # of twice the text, twice over: 2 is linear, 4 quadratic
 LEAST_S = 0.003  # a shorter time says nothing of a ratio
 TRIES = 5
 HANGS_S = 5.0
+TAILS = ("", "a", "A1", "0", "=", " ", "\n", '"', "a1B2c3D4e5", ":", '="a', "\\")
 
 # characters of the longest text that a module hands to its expressions
 CAPPED: Mapping[str, int] = {
@@ -95,9 +98,26 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         f"{len(untold)} made of what they are given were not tried",
         floor=10 * len(every),
     )
+    tried, slow = _cues(size)
+    yield Outcome("cues of a secret, over and over", tried, "texts", slow, floor=1000)
     control = Regex("control", "_QUADRATIC", re.compile(r"\s*x"))
     tried, slow, _ = _worst(control, {"_QUADRATIC": {"search"}}, most, size)
     yield Outcome("an expression known to be slow", tried, "texts", slow, is_control=True)
+
+
+def _cues(size: int) -> tuple[int, list[str]]:
+    """Return how many texts full of cues were searched for secrets, and which took too long."""
+    cues = sorted({pattern.cue for pattern in ISSUED + NAMED})
+    units = [cue + tail for cue in cues for tail in TAILS]
+    slow = list[str]()
+    for unit in units:
+        texts = [unit * max(1, part // len(unit)) for part in (size // 4, size // 2, size)]
+        took = _timed(find, texts)
+        if took is None:
+            slow.append(f"find hangs on {unit!r}")
+        elif not took.is_fine:
+            slow.append(f"find takes {took} for {unit!r}")
+    return len(units), slow
 
 
 def _worst(
@@ -133,13 +153,20 @@ def _took(pattern: re.Pattern[Any], method: str, bait: Bait, size: int) -> Timed
     texts = [
         text.encode("utf-8", "replace") if is_bytes else text for text in map(bait.text, sizes)
     ]
+    act = _ACTS.get(method)
+    if act is not None:
+        return _timed(lambda text: act(pattern, text), texts)
+    return _timed(getattr(pattern, method), texts)
+
+
+def _timed(act: Callable[[Any], object], texts: Sequence[Any]) -> Timed | None:
+    """Return the times of an act on three texts, the best of a few; None where it would not end."""
     best = [float("inf")] * len(texts)
     try:
         with _at_most(HANGS_S):
             for _ in range(TRIES):
                 best = [
-                    min(known, _seconds(pattern, method, text))
-                    for known, text in zip(best, texts, strict=True)
+                    min(known, _seconds(act, text)) for known, text in zip(best, texts, strict=True)
                 ]
                 if (timed := Timed(*best)).is_fine:
                     break
@@ -148,13 +175,9 @@ def _took(pattern: re.Pattern[Any], method: str, bait: Bait, size: int) -> Timed
     return timed
 
 
-def _seconds(pattern: re.Pattern[Any], method: str, text: Any) -> float:
-    act = _ACTS.get(method)
+def _seconds(act: Callable[[Any], object], text: Any) -> float:
     began = time.thread_time()
-    if act is not None:
-        act(pattern, text)
-    else:
-        getattr(pattern, method)(text)
+    act(text)
     return time.thread_time() - began
 
 
