@@ -76,3 +76,18 @@ def test_of_a_long_question_words_that_memories_hold_are_asked_before_all_others
     held = analysed(view, view.snapshots.rows.take([0])[0].content).topic
     strange = [f"zq{number}xv" for number in range(200)]
     assert set(held) <= set(analysed(view, " ".join([*strange, *held])).topic)
+
+
+def test_the_first_line_of_a_report_counts_for_more_than_what_it_pastes(view: View):
+    def first(text: str) -> str:
+        return (
+            recall(view, Question(text, Filter(now=NOW), 1), LexicalEmbedder())
+            .hits[0]
+            .memory.content
+        )
+
+    title = "The flaky race of two threads, closing"
+    pasted = "The recall server listens on 127.0.0.1:7437 and refuses any other Host header."
+    assert "server" in first(f"{title}: {pasted}")
+    assert "flaky" in first(f"{title}\n{pasted}")
+    assert analysed(view, f"{title}\n").topic == analysed(view, title).topic

@@ -31,6 +31,7 @@ Mode = Literal["auto", "lexical", "vector", "entity"]
 
 MAX_QUERY = 2_000  # characters looked at
 MAX_TERMS = 128  # different ones: bounds the work a pasted log can ask for
+TITLE = 2  # times more that the words of a first line count where others follow it
 # In a memory of a few notes BM25Okapi's idf may be zero or less; there every word must still count.
 LEAST_IDF = 0.1
 _CHANNELS: dict[str, tuple[str, ...]] = {
@@ -80,7 +81,7 @@ def usual(text: str, asked: Filter, choices: Choices) -> Question:
 class Analysis:
     """A question taken apart; `names` are people's, and their words are no part of its topic."""
 
-    topic: list[str]  # terms, with repeats
+    topic: list[str]  # terms, with repeats: a title's count more often
     names: list[str]  # terms of the names
     weights: dict[str, float]  # idf of each different term of the topic
     people: frozenset[str]
@@ -125,7 +126,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     found = mentions(asked)
     spoken = language(asked)
     return Analysis(
-        topic=topic,
+        topic=[*topic, *_titled(about, topic)],
         names=names,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},
         people=who,
@@ -158,6 +159,18 @@ def _rarest(view: View, terms: list[str]) -> list[str]:
 
     rarest = set(sorted(different, key=worth, reverse=True)[:MAX_TERMS])
     return [term for term in terms if term in rarest]
+
+
+def _titled(asked: str, topic: list[str]) -> list[str]:
+    """Return what a text's first line adds to its topic.
+
+    An issue, a mail or a report says first what it is about, and its code and logs outnumber that.
+    """
+    title, _, others = asked.strip().partition("\n")
+    if not others.strip():
+        return []
+    held = frozenset(topic)
+    return [term for term in dict.fromkeys(text.terms(title)) if term in held] * TITLE
 
 
 def _embedded(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:
