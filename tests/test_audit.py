@@ -245,6 +245,50 @@ def test_bm25_parity_sees_a_wrong_index(audited, table: str, column: str, change
     assert failed("postings", wrong) == ["bm25_parity"]
 
 
+@pytest.mark.parametrize(
+    "long",
+    [
+        Recorded(content="about the deploy", tags=tuple(f"tag{n}" for n in range(10_000))),
+        Recorded(content=" ".join(f"w{n}" for n in range(12_000))),
+        Recorded(content="abz " * 300_000 + "end"),  # more often than the index counts
+    ],
+    ids=["tags", "terms", "times"],
+)
+def test_no_memory_is_too_long_for_bm25_parity(log, embedder, plant, long: Recorded):
+    """As in logs from before there were limits: rounding adds up with every term that is added."""
+    plant(log, "long", long)
+    commands.record_batch(log, [Draft(content=f"note {n} about it") for n in range(20)], NOW)
+    made = build.digests(log, embedder, log.head())
+    asked = Audited(log, log.head(), made["postings"], made["memories"], None, 0)
+    (result,) = audit("postings", asked)
+    assert result.passed, result.detail
+
+
+def test_bm25_parity_names_the_memory_whose_scores_are_off(audited):
+    one = audited("postings")
+    listed = one.tables["postings"].column("document").to_pylist()
+
+    def off(values: list[float]) -> list[float]:
+        return [
+            value * 1.0001 if of == 5 else value for of, value in zip(listed, values, strict=True)
+        ]
+
+    wrong = replace(one, tables=changed(one.tables, "postings", "impact", off))
+    (result,) = audit("postings", wrong)
+    assert not result.passed and "memory m05. `mnemolog build --full`" in result.detail
+
+
+def test_a_failing_audit_names_memories_and_the_cure(audited):
+    one = audited("memories")
+    texts = one.memories.column("content").to_pylist()
+    wrong = with_column(one.memories, "content", [*texts[:5], *[text + "!" for text in texts[5:]]])
+    (result,) = [
+        one for one in audit("memories", with_memories(one, wrong)) if one.name == "rows_match_log"
+    ]
+    assert "memory m05, m06, m07, ..." in result.detail and "`mnemolog doctor`" in result.detail
+    assert all(one.cure for one in AUDITS)
+
+
 def test_vectors_are_unit_sees_a_wrong_length_and_a_missing_row(audited):
     one = audited("vectors")
     longer = changed(one.tables, "codes", "scale", lambda values: [2 * value for value in values])

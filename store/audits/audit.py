@@ -2,40 +2,49 @@
 Audits: what must hold of a rebuilt candidate before anybody is served from it.
 
 Each looks at the candidate by another way than the one that made it, and says in one sentence what
-it found. They run as Dagster's blocking asset checks and in every other build alike.
+it found: the memories it fails on, and the cure. They run as Dagster's blocking asset checks and in
+every other build alike.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from store import text
+from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
-from store.audits.audited import Audited
+from store.audits.audited import Audited, Found
 from store.manifest import CheckResult
 from store.projections import memories, postings
 from store.projections.duplicates import Duplicates
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
+from store.projections.lexical.lists import MOST_COUNTED
 from store.projections.memory.memory import FORGOTTEN
 from store.projections.memory.parts import fields_of
 from store.projections.statements import TEXTS
 from store.vectors.rows import PartRows
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
-_TOLERANCE = 1e-4
+_QUERIES = 10  # of these documents are asked for
+_PIECES, _PIECE = 4, 64  # runs of so many terms of each: what rounding adds grows with their number
+_ROUNDING = 2.0**-24  # of a float32
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
+    """A check of one projection; `cure` is what to do where it fails."""
+
     name: str
     projection: str
     description: str
-    run: Callable[[Audited], tuple[bool, str]]
+    run: Callable[[Audited], Found]
+    cure: str
 
 
 def audit(projection: str, audited: Audited) -> list[CheckResult]:
@@ -43,86 +52,125 @@ def audit(projection: str, audited: Audited) -> list[CheckResult]:
     results = []
     for one in AUDITS:
         if one.projection == projection:
-            passed, detail = one.run(audited)
-            results.append(CheckResult(one.name, passed, detail, projection))
+            found = one.run(audited)
+            detail = found.detail if found.passed else f"{found.sentence}. {one.cure}"
+            results.append(CheckResult(one.name, found.passed, detail, projection))
     return results
 
 
-def bm25_parity(audited: Audited) -> tuple[bool, str]:
-    """A sample of documents scores as rank_bm25's BM25Okapi scores it."""
+def bm25_parity(audited: Audited) -> Found:
+    """A sample of documents scores as rank_bm25's BM25Okapi scores it.
+
+    Runs of the sample's own terms are asked for. A score is a sum of float32, so it may differ by
+    as many roundings as it has terms, of the size of what is added up.
+    """
     from rank_bm25 import BM25Okapi  # jobs only
 
     index = postings.PostingsIndex.open(audited.tables)
     repeated = memories.repeated(audited.memories)
     rows = np.flatnonzero(index.lengths > 0)
     if not len(rows):
-        return True, "nothing is indexed"
+        return Found(True, "nothing is indexed")
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = memories.searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
     documents = [text.terms(one) for one in texts]
-    queries = documents[:: max(1, len(documents) // 10)]
-    for term in set(chain.from_iterable(queries)):
+    asked = documents[:: max(1, len(documents) // _QUERIES)]
+    queries = [run for one in asked for run in _runs(one)]
+    for term in dict.fromkeys(chain.from_iterable(queries)):
         listed = index.posting_list(term)[0]
         if np.count_nonzero(~repeated[listed]) != index.frequency(term):
-            return False, f"{term!r} is not in {index.frequency(term)} memories"
+            said = f"{term!r} is not in {index.frequency(term)} memories"
+            return Found(False, said, audited.ids(listed))
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
     idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
     places = {term: index.find(term) for term in reference.idf}
-    if lost := [term for term, place in places.items() if place is None]:
-        return False, f"{len(lost)} terms are not in the index, first {lost[0]!r}"
+    if lost := {term for term, place in places.items() if place is None}:
+        holding = [not lost.isdisjoint(one) for one in documents]
+        said = f"{len(lost)} terms are not in the index, one is {min(lost)!r}"
+        return Found(False, said, audited.ids(sample[holding]))
     reference.idf = {term: float(idf[place]) for term, place in places.items() if place is not None}
     reference.avgdl = index.average_length
+    reference.doc_freqs = [
+        {term: min(count, MOST_COUNTED) for term, count in counts.items()}
+        for counts in reference.doc_freqs
+    ]
     counting = index.lengths[(index.lengths >= 0) & ~repeated]
     if index.average_length != bm25.rounded(float(counting.mean()) if len(counting) else 0.0):
-        return False, f"{index.average_length} is not the average length"
+        return Found(False, f"{index.average_length} is not the average length")
+    wanted = [reference.get_scores(query) for query in queries]
+    # an idf may be below zero: what is added up is larger than the sum then
+    reference.idf = {term: abs(value) for term, value in reference.idf.items()}
+    is_off = np.zeros(len(sample), np.bool_)
     worst = 0.0
-    for query in queries:
-        wanted = reference.get_scores(query)
-        gap = np.abs(index.scores(query)[sample] - wanted)
-        worst = max(worst, float(gap.max() / (1 + np.abs(wanted).max())))
-    return worst <= _TOLERANCE, f"{len(sample)} documents, largest difference {worst:.1e}"
+    for query, right in zip(queries, wanted, strict=True):
+        gap = np.abs(index.scores(query)[sample] - right)
+        size = reference.get_scores(query)
+        is_off |= ~(gap <= 2 * (len(query) + 4) * _ROUNDING * size)
+        worst = max(worst, float((gap / np.maximum(size, 1.0)).max()))
+    said = f"{len(sample)} documents, largest difference {worst:.1e} of the score"
+    return Found(not is_off.any(), said, audited.ids(sample[is_off]))
 
 
-def vectors_are_unit(audited: Audited) -> tuple[bool, str]:
+def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
+    """Return a few runs of a document's terms, spread over it: all terms of a short one."""
+    step = max(_PIECE, len(terms) // _PIECES)
+    return [terms[start : start + _PIECE] for start in range(0, len(terms), step)][:_PIECES]
+
+
+def vectors_are_unit(audited: Audited) -> Found:
     """Every memory has a row, and every row that is not empty has length 1."""
     count = len(audited.tables["rows"])
     if count != audited.count:
-        return False, f"{count} vectors for {audited.count} memories"
-    return _are_unit(audited, "codes")
+        return Found(False, f"{count} vectors for {audited.count} memories")
+    wrong, said = _not_unit(audited, "codes")
+    return Found(not len(wrong), said, audited.ids(wrong))
 
 
-def fields_are_unit(audited: Audited) -> tuple[bool, str]:
+def fields_are_unit(audited: Audited) -> Found:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
     of = FieldRows.open(audited.tables).documents
     if len(of) and not 0 <= of.min() <= of.max() < audited.count:
-        return False, f"fields of memories {of.min()} to {of.max()} of {audited.count}"
-    return _are_unit(audited, "rows")
+        return Found(False, f"fields of memories {of.min()} to {of.max()} of {audited.count}")
+    wrong, said = _not_unit(audited, "rows")
+    return Found(not len(wrong), said, audited.ids(of[wrong]))
 
 
-def mentions_in_range(audited: Audited) -> tuple[bool, str]:
+def mentions_in_range(audited: Audited) -> Found:
+    """Every mention is of a memory there is."""
     documents = audited.tables["mentions"].column("document")
     least, highest = pc.min_max(documents).as_py().values()
     ok = highest is None or 0 <= least <= highest < audited.count
-    return ok, f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
+    said = f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
+    return Found(ok, said if ok else f"{said}, of rows {least} to {highest} of {audited.count}")
 
 
-def picture_holds(audited: Audited) -> tuple[bool, str]:
+def picture_holds(audited: Audited) -> Found:
     """Every node lies within 1 of the middle, and every line joins two of them."""
     nodes, lines = audited.tables["nodes"], audited.tables["lines"]
     square = sum(nodes.column(axis).to_numpy().astype(np.float64) ** 2 for axis in ("x", "y"))
-    ends = [end for name in ("source", "target") for end in pc.min_max(lines.column(name)).values()]
-    is_joined = not len(lines) or all(0 <= end.as_py() < len(nodes) for end in ends)
-    ok = is_joined and bool(np.all(square < 1.1))
-    return ok, f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
+    far = np.flatnonzero(~(np.asarray(square) < 1.1))
+    loose = [
+        end
+        for name in ("source", "target")
+        for end in lines.column(name).to_pylist()
+        if not 0 <= end < len(nodes)
+    ]
+    said = f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
+    if len(far):
+        entity = nodes.column("entity")[int(far[0])].as_py()
+        return Found(False, f"{said}, entity {entity} outside of the picture")
+    return Found(not loose, f"{said}, one to entity {loose[0]}" if loose else said)
 
 
-def links_hold(audited: Audited) -> tuple[bool, str]:
+def links_hold(audited: Audited) -> Found:
     """What a sample of links joins is not forgotten and says the same, or another value."""
     links = Duplicates.open(audited.tables).links
     ends = {end for one in links for end in (one.document, one.of)}
     if not all(0 <= end < audited.count for end in ends):
-        return False, f"links lead outside of {audited.count} memories"
+        said = f"links lead outside of {audited.count} memories"
+        astray = [one for one in links if not 0 <= one.of < audited.count]
+        return Found(False, said, audited.ids(one.document for one in astray))
     sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
     rows = sorted({end for one in sample for end in (one.document, one.of)})
     table = fields_of(audited.of_memories, np.array(rows, np.int64), (*TEXTS, "state"))
@@ -132,11 +180,12 @@ def links_hold(audited: Audited) -> tuple[bool, str]:
         older, newer = told[one.of], told[one.document]
         texts = ["\n".join(filter(None, fields)) for *fields, _ in (older, newer)]
         if FORGOTTEN in (older[-1], newer[-1]) or not one.holds(*texts):
-            return False, f"memory {one.document} is no {one.kind} of {one.of}"
-    return True, f"{len(links)} links, {len(sample)} of them read again"
+            ids = audited.ids([one.document, one.of])
+            return Found(False, f"one of {len(links)} links is no {one.kind}", ids)
+    return Found(True, f"{len(links)} links, {len(sample)} of them read again")
 
 
-def lessons_match_log(audited: Audited) -> tuple[bool, str]:
+def lessons_match_log(audited: Audited) -> Found:
     """As many lessons were shown and judged, and drafts are open, as the log tells."""
     told: Counter[str] = Counter()
     for (kind, _), count in audited.log.counts(audited.watermark).items():
@@ -144,44 +193,76 @@ def lessons_match_log(audited: Audited) -> tuple[bool, str]:
     table = audited.tables["lessons"]
     shown, judged = (
         sum(pc.sum(table.column(name)).as_py() or 0 for name in names)
-        for names in (("surfaced",), ("followed", "ignored", "not_applicable"))
+        for names in (("surfaced",), _VERDICTS)
     )
     drafts = len(audited.tables["drafts"])
-    ok = (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]
-    return ok, f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
+    said = f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
+    if (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]:
+        return Found(True, said)
+    return Found(False, said, _lessons_counted_wrong(audited))
 
 
-def _are_unit(audited: Audited, codes: str) -> tuple[bool, str]:
-    """Look at the halves of each new part, and at the int8 rows beside them, of table `codes`."""
+_VERDICTS = ("followed", "ignored", "not_applicable")
+
+
+def _lessons_counted_wrong(audited: Audited) -> list[str]:
+    """Return the ids of the lessons of which the table counts other numbers than the log tells."""
+    events = audited.log.bodies(0, audited.watermark, cold=False)
+    told = Counter((of, type(body)) for _, of, body in events)
+    rows = {row["id"]: row for row in audited.tables["lessons"].to_pylist()}
+    lessons = {of for of, kind in told if kind in (Surfaced, Followed)} | rows.keys()
+    wrong = []
+    for id_ in sorted(lessons):
+        row = rows.get(id_, {})
+        counted = row.get("surfaced") or 0, sum(row.get(name) or 0 for name in _VERDICTS)
+        if counted != (told[id_, Surfaced], told[id_, Followed]):
+            wrong.append(id_)
+    return wrong
+
+
+def _not_unit(audited: Audited, codes: str) -> tuple[npt.NDArray[np.int64], str]:
+    """Return which rows of the new parts of table `codes` have another length, and that in words.
+
+    The halves are looked at, and the int8 rows beside them.
+    """
     fresh = {start for name in (codes, "rows") for start, _ in audited.fresh(name)}
-    start = count = wrong = 0
+    start = count = 0
+    wrong = [np.empty(0, np.int64)]
     for rows in PartRows.of(audited.tables[codes], audited.tables["rows"]):
         if start in fresh:
             count += len(rows)
-            wrong += len(rows.not_unit())
+            wrong.append(rows.not_unit() + start)
         start += len(rows)
-    detail = f"{count} new vectors, {wrong} not of length 1"
+    found = np.concatenate(wrong)
+    detail = f"{count} new vectors, {len(found)} not of length 1"
     waiting = len(audited.tables["missing"])
-    return wrong == 0, f"{detail}, {waiting} texts wait for the model" if waiting else detail
+    return found, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 
-AUDITS: tuple[Audit, ...] = tuple(
-    Audit(run.__name__, projection, (run.__doc__ or run.__name__.replace("_", " ")).strip(), run)
-    for projection, runs in {
-        "memories": (
-            memory_audits.rows_match_log,
-            memory_audits.no_duplicate_ids,
-            memory_audits.did_not_shrink,
-            memory_audits.no_secrets,
-            memory_audits.no_self_injection,
-        ),
-        "postings": (bm25_parity,),
-        "vectors": (vectors_are_unit,),
-        "fields": (fields_are_unit,),
-        "entities": (mentions_in_range,),
-        "duplicates": (links_hold,),
-        "lessons": (lessons_match_log,),
-        "layout": (picture_holds,),
-    }.items()
-    for run in runs
+_ANEW = "`mnemolog build --full` builds it anew from the log"
+_LOG = (
+    "`mnemolog doctor` looks whether the log is whole; if it is, `mnemolog build --full` mends this"
+)
+_MODEL = "`mnemolog embedder test` asks the model; `mnemolog build --full` embeds anew"
+_TEXT = "`mnemolog erase ID` destroys what it says"
+
+
+def _audit(projection: str, run: Callable[[Audited], Found], cure: str) -> Audit:
+    first, _, _ = (run.__doc__ or "").partition("\n\n")
+    return Audit(run.__name__, projection, " ".join(first.split()), run, cure)
+
+
+AUDITS: tuple[Audit, ...] = (
+    _audit("memories", memory_audits.rows_match_log, _LOG),
+    _audit("memories", memory_audits.no_duplicate_ids, _ANEW),
+    _audit("memories", memory_audits.did_not_shrink, _LOG),
+    _audit("memories", memory_audits.no_secrets, _TEXT),
+    _audit("memories", memory_audits.no_self_injection, _TEXT),
+    _audit("postings", bm25_parity, _ANEW),
+    _audit("vectors", vectors_are_unit, _MODEL),
+    _audit("fields", fields_are_unit, _MODEL),
+    _audit("entities", mentions_in_range, _ANEW),
+    _audit("duplicates", links_hold, _ANEW),
+    _audit("lessons", lessons_match_log, _ANEW),
+    _audit("layout", picture_holds, _ANEW),
 )

@@ -1,15 +1,35 @@
 """
-Audited: a candidate's projection, and what it is held against.
+Audited: a candidate's projection, and what it is held against; Found: what an audit says of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from store.log import EventLog
 from store.projection import Built, Part, Tables
-from store.projections.memory.parts import parts_of
+from store.projections.memory.parts import fields_of, parts_of
+
+_NAMED = 3  # memories named in a sentence
+
+
+class Found(NamedTuple):
+    """What an audit found, in one sentence; `rows` are the ids of the memories it fails on."""
+
+    passed: bool
+    detail: str
+    rows: Sequence[str] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The detail, and the first of the memories it fails on."""
+        if not self.rows:
+            return self.detail
+        more = ", ..." if len(self.rows) > _NAMED else ""
+        return f"{self.detail}: memory {', '.join(self.rows[:_NAMED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +54,13 @@ class Audited:
     def count(self) -> int:
         """How many memories there are."""
         return sum(part.rows for part in parts_of(self.of_memories, "memories"))
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the ids of the memories of some rows, in order; none of rows there are not."""
+        there = sorted({int(row) for row in rows if 0 <= row < self.count})
+        table = fields_of(self.of_memories, np.array(there, np.int64), ("id",))
+        found: list[str] = table.column("id").to_pylist()
+        return found
 
     def fresh(self, name: str) -> Iterator[tuple[int, Part]]:
         """Yield a table's parts that are not the published ones, and each one's first row.

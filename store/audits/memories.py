@@ -5,7 +5,8 @@ What a candidate shares with what is served was audited then: only its new parts
 only the events since. A candidate that shares nothing is held against the whole log.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 from itertools import islice
 
 import msgspec
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from store import frame
 from store.agent_events import Prompted
-from store.audits.audited import Audited
+from store.audits.audited import Audited, Found
 from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
 from store.job_events import Staled
 from store.logfile.head import numbers
@@ -32,7 +33,7 @@ _TEXTS = ("content", "context", "action", "result")
 _AT_ONCE = 10_000  # memories compared at a time
 
 
-def rows_match_log(audited: Audited) -> tuple[bool, str]:
+def rows_match_log(audited: Audited) -> Found:
     """Every recorded memory and every prompt has its row, in order, with the text last given."""
     base = _shared(audited)
     row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
@@ -41,17 +42,20 @@ def rows_match_log(audited: Audited) -> tuple[bool, str]:
     for ids, contents in _recorded(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
-            return False, f"the rows from {row} on are not what the log recorded"
+            said = f"the rows from {row} on are not what the log recorded"
+            return Found(False, said, ids[:1])
         others += _differing(there, pa.array(contents, pa.string()))
         row += len(ids)
     if row != audited.count:
-        return False, f"{audited.count} rows for {row} recorded memories"
+        said = f"{audited.count} rows for {row} recorded memories"
+        return Found(False, said, audited.ids(range(row, audited.count)))
     if base is not None:
         for start, part in audited.fresh("memories"):
             served = base.slice(start, part.rows)
             there = part.table.slice(0, len(served))
             if not there.column("id").equals(served.column("id")):
-                return False, f"the rows from {start} on are other memories than are served"
+                said = f"the rows from {start} on are other memories than are served"
+                return Found(False, said, audited.ids([start]))
             others += _differing(there, served.column("content"))
     memories = MemoryParts.open(audited.tables)
     wrong = [id_ for id_ in others if id_ not in revised]
@@ -60,47 +64,50 @@ def rows_match_log(audited: Audited) -> tuple[bool, str]:
         if place is not None and memories.value(place, "content") != content:
             wrong.append(id_)
     if wrong:
-        return False, f"{len(wrong)} rows do not say what the log says, first {wrong[0]}"
-    return True, f"{audited.count} rows, as the log says"
+        return Found(False, f"{len(wrong)} rows do not say what the log says", wrong)
+    return Found(True, f"{audited.count} rows, as the log says")
 
 
-def no_duplicate_ids(audited: Audited) -> tuple[bool, str]:
+def no_duplicate_ids(audited: Audited) -> Found:
     """No id is there twice, and every id leads to its row."""
     rows, ids = audited.count, Places.open(audited.tables["ids"])
     if not np.array_equal(np.sort(ids.documents), np.arange(rows)):
-        return False, f"{len(ids.documents)} ids in {rows} rows"
+        astray = np.setdiff1d(np.arange(rows), ids.documents)
+        return Found(False, f"{len(ids.documents)} ids in {rows} rows", audited.ids(astray))
     by_row = np.empty(rows, np.uint64)
     by_row[ids.documents] = ids.hashes
     for start, part in audited.fresh("memories"):
         hashes = map(filing_hash, part.table.column("id").to_pylist())
         there = by_row[start : start + part.rows]
-        if not np.array_equal(np.fromiter(hashes, np.uint64, part.rows), there):
-            return False, f"ids of the rows from {start} on lead elsewhere"
+        astray = np.flatnonzero(np.fromiter(hashes, np.uint64, part.rows) != there)
+        if len(astray):
+            return Found(False, f"{len(astray)} ids lead elsewhere", audited.ids(start + astray))
     if (ids.hashes[1:] < ids.hashes[:-1]).any():
-        return False, "ids are not in the order of their hashes"
+        return Found(False, "ids are not in the order of their hashes")
     # the same id has the same hash, so only neighbours are compared
     before = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
     places = np.union1d(before, before + 1)
-    twice = 0
+    twice: list[str] = []
     if len(places):
         alike = audited.memories.column("id").take(pa.array(ids.documents[places]))
-        twice = len(alike) - pc.count_distinct(alike).as_py()
-    return twice == 0, f"{rows - twice} ids in {rows} rows"
+        twice = [id_ for id_, times in Counter(alike.to_pylist()).items() if times > 1]
+    return Found(not twice, f"{rows} rows, {len(twice)} ids there twice", twice)
 
 
-def did_not_shrink(audited: Audited) -> tuple[bool, str]:
+def did_not_shrink(audited: Audited) -> Found:
     """There are never fewer rows than served now, and fewer active ones only by an event.
 
     What an undone plan had recorded is gone by that; and what jobs made goes with its sources.
     """
     if audited.published is None:
-        return True, f"first build, {audited.count} rows"
+        return Found(True, f"first build, {audited.count} rows")
     if gaps := _lost(audited):
-        return True, f"lost: {numbers(gaps)}"
+        return Found(True, f"lost: {numbers(gaps)}")
     undone = audited.log.undone(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
-        return False, f"{audited.count} rows, {before} are served now"
+        said = f"{audited.count} rows, {before} are served now"
+        return Found(False, said, _gone(audited, undone))
     active, served = _active(audited.tables), _active(audited.published)
     excused = len(undone) + sum(
         isinstance(body, (Archived, Erased, Forgotten, Superseded, Staled))
@@ -111,7 +118,22 @@ def did_not_shrink(audited: Audited) -> tuple[bool, str]:
     )
     excused += max(0, _stale(audited.tables) - _stale(audited.published))
     detail = f"{active} active memories, {served} served now"
-    return served - active <= excused, f"{detail}, {excused} put away"
+    if served - active > excused:
+        return Found(False, f"{detail}, {excused} put away", _gone(audited, undone))
+    return Found(True, f"{detail}, {excused} put away")
+
+
+def _gone(audited: Audited, undone: Container[str]) -> list[str]:
+    """Return the ids of memories that are served as active, and are not there so any more."""
+    assert audited.published is not None
+    there = set(_active_ids(audited.tables))
+    return [id_ for id_ in _active_ids(audited.published) if id_ not in there and id_ not in undone]
+
+
+def _active_ids(tables: Tables) -> list[str]:
+    table = tables["memories"].select(["id", "state"])
+    ids: list[str] = table.filter(pc.equal(table["state"], ACTIVE)).column("id").to_pylist()
+    return ids
 
 
 def _lost(audited: Audited) -> list[tuple[int, int]]:
@@ -119,27 +141,32 @@ def _lost(audited: Audited) -> list[tuple[int, int]]:
     return audited.log.stated(after=audited.published_watermark, until=audited.watermark)
 
 
-def no_secrets(audited: Audited) -> tuple[bool, str]:
-    found: list[str] = []
+def no_secrets(audited: Audited) -> Found:
+    """No text, tag or metadata holds what is known as a secret."""
+    found: dict[str, str] = {}  # what was found first, by memory
     for ids, texts in _texts(audited):
-        found += (f"{secret.kind} in {ids[place]}" for place, secret in secret_scan.find(texts))
+        for place, secret in secret_scan.find(texts):
+            found.setdefault(str(ids[place]), secret.kind)
     for ids, texts in _metadata(audited):
         for place, text in enumerate(texts.to_pylist()):
             # by value and key, as it was redacted: a pattern may lie across two of them
             if redact.redact_value(value := msgspec.json.decode(text)) != value:
-                found.append(f"in the metadata of {ids[place]}")
-    detail = "no secret pattern in any text"
-    return not found, f"{len(found)} secrets, first {found[0]}" if found else detail
+                found.setdefault(str(ids[place]), "secret in the metadata")
+    if not found:
+        return Found(True, "no secret pattern in any text")
+    kinds = ", ".join(sorted(set(found.values())))
+    return Found(False, f"{len(found)} secrets ({kinds})", [*found])
 
 
-def no_self_injection(audited: Audited) -> tuple[bool, str]:
-    found: list[str] = []
+def no_self_injection(audited: Audited) -> Found:
+    """No memory is a block that mnemolog put before a model."""
+    found: dict[str, None] = {}
     for ids, texts in (*_texts(audited), *_metadata(audited)):
         holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
-        found += (str(ids[place]) for place in np.flatnonzero(holds).tolist())
+        found |= dict.fromkeys(str(ids[place]) for place in np.flatnonzero(holds).tolist())
     if not found:
-        return True, "no memory is a block of ours"
-    return False, f"{len(found)} memories hold our own block, first {found[0]}"
+        return Found(True, "no memory is a block of ours")
+    return Found(False, f"{len(found)} memories hold our own block", [*found])
 
 
 def _shared(audited: Audited) -> pa.Table | None:
