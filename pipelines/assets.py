@@ -3,7 +3,9 @@ The assets: the log, one for each projection, and the published manifest downstr
 
 A projection is audited in the step that builds it. A failing audit is a failed blocking check, so
 Dagster runs nothing downstream of it and the manifest served until then stays; why is kept beside
-it the moment it is seen. Snapshots are files that store.build writes, so there is no IO manager.
+it the moment it is seen. Memories that fail alone are quarantined: the next run builds without
+them, which the CLI starts at once, and the sensor at its next look. Snapshots are files that
+store.build writes, so there is no IO manager.
 """
 
 import time
@@ -17,9 +19,10 @@ from pipelines import metadata
 from pipelines.canaries import canaries_asset
 from pipelines.failures import classified
 from pipelines.history import past
+from pipelines.metadata import QUARANTINED
 from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
 from pipelines.vector_table import vector_table
-from store import build
+from store import build, quarantine
 from store import manifest as manifests
 from store.audits.audit import AUDITS
 from store.errors import SnapshotError
@@ -109,9 +112,12 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
             for failed in (one for one in results if not one.passed):
-                context.log.error(f"{failed.name}: {failed.detail}")
+                context.log.error(f"{failed.name}: {failed.reason}")
             if not all(one.passed for one in results):
-                build.refuse(made, time.time_ns() // 1_000)
+                now = time.time_ns() // 1_000
+                build.refuse(made, now)
+                for one in quarantine.put(made.log, results, now):
+                    context.log.error(f"quarantined {one.id}: the next run builds without it")
             return dg.MaterializeResult(
                 metadata=metadata.of_projection(
                     made, ref, tables, time.perf_counter() - began, reused=_is_served(made, ref)
@@ -160,8 +166,8 @@ def _shown(result: CheckResult) -> dg.AssetCheckResult:
         check_name=result.name,
         asset_key=result.projection,
         passed=result.passed,
-        description=result.detail,
-        metadata=dict(result.metadata),
+        description=result.reason,
+        metadata=dict(result.metadata) | ({QUARANTINED: [*result.alone]} if result.alone else {}),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines import plots
-from store import build
+from store import build, quarantine
 from store.events import MEMORY_KINDS
 from store.manifest import Manifest
 from store.projection import Projection, Tables
@@ -19,6 +19,7 @@ from store.snapshot import SnapshotRef
 
 Metadata = dict[str, dg.MetadataValue]
 
+QUARANTINED = "quarantined"  # ids of memories that a check failed on, by themselves
 ROWS = "dagster/row_count"  # Dagster's own names: the UI shows and plots these by itself
 COLUMNS = "dagster/column_schema"
 _SAMPLE = 5
@@ -74,6 +75,7 @@ def of_manifest(
     """Return what to show of a published manifest; `before` has past ones' times and rows."""
     rows = manifest.projections["memories"].rows["memories"]
     history = [*before, (manifest.at, rows)]
+    held = quarantine.held(made.log)
     checks = "\n".join(f"- {one.projection}: {one.name}: {one.detail}" for one in manifest.checks)
     return {
         ROWS: dg.MetadataValue.int(rows),
@@ -85,6 +87,9 @@ def of_manifest(
         ),
         "digests": dg.MetadataValue.json(manifest.digests),
         "checks": dg.MetadataValue.md(checks),
+        QUARANTINED: dg.MetadataValue.md(
+            "\n".join(f"- {one.id}: {one.check}: {one.reason}" for one in held) or "none"
+        ),
         "file": dg.MetadataValue.path(made.tenant.manifests / f"{manifest.number:08d}.json"),
         "plot": plots.line(
             "memories in each published manifest",

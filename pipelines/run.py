@@ -13,9 +13,11 @@ from dagster_shared.error import SerializableErrorInfo
 from pipelines import home, progress
 from pipelines.assets import BuildConfig
 from pipelines.definitions import definitions
+from pipelines.metadata import QUARANTINED
 from pipelines.prune import KEEP_RUNS, prune
 from pipelines.resources import LOCK_WAIT_S, TENANTS
 from store import manifest as manifests
+from store.build import MOST_ROUNDS
 from store.config import Settings
 from store.errors import BuildBusy, BuildRefused, MnemologError
 from store.manifest import Manifest
@@ -38,17 +40,27 @@ def build(
 ) -> Manifest:
     """Build, check and publish a tenant; return the manifest.
 
+    Where memories alone failed a check, they are quarantined and it runs again without them.
     Raise NotFound, BuildBusy, BuildRefused naming every check that failed, or BuildFailed saying
     what did; KeyboardInterrupt where it was stopped. Whatever is raised, what was served still is.
     """
     tenant = existing(settings.home, tenant_name)
     config = dg.RunConfig(ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}})
-    result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
+    for _ in range(MOST_ROUNDS):
+        result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
+        if result.success or not _has_taken_out(result):
+            break
     if not result.success:
         raise reason(result)
     (made,) = result.asset_materializations_for_node("published_manifest")
     number = made.metadata["manifest"].value
     return next(one for one in manifests.kept(tenant) if one.number == number)
+
+
+def _has_taken_out(result: dg.ExecuteInProcessResult) -> bool:
+    """Return whether checks failed only on memories that another run builds without."""
+    failed = [one for one in result.get_asset_check_evaluations() if not one.passed]
+    return bool(failed) and all(QUARANTINED in one.metadata for one in failed)
 
 
 def execute(

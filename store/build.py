@@ -19,7 +19,7 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store import constraints, projections, snapshot
+from store import constraints, projections, quarantine, snapshot
 from store import manifest as manifests
 from store.audits.audit import audit
 from store.audits.audited import Audited
@@ -43,6 +43,7 @@ from store.files import make_folder, sweep
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
 from store.projection import Built, Inputs, Previous, Projection, checked_build
+from store.quarantine import Held
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
 
@@ -70,6 +71,8 @@ class Build:
     def names(self) -> list[str]:
         return [projection.name for projection in self.projections]
 
+
+MOST_ROUNDS = 3  # of building without what was quarantined in the round before
 
 Progress = Callable[[str], None]
 WholeCheck = Callable[[Build], Sequence[CheckResult]]
@@ -233,7 +236,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     results = (*checks, *(one for one in complete if not one.passed))
     if failed := [result for result in results if not result.passed]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
-        reasons = "; ".join(f"{one.name}: {one.detail}" for one in failed)
+        reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
     served = published(build.tenant)
     manifest = manifests.publish(build.tenant, candidate(build, checks, now))
@@ -260,24 +263,38 @@ def rebuild(
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
-    Episodes older than `keep_days` are erased before; 0: none.
+    Episodes older than `keep_days` are erased before; 0: none. Memories that alone fail an audit
+    are quarantined, and all is built again without them.
     `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
     finds wrong is not published either. Raise BuildBusy, BuildRefused, or LogError as the disk
     says; each leaves what is served as it was.
     """
     with lock(tenant, wait_s=wait_s):
-        build = start(
-            tenant, log, embedder, full=full, thorough=thorough, keep_days=keep_days, now=now
-        )
-        for projection in build.projections:
-            on_progress(projection.name)
-            _, tables = step(build, projection, on_progress)
-            check(build, projection, tables)
+        for _ in range(MOST_ROUNDS):
+            build = start(
+                tenant, log, embedder, full=full, thorough=thorough, keep_days=keep_days, now=now
+            )
+            if not _taken_out(build, on_progress, now):
+                break
         if all(one.passed for one in kept_checks(build)):
             on_progress("checks")
             keep_checks(build, on_whole(build))
         on_progress("publish")
         return publish(build, kept_checks(build), now)
+
+
+def _taken_out(build: Build, on_progress: Progress, now: int) -> list[Held]:
+    """Build and check every projection; return what was taken out for failing alone, if anything
+    was: then the rest is not built.
+    """
+    for projection in build.projections:
+        on_progress(projection.name)
+        _, tables = step(build, projection, on_progress)
+        if taken := quarantine.put(build.log, check(build, projection, tables), now):
+            for one in taken:
+                on_progress(f"quarantined {one.id}: {one.check}: {one.reason}")
+            return taken
+    return []
 
 
 def digests(

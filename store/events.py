@@ -150,6 +150,13 @@ class Restored(Body, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class Quarantined(Body, frozen=True, kw_only=True):
+    """A build's audit failed on this memory alone: hidden until a person released or forgot it."""
+
+    check: str
+    reason: str
+
+
 class Erased(Body, frozen=True, kw_only=True):
     """What the memory said was blanked, here in the log too: nothing brings it back.
 
@@ -240,6 +247,7 @@ KINDS: Mapping[str, type[Body]] = {
     "archived": Archived,
     "forgotten": Forgotten,
     "restored": Restored,
+    "quarantined": Quarantined,
     "erased": Erased,
     "lost": Lost,
     "pinned": Pinned,

@@ -31,13 +31,23 @@ Moment = Annotated[int, Meta(ge=EARLIEST, le=LATEST)]  # microseconds UTC
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What one audit said of a candidate."""
+    """What one audit said of a candidate, and what to do where it failed.
+
+    `alone` are the ids of memories it fails on by themselves: without them it would pass.
+    """
 
     name: str
     passed: bool
     detail: str
     projection: str = "memories"
     metadata: Mapping[str, Any] = {}
+    alone: tuple[str, ...] = ()
+    cure: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What it said, and the cure."""
+        return f"{self.detail}. {self.cure}" if self.cure else self.detail
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -74,7 +84,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     @property
     def reasons(self) -> list[str]:
-        return [f"{check.name}: {check.detail}" for check in self.checks if not check.passed]
+        return [f"{check.name}: {check.reason}" for check in self.checks if not check.passed]
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -151,7 +151,8 @@ def test_a_build_takes_away_what_killed_writers_left(built):
     assert writing.exists()
 
 
-def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant):
+def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeypatch):
+    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
     plant(built.log, "bad", Recorded(content=f"the token is {TOKEN}"))
     for _ in range(2):
         with pytest.raises(BuildRefused, match="no_secrets"):
@@ -163,7 +164,8 @@ def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant):
     assert reason.startswith("no_secrets: 1 secrets (github-token): memory bad. `mnemolog ")
 
 
-def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant):
+def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, monkeypatch):
+    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
     plant(built.log, "bad", Recorded(content=f"the token is {TOKEN}"))
     counts = set()
     for _ in range(3):
@@ -173,7 +175,8 @@ def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant):
     assert len(counts) == 1
 
 
-def test_a_build_that_passes_again_forgets_the_refusal(built, plant, tamper):
+def test_a_build_that_passes_again_forgets_the_refusal(built, plant, tamper, monkeypatch):
+    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
     plant(built.log, "bad", Recorded(content=f"the token is {TOKEN}"))
     with pytest.raises(BuildRefused):
         built.rebuild()

@@ -13,7 +13,7 @@ from store.agent_events import Proposed
 from store.commands import Draft
 from store.config import Settings
 from store.embedding import LexicalEmbedder
-from store.events import Event
+from store.events import Event, Quarantined
 from store.job_events import Planned
 from store.manifest import CheckResult, Refusal
 from store.plans import plans, roster, steps
@@ -125,6 +125,15 @@ def test_a_refused_build_says_which_check_and_why(owner, opened):
     for path in ("/t/default/jobs", "/t/default/errors"):
         shown = owner.get(path).text
         assert "no_secrets" in shown and "1 secret in n2" in shown
+
+
+def test_memories_that_builds_leave_out_are_shown_with_the_command_that_ends_it(owner, opened):
+    body = Quarantined(check="no_secrets", reason="1 secrets (github-token)")
+    opened.log.append([Event("q", NOW, body, "n2")])
+    shown = owner.get("/t/default/errors").text
+    assert "n2" in shown and "1 secrets (github-token)" in shown
+    assert "mnemolog quarantine --release ID" in shown
+    assert "builds leave out 1 memories" in owner.get("/t/default/overview").text
 
 
 def test_dagsters_pages_are_linked_while_they_are_served(owner, opened, monkeypatch):

@@ -57,6 +57,7 @@ BODIES = [
     events.Lost(gaps=((3, 5), (9, 9)), ids=("m3",)),
     events.Forgotten(reason="wrong"),
     events.Restored(),
+    events.Quarantined(check="no_secrets", reason="1 secrets"),
     Pinned(pinned=False),
     Linked(target="b", relation="conflict"),
     Rated(verdict=-0.5),

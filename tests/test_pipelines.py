@@ -27,7 +27,7 @@ from pipelines.definitions import definitions
 from pipelines.failures import classified
 from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
-from store import build, commands, events, projections
+from store import build, commands, events, projections, quarantine
 from store import manifest as manifests
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
@@ -72,10 +72,10 @@ def remember(settings: Settings, name: str, *contents: str) -> Tenant:
     return found
 
 
-def plant_secret(found: Tenant) -> None:
+def plant_secret(found: Tenant, id_: str = "planted") -> None:
     """Write a memory with a secret past redaction, as a bug in it would."""
     body = events.encode(events.Recorded(content="the token is ghp_" + "a1B2c3D4e5F6" * 3))
-    row = ("planted", NOW, "recorded", "planted", None, None, None, "user", body)
+    row = (id_, NOW, "recorded", id_, None, None, None, "user", body)
     digest = sha256(msgspec.json.encode(row)).digest()
     connection = apsw.Connection(str(found.log))
     connection.execute(
@@ -276,6 +276,30 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
     refusal = manifests.last_refusal(default)
     assert refusal is not None
     assert refusal.reasons == [f"no_secrets: {failed[0].description}"]
+
+
+def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default):
+    plant_secret(default)
+    published = run.build(settings, "default", lambda event: None)
+    with EventLog(default.log) as log:
+        assert published.watermark == log.head()
+        assert [one.id for one in quarantine.held(log)] == ["planted"]
+    with home.instance(settings) as instance:
+        runs = instance.get_runs()
+        assert [one.status for one in runs] == [
+            dg.DagsterRunStatus.SUCCESS,
+            dg.DagsterRunStatus.FAILURE,
+        ]
+        key = dg.AssetKey("published_manifest")
+        shown = instance.get_latest_materialization_event(key).asset_materialization.metadata
+        assert shown["quarantined"].value.startswith("- planted: no_secrets: 1 secrets")
+        logged = instance.all_logs(runs[1].run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
+        (failed,) = [
+            one.dagster_event.asset_check_evaluation_data
+            for one in logged
+            if not one.dagster_event.asset_check_evaluation_data.passed
+        ]
+        assert failed.metadata["quarantined"].value == ["planted"]
 
 
 def lose_canaries(monkeypatch: pytest.MonkeyPatch, floor: str) -> None:
@@ -533,10 +557,11 @@ def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, 
 
 
 def test_refused_build_command_names_every_failed_check(settings, default, tmp_path):
-    plant_secret(default)
+    for number in range(21):  # fewer are quarantined
+        plant_secret(default, f"planted{number}")
     done = jobs(settings, "build", "--json", cwd=tmp_path)
     assert done.returncode == 1
-    assert "no_secrets: 1 secrets" in done.stderr
+    assert "no_secrets: 21 secrets" in done.stderr
     assert "Traceback" not in done.stderr
     assert json.loads(done.stdout)["error"]["code"] == "build_refused"
 

@@ -33,6 +33,7 @@ _COMMANDS = {
     "goals": "digest.goals",
     "forget": "changes.forget",
     "restore": "changes.restore",
+    "quarantine": "quarantine.quarantine_command",
     "erase": "erase.erase",
     "pin": "changes.pin",
     "goal": "changes.goal",

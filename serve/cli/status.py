@@ -43,7 +43,7 @@ def status(session_: Session, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store import failures
+    from store import failures, quarantine
     from store import manifest as manifests
     from store.audits import health
     from store.errors import NoManifest, SnapshotDamaged
@@ -67,6 +67,10 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             f"{one.what}: {one.said}"
             for root in (settings.home, tenant.root)
             for one in failures.every(root)
+        ],
+        "quarantined": [
+            {"id": one.id, "since": isoformat(one.at), "check": one.check, "reason": one.reason}
+            for one in quarantine.held(log)
         ],
         "alarms": [],
         "damage": [str(gone)] if gone else [],
@@ -158,6 +162,9 @@ def _show(found: dict[str, Any]) -> None:
         output.say(line)
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
+    for one in found["quarantined"]:
+        why = output.one_line(f"{one['check']}: {one['reason']}", 200)
+        output.say(f"held      {one['id']} is left out of builds: {why}: `mnemolog quarantine`")
     for one in found["failed"]:
         output.say(f"failed    {output.one_line(one, 200)}")
     for one in found["alarms"]:

@@ -34,6 +34,7 @@ _SAMPLE = 200  # documents whose BM25 scores are computed again
 _QUERIES = 10  # of these documents are asked for
 _PIECES, _PIECE = 4, 64  # runs of so many terms of each: what rounding adds grows with their number
 _ROUNDING = 2.0**-24  # of a float32
+_FEW = 20  # memories that may fail alone, or one in a hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,20 @@ def audit(projection: str, audited: Audited) -> list[CheckResult]:
     for one in AUDITS:
         if one.projection == projection:
             found = one.run(audited)
-            detail = found.detail if found.passed else f"{found.sentence}. {one.cure}"
-            results.append(CheckResult(one.name, found.passed, detail, projection))
+            alone: Sequence[str] = ()
+            # where more fail, it is no accident: the build is wrong
+            if found.isolates and len(found.rows) <= max(_FEW, audited.count // 100):
+                alone = found.rows
+            results.append(
+                CheckResult(
+                    one.name,
+                    found.passed,
+                    found.sentence,
+                    projection,
+                    alone=tuple(alone),
+                    cure="" if found.passed else one.cure,
+                )
+            )
     return results
 
 
@@ -109,7 +122,7 @@ def bm25_parity(audited: Audited) -> Found:
         is_off |= ~(gap <= 2 * (len(query) + 4) * _ROUNDING * size)
         worst = max(worst, float((gap / np.maximum(size, 1.0)).max()))
     said = f"{len(sample)} documents, largest difference {worst:.1e} of the score"
-    return Found(not is_off.any(), said, audited.ids(sample[is_off]))
+    return Found(not is_off.any(), said, audited.ids(sample[is_off]), isolates=True)
 
 
 def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
@@ -124,7 +137,7 @@ def vectors_are_unit(audited: Audited) -> Found:
     if count != audited.count:
         return Found(False, f"{count} vectors for {audited.count} memories")
     wrong, said = _not_unit(audited, "codes")
-    return Found(not len(wrong), said, audited.ids(wrong))
+    return Found(not len(wrong), said, audited.ids(wrong), isolates=True)
 
 
 def fields_are_unit(audited: Audited) -> Found:
@@ -133,7 +146,7 @@ def fields_are_unit(audited: Audited) -> Found:
     if len(of) and not 0 <= of.min() <= of.max() < audited.count:
         return Found(False, f"fields of memories {of.min()} to {of.max()} of {audited.count}")
     wrong, said = _not_unit(audited, "rows")
-    return Found(not len(wrong), said, audited.ids(of[wrong]))
+    return Found(not len(wrong), said, audited.ids(of[wrong]), isolates=True)
 
 
 def mentions_in_range(audited: Audited) -> Found:

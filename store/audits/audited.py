@@ -17,11 +17,15 @@ _NAMED = 3  # memories named in a sentence
 
 
 class Found(NamedTuple):
-    """What an audit found, in one sentence; `rows` are the ids of the memories it fails on."""
+    """What an audit found, in one sentence; `rows` are the ids of the memories it fails on.
+
+    It `isolates` them where each of them fails by itself, and all others pass.
+    """
 
     passed: bool
     detail: str
     rows: Sequence[str] = ()
+    isolates: bool = False
 
     @property
     def sentence(self) -> str:

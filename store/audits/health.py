@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from store import constraints, disk, failures, projections, snapshot
+from store import constraints, disk, failures, projections, quarantine, snapshot
 from store import manifest as manifests
 from store.config import Llm, Settings
 from store.embedding import Embedder, SilentEmbedder, embedder
@@ -205,6 +205,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         yield from _log(log)
         yield from _cold(tenant)
         yield from _served(settings, tenant, log)
+        yield from _quarantined(log)
     yield _refusal(tenant)
     yield from _erasing(tenant)
     yield from _failures(tenant.root)
@@ -350,6 +351,20 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         ref = manifest.projections.get(projection.name)
         if ref is None or ref.version != projection.version:
             yield Finding("warn", f"{projection.name} is of another version of mnemolog", _BUILD)
+
+
+def _quarantined(log: EventLog) -> Iterator[Finding]:
+    """Say which memories builds leave out; nothing where there are none."""
+    try:
+        held = quarantine.held(log)
+    except LogError:  # said by `_log`
+        return
+    for one in held[:_SHOWN]:
+        what = f"builds leave memory {one.id} out since {isoformat(one.at)}: {one.check}"
+        yield Finding("warn", f"{what}: {one.reason}", quarantine.CURE)
+    if len(held) > _SHOWN:
+        what = f"builds leave {len(held) - _SHOWN} more memories out"
+        yield Finding("warn", what, "`mnemolog quarantine` lists them")
 
 
 def _refusal(tenant: Tenant) -> Finding:

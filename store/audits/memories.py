@@ -6,7 +6,7 @@ only the events since. A candidate that shares nothing is held against the whole
 """
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -14,15 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store import frame
+from store import frame, quarantine
 from store.agent_events import Prompted
 from store.audits.audited import Audited, Found
-from store.events import Archived, Erased, Forgotten, Recorded, Revised, Superseded
+from store.events import (
+    Archived,
+    Erased,
+    Forgotten,
+    Quarantined,
+    Recorded,
+    Revised,
+    Superseded,
+)
 from store.job_events import Staled
 from store.logfile.head import numbers
 from store.logfile.rows import PUT_AWAY
 from store.projection import Tables
-from store.projections.memory.memory import ACTIVE, STALE, STATES
+from store.projections.memory.memory import ACTIVE, FORGOTTEN, STALE, STATES
 from store.projections.memory.parts import MemoryParts
 from store.projections.places import Places
 from store.redaction import redact
@@ -110,7 +118,7 @@ def did_not_shrink(audited: Audited) -> Found:
         return Found(False, said, _gone(audited, undone))
     active, served = _active(audited.tables), _active(audited.published)
     excused = len(undone) + sum(
-        isinstance(body, (Archived, Erased, Forgotten, Superseded, Staled))
+        isinstance(body, (Archived, Erased, Forgotten, Quarantined, Superseded, Staled))
         or (isinstance(body, Recorded) and body.key is not None)
         for _, _, body in audited.log.bodies(
             audited.published_watermark, audited.watermark, cold=False
@@ -152,10 +160,11 @@ def no_secrets(audited: Audited) -> Found:
             # by value and key, as it was redacted: a pattern may lie across two of them
             if redact.redact_value(value := msgspec.json.decode(text)) != value:
                 found.setdefault(str(ids[place]), "secret in the metadata")
+    found = {id_: found[id_] for id_ in _answerable(audited, found)}
     if not found:
         return Found(True, "no secret pattern in any text")
     kinds = ", ".join(sorted(set(found.values())))
-    return Found(False, f"{len(found)} secrets ({kinds})", [*found])
+    return Found(False, f"{len(found)} secrets ({kinds})", [*found], isolates=True)
 
 
 def no_self_injection(audited: Audited) -> Found:
@@ -164,9 +173,25 @@ def no_self_injection(audited: Audited) -> Found:
     for ids, texts in (*_texts(audited), *_metadata(audited)):
         holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
         found |= dict.fromkeys(str(ids[place]) for place in np.flatnonzero(holds).tolist())
-    if not found:
+    wrong = _answerable(audited, found)
+    if not wrong:
         return Found(True, "no memory is a block of ours")
-    return Found(False, f"{len(found)} memories hold our own block", [*found])
+    return Found(False, f"{len(wrong)} memories hold our own block", wrong, isolates=True)
+
+
+def _answerable(audited: Audited, ids: Iterable[str]) -> list[str]:
+    """Return those of some memories that recall may say, and that no person vouched for."""
+    if not (wanted := list(ids)):
+        return []
+    vouched = quarantine.released(audited.log, audited.watermark)
+    memories = MemoryParts.open(audited.tables)
+    found = []
+    for id_ in wanted:
+        row = memories.row(id_)
+        is_hidden = row is not None and memories.value(row, "state") == FORGOTTEN
+        if not is_hidden and id_ not in vouched:
+            found.append(id_)
+    return found
 
 
 def _shared(audited: Audited) -> pa.Table | None:

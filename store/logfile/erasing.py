@@ -27,6 +27,7 @@ from store.events import (
     Erased,
     Event,
     Forgotten,
+    Quarantined,
     Rated,
     Recalled,
     Recorded,
@@ -58,6 +59,7 @@ _KEPT: dict[type[Body], tuple[str, ...]] = {
     Archived: (),
     Forgotten: (),
     Restored: (),
+    Quarantined: ("check",),
     Staled: (),
     Rated: ("verdict",),
     Surfaced: ("place", "characters"),
@@ -70,6 +72,7 @@ _KEPT: dict[type[Body], tuple[str, ...]] = {
 _EMPTY: dict[type[Body], dict[str, Any]] = {
     Recorded: {"content": ""},
     Staled: {"reason": ""},
+    Quarantined: {"reason": ""},
     Prompted: {"prompt": ""},
     Acted: {"tool": "-"},
     Recalled: {"query": ""},

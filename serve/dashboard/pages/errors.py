@@ -5,9 +5,10 @@ Errors: what went wrong where nobody looked on, and what is broken now; each wit
 from flask import Blueprint, render_template
 
 from serve.dashboard.sites import Site
-from store import failures
+from store import failures, quarantine
 from store import manifest as manifests
-from store.errors import NoManifest, SnapshotDamaged
+from store.errors import LogError, NoManifest, SnapshotDamaged
+from store.log import EventLog
 from store.tenant import Tenant
 
 
@@ -28,11 +29,21 @@ def blueprint(site: Site) -> Blueprint:
             failures=sorted(kept, key=lambda pair: -pair[1].at),
             notices=notices,
             refusal=manifests.last_refusal(opened.tenant),
+            held=_held(opened.log),
+            cure=quarantine.CURE,
             damage=_damage(opened.tenant),
             log_file=site.settings.server_log,
         )
 
     return pages
+
+
+def _held(log: EventLog) -> list[quarantine.Held]:
+    """Return the memories that builds leave out; none where the log cannot be read."""
+    try:
+        return quarantine.held(log)
+    except LogError:  # a notice of recall says so
+        return []
 
 
 def _damage(tenant: Tenant) -> str:

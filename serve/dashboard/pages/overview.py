@@ -6,6 +6,7 @@ they are those of the moment the page was loaded.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -22,7 +23,10 @@ from serve.statistics.pictures import of_overview
 from serve.statistics.shown import take_back
 from serve.statistics.usefulness import Period, Usefulness
 from serve.summaries.recording import held
+from store import quarantine
 from store.audits.health import canaries_alarm
+from store.errors import LogError
+from store.log import EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def blueprint(site: Site) -> Blueprint:
         return render_template(
             "overview.html",
             found=found,
-            alarms=_alarms(found),
+            alarms=_alarms(found, opened.log),
             tiles=[*_tiles(found), _episodes(taken)],
             told=_told(found.usefulness),
             told_since=found.usefulness.cut_at,
@@ -218,13 +222,17 @@ def _figure(value: int | None) -> str:
     return "–" if value is None else numerals.count(value)
 
 
-def _alarms(found: Statistics) -> list[str]:
-    """Return what the newest build found of recall that a person should know of."""
-    return [
+def _alarms(found: Statistics, log: EventLog) -> list[str]:
+    """Return what the newest build found that a person should know of."""
+    alarms = [
         alarm
         for check in (found.builds.served.checks if found.builds.served else ())
         if (alarm := canaries_alarm(check))
     ]
+    with suppress(LogError):  # said as a notice
+        if out := len(quarantine.held(log)):
+            alarms.append(f"builds leave out {out} memories: see Errors")
+    return alarms
 
 
 def _spark(minutes: tuple[int, ...]) -> str:

@@ -15,6 +15,7 @@ from store.events import (
     Event,
     Forgotten,
     Pinned,
+    Quarantined,
     Recorded,
     Restored,
     Revised,
@@ -140,7 +141,7 @@ def changes_of(event: Event) -> dict[str, Any]:
             return {"state": SUPERSEDED, "superseded_by": by, "ended_at": event.at}
         case Archived():
             return {"state": ARCHIVED, "ended_at": event.at}
-        case Forgotten():
+        case Forgotten() | Quarantined():
             return {"state": FORGOTTEN, "ended_at": event.at}
         case Staled():
             return {"state": STALE, "ended_at": event.at}

@@ -16,6 +16,8 @@ Where nobody said how much a memory matters or what it is kept as, `scoring` doe
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
 as never having ended.
 
+A memory in quarantine is hidden as a forgotten one is; what jobs made of it stays.
+
 An erased memory keeps its place and nothing of what it said, and no event changes it any more.
 
 A prompt begins an episode, and what its session does until the next one belongs to it (`episode`).
@@ -36,6 +38,7 @@ from store.events import (
     Erased,
     Event,
     Linked,
+    Quarantined,
     Recorded,
     Restored,
 )
@@ -152,7 +155,8 @@ class Fold:
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             trust = max(before.trust, event.trust, key=TRUSTS.index)
             after = replace(after, text_hash=text_hash(after.text), trust=trust)
-        if isinstance(body, Erased) and body.aged:  # what jobs made of it holds
+        # what jobs made of it holds
+        if isinstance(body, Quarantined) or (isinstance(body, Erased) and body.aged):
             return self._kept(after, event.at)
         return self._put(after, event.at)
 

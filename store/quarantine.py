@@ -1,0 +1,94 @@
+"""
+Quarantine: memories that an audit fails on by themselves, taken out so that the others are built.
+
+That a memory was taken out is an event, so every build, recall and backup knows of it; it is hidden
+as a forgotten one is, but nothing that was made of it falls. A person releases or forgets it. A
+text that was released is not held against its memory again; numbers of the index are.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from store import commands
+from store.errors import Conflict
+from store.events import Erased, Event, Forgotten, Quarantined, Restored, new_id
+from store.log import EventLog
+from store.manifest import CheckResult
+
+CURE = "`mnemolog quarantine --release ID` takes it in, `--forget ID` leaves it out for good"
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A memory in quarantine: since when (microseconds UTC), which check failed on it, and why."""
+
+    id: str
+    at: int
+    check: str
+    reason: str
+
+
+def put(log: EventLog, results: Iterable[CheckResult], now: int) -> list[Held]:
+    """Take out the memories that failed checks name as failing alone; return them.
+
+    None is taken out where a check failed for another reason: the build is refused all the same.
+    Raise LogError where the log cannot be written.
+    """
+    failed = [one for one in results if not one.passed]
+    if not failed or not all(one.alone for one in failed):
+        return []
+    reasons = {id_: one for one in reversed(failed) for id_ in one.alone}
+    found = [Held(id_, now, one.name, one.detail) for id_, one in sorted(reasons.items())]
+    log.append([_event(log, one) for one in found])
+    return found
+
+
+def held(log: EventLog) -> list[Held]:
+    """Return the memories that are in quarantine now, the first one first."""
+    found = []
+    for id_ in log.subjects(("quarantined",))["quarantined"]:
+        newest = _newest(log, id_)
+        if isinstance(newest.body, Quarantined):
+            found.append(Held(id_, newest.at, newest.body.check, newest.body.reason))
+    return sorted(found, key=lambda one: (one.at, one.id))
+
+
+def released(log: EventLog, until: int) -> frozenset[str]:
+    """Return the ids of memories that were taken out and then released, up to a seq."""
+    ids = log.subjects(("quarantined",))["quarantined"]
+    return frozenset(id_ for id_ in ids if isinstance(_newest(log, id_, until).body, Restored))
+
+
+def release(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
+    """Take memories in again, all or none; raise NotFound, or Conflict for one that is not held."""
+    return _settled(log, ids, Restored(reason="released from quarantine"), now)
+
+
+def forget(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
+    """Leave memories out for good, all or none; raise as `release` does."""
+    return _settled(log, ids, Forgotten(reason="quarantined"), now)
+
+
+def _settled(
+    log: EventLog, ids: Sequence[str], change: Restored | Forgotten, now: int
+) -> list[Event]:
+    events = [commands.told(log, id_, change, now) for id_ in ids]
+    known = {one.id for one in held(log)}
+    if other := [id_ for id_ in ids if id_ not in known]:
+        raise Conflict(f"memory {other[0]!r} is not in quarantine: `mnemolog quarantine` lists it")
+    return [one.event for one in log.append(events)]
+
+
+def _event(log: EventLog, one: Held) -> Event:
+    body = Quarantined(check=one.check, reason=one.reason)
+    return Event(new_id(one.at), one.at, body, one.id, log.about(one.id)[0].project)
+
+
+def _newest(log: EventLog, id_: str, until: int | None = None) -> Event:
+    """Return the newest event that took a memory out, brought it back or ended it."""
+    return [
+        event
+        for event in log.about(id_)
+        if isinstance(event.body, Quarantined | Restored | Forgotten | Erased)
+        and (until is None or event.seq <= until)
+    ][-1]

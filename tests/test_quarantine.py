@@ -1,0 +1,142 @@
+"""A memory that alone fails a check is left out of builds until a person releases or forgets it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from serve.cli import main
+from store import build, commands, quarantine
+from store.commands import Draft
+from store.errors import BuildRefused, Conflict
+from store.events import Event, Quarantined, Recorded, Restored
+from store.job_events import Made
+from store.projections.memories import Fold
+
+NOW = 1_790_000_000_000_000
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+
+
+def states(built) -> dict[str, str]:
+    tables = build.digests(built.log, built.embedder, built.log.head())["memories"]
+    ids, found = (tables["memories"].column(name).to_pylist() for name in ("id", "state"))
+    return dict(zip(ids, found, strict=True))
+
+
+def plant_secret(built, plant, id_: str = "bad") -> None:
+    plant(built.log, id_, Recorded(content=f"the deploy token is {TOKEN}"))
+
+
+def test_a_build_goes_on_without_a_memory_that_fails_alone(built, plant):
+    plant_secret(built, plant)
+    commands.record(built.log, Draft(id="good", content="we deploy on Mondays"), NOW)
+    said: list[str] = []
+    made = build.rebuild(built.tenant, built.log, built.embedder, NOW, on_progress=said.append)
+    assert made.number > built.manifest.number and made.watermark == built.log.head()
+    assert states(built)["bad"] == "forgotten" and states(built)["good"] == "active"
+    (one,) = quarantine.held(built.log)
+    assert (one.id, one.check, one.at) == ("bad", "no_secrets", NOW)
+    assert "github-token" in one.reason and TOKEN not in one.reason
+    assert any(line.startswith("quarantined bad: no_secrets") for line in said)
+
+
+def test_a_build_without_it_is_the_same_in_steps_and_anew(built, plant):
+    plant_secret(built, plant)
+    assert built.rebuild().digests == built.rebuild(full=True).digests
+
+
+def test_where_many_memories_fail_the_build_is_refused_and_none_is_left_out(built, plant):
+    for number in range(21):
+        plant_secret(built, plant, f"bad{number}")
+    with pytest.raises(BuildRefused, match="no_secrets: 21 secrets"):
+        built.rebuild()
+    assert quarantine.held(built.log) == []
+
+
+def test_a_text_that_was_released_is_taken_as_it_is(built, plant):
+    plant_secret(built, plant)
+    built.rebuild()
+    quarantine.release(built.log, ["bad"], NOW)
+    built.rebuild()
+    assert quarantine.held(built.log) == [] and states(built)["bad"] == "active"
+
+
+def test_a_forgotten_one_stays_out_and_is_listed_no_more(built, plant):
+    plant_secret(built, plant)
+    built.rebuild()
+    quarantine.forget(built.log, ["bad"], NOW)
+    built.rebuild()
+    assert quarantine.held(built.log) == [] and states(built)["bad"] == "forgotten"
+
+
+def test_only_what_is_in_quarantine_is_released_and_all_or_none(built, plant):
+    plant_secret(built, plant)
+    built.rebuild()
+    with pytest.raises(Conflict, match="'m01' is not in quarantine"):
+        quarantine.release(built.log, ["bad", "m01"], NOW)
+    assert [one.id for one in quarantine.held(built.log)] == ["bad"]
+
+
+class HalvedOnce:
+    """A model that answers one text with a vector of another length."""
+
+    def __init__(self, embedder):
+        self._embedder = embedder
+
+    def __getattr__(self, name: str):
+        return getattr(self._embedder, name)
+
+    def embed(self, texts):
+        found = self._embedder.embed(texts).copy()
+        for row, text in enumerate(texts):
+            if "tungsten" in text:
+                found[row] *= 0.5
+        return found
+
+
+def test_a_vector_that_a_model_spoils_holds_up_no_other(built):
+    commands.record(built.log, Draft(id="spoilt", content="the lamp is of tungsten"), NOW)
+    made = build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
+    assert made.watermark == built.log.head()
+    (one,) = quarantine.held(built.log)
+    assert (one.id, one.check) == ("spoilt", "vectors_are_unit")
+    quarantine.release(built.log, ["spoilt"], NOW)
+    build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
+    assert [one.id for one in quarantine.held(built.log)] == ["spoilt"]  # it was tried again
+
+
+def test_what_was_made_of_it_stays_and_releasing_brings_it_back():
+    fold = Fold()
+    fold.apply(Event("a", 1, Recorded(content="a"), "a", seq=1))
+    made = Recorded(content="of a", made=Made(job="reflect"), source_ids=("a",))
+    fold.apply(Event("b", 2, made, "b", seq=2))
+    fold.apply(Event("q", 3, Quarantined(check="no_secrets", reason="x"), "a", seq=3))
+    assert (fold.rows["a"].state, fold.rows["b"].state) == ("forgotten", "active")
+    fold.apply(Event("r", 4, Restored(), "a", seq=4))
+    assert fold.rows["a"].state == "active" and fold.rows["a"].ended_at is None
+
+
+def cli(*words: str) -> str:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code in (0, 1), result.output
+    return result.stdout
+
+
+def test_status_and_doctor_say_which_and_why_and_one_command_ends_it(built, plant):
+    plant_secret(built, plant)
+    built.rebuild()
+    (shown,) = json.loads(cli("status", "--json"))["quarantined"]
+    assert (shown["id"], shown["check"]) == ("bad", "no_secrets")
+    assert "bad is left out of builds" in cli("status")
+    findings = json.loads(cli("doctor", "--json"))["findings"]
+    (found,) = [one for one in findings if "leave memory bad out" in one["what"]]
+    assert "no_secrets" in found["what"] and "--release ID" in found["cure"]
+    assert cli("quarantine").startswith("bad  since 2026-")
+    assert json.loads(cli("quarantine", "--release", "bad", "--json"))["done"] == "release"
+    assert cli("quarantine") == "nothing is in quarantine\n"
+
+
+def test_the_command_does_nothing_unless_told_what_and_to_which(built):
+    for words in (("m01",), ("--all",), ("--release",), ("--forget", "m01", "--all")):
+        assert CliRunner().invoke(main, ["quarantine", *words]).exit_code == 2
+    assert cli("quarantine", "--forget", "--all") == "nothing is in quarantine\n"
