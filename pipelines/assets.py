@@ -111,9 +111,9 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             wanted = next(one for one in made.projections if one.name == projection.name)
             ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
-            for failed in (one for one in results if not one.passed):
+            for failed in (one for one in results if one.stops):
                 context.log.error(f"{failed.name}: {failed.reason}")
-            if not all(one.passed for one in results):
+            if any(one.stops for one in results):
                 now = time.time_ns() // 1_000
                 build.refuse(made, now)
                 for one in quarantine.put(made.log, results, now):
@@ -166,6 +166,7 @@ def _shown(result: CheckResult) -> dg.AssetCheckResult:
         check_name=result.name,
         asset_key=result.projection,
         passed=result.passed,
+        severity=dg.AssetCheckSeverity.WARN if result.warns else dg.AssetCheckSeverity.ERROR,
         description=result.reason,
         metadata=dict(result.metadata) | ({QUARANTINED: [*result.alone]} if result.alone else {}),
     )

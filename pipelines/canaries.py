@@ -53,7 +53,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             made, now = tenant_store.resume(), time.time_ns() // 1_000
             candidate = build.candidate(made, (), now)
             found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
-            result = canaries.result(found, now, build.published(made.tenant))
+            result = canaries.result(found, now, *build.last_published(made.tenant))
             build.keep_checks(made, [result])
             if not result.passed:
                 build.refuse(made, now)

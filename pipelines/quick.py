@@ -54,7 +54,7 @@ def _asked(choices: Choices, made: Build) -> list[CheckResult]:
     now = _now()
     candidate = builds.candidate(made, (), now)
     found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
-    return [canaries.result(found, now, builds.published(made.tenant))]
+    return [canaries.result(found, now, *builds.last_published(made.tenant))]
 
 
 def _now() -> int:

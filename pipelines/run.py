@@ -59,7 +59,7 @@ def build(
 
 def _has_taken_out(result: dg.ExecuteInProcessResult) -> bool:
     """Return whether checks failed only on memories that another run builds without."""
-    failed = [one for one in result.get_asset_check_evaluations() if not one.passed]
+    failed = _failed(result)
     return bool(failed) and all(QUARANTINED in one.metadata for one in failed)
 
 
@@ -94,12 +94,7 @@ def reason(result: dg.ExecuteInProcessResult) -> MnemologError:
 
     Raise KeyboardInterrupt where it was stopped.
     """
-    failed = [
-        one
-        for one in result.get_asset_check_evaluations()
-        if not one.passed and one.severity is dg.AssetCheckSeverity.ERROR
-    ]
-    if failed:
+    if failed := _failed(result):
         return BuildRefused("\n".join(f"{one.check_name}: {one.description}" for one in failed))
     for error in _errors(result):
         chain = list(_chain(error))
@@ -112,6 +107,15 @@ def reason(result: dg.ExecuteInProcessResult) -> MnemologError:
                 return BuildRefused(_message(one))
         return BuildFailed(innermost(error))
     return BuildFailed(f"run {result.run_id} failed without saying why: see `mnemolog ui`")
+
+
+def _failed(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
+    """Return the checks that stopped a run, not those that only warn."""
+    return [
+        one
+        for one in result.get_asset_check_evaluations()
+        if not one.passed and one.severity is dg.AssetCheckSeverity.ERROR
+    ]
 
 
 def _errors(result: dg.ExecuteInProcessResult) -> Iterator[SerializableErrorInfo]:

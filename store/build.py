@@ -169,8 +169,11 @@ def step(
 
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
     """Run the audits of one projection; what they said is kept beside the candidate."""
-    served = published(build.tenant)
+    served, unread = last_published(build.tenant)
     before = served.projections.get(projection.name) if served else None
+    compared = None if before is None else _published_tables(build, before)
+    if before is not None and compared is None:
+        unread = f"the files of {projection.name} are damaged, or of another version of mnemolog"
     memories = (
         load(build, candidates.refs(build.tenant, build.names)["memories"])
         if "memories" in projection.inputs
@@ -183,18 +186,20 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             watermark=build.watermark,
             tables=tables,
             of_memories=memories,
-            published=_published_tables(build, before),
+            published=compared,
             published_watermark=0 if served is None else served.watermark,
+            unread=unread,
         ),
     )
     candidates.keep_checks(build.tenant, results, projection.name)
     return results
 
 
-def _published_tables(build: Build, ref: SnapshotRef | None) -> Built | None:
-    """Return what is served of a projection, for the audits; whole only where its rows are read."""
-    if ref is None:
-        return None
+def _published_tables(build: Build, ref: SnapshotRef) -> Built | None:
+    """Return what is served of a projection, for the audits; whole only where its rows are read.
+
+    None where it is damaged or of another version.
+    """
     return _loaded(build, ref) if ref.projection == "memories" else load(build, ref)
 
 
@@ -234,7 +239,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     refs = candidates.refs(build.tenant, build.names)
     complete = [_completeness(build, refs)]
     results = (*checks, *(one for one in complete if not one.passed))
-    if failed := [result for result in results if not result.passed]:
+    if failed := [result for result in results if result.stops]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
@@ -276,7 +281,7 @@ def rebuild(
             )
             if not _taken_out(build, on_progress, now):
                 break
-        if all(one.passed for one in kept_checks(build)):
+        if not any(one.stops for one in kept_checks(build)):
             on_progress("checks")
             keep_checks(build, on_whole(build))
         on_progress("publish")
@@ -324,10 +329,17 @@ def digests(
 
 def published(tenant: Tenant) -> Manifest | None:
     """Return what is served now; None where nothing is, or its manifest is damaged."""
+    return last_published(tenant)[0]
+
+
+def last_published(tenant: Tenant) -> tuple[Manifest | None, str]:
+    """Return what is served now, and why it cannot be read, where it cannot."""
     try:
-        return manifests.current(tenant)
-    except (NoManifest, SnapshotDamaged):
-        return None
+        return manifests.current(tenant), ""
+    except NoManifest:
+        return None, ""
+    except SnapshotDamaged as error:
+        return None, str(error)
 
 
 def load(build: Build, ref: SnapshotRef) -> Built:

@@ -33,7 +33,8 @@ Moment = Annotated[int, Meta(ge=EARLIEST, le=LATEST)]  # microseconds UTC
 class CheckResult(msgspec.Struct, frozen=True):
     """What one audit said of a candidate, and what to do where it failed.
 
-    `alone` are the ids of memories it fails on by themselves: without them it would pass.
+    `alone` are the ids of memories it fails on by themselves: without them it would pass. One that
+    only `warns` does not keep the candidate from being published.
     """
 
     name: str
@@ -43,6 +44,12 @@ class CheckResult(msgspec.Struct, frozen=True):
     metadata: Mapping[str, Any] = {}
     alone: tuple[str, ...] = ()
     cure: str = ""
+    warns: bool = False
+
+    @property
+    def stops(self) -> bool:
+        """Whether the candidate must not be published."""
+        return not self.passed and not self.warns
 
     @property
     def reason(self) -> str:
@@ -84,7 +91,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     @property
     def reasons(self) -> list[str]:
-        return [f"{check.name}: {check.reason}" for check in self.checks if not check.passed]
+        return [f"{check.name}: {check.reason}" for check in self.checks if check.stops]
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ def put(log: EventLog, results: Iterable[CheckResult], now: int) -> list[Held]:
     None is taken out where a check failed for another reason: the build is refused all the same.
     Raise LogError where the log cannot be written.
     """
-    failed = [one for one in results if not one.passed]
+    failed = [one for one in results if one.stops]
     if not failed or not all(one.alone for one in failed):
         return []
     reasons = {id_: one for one in reversed(failed) for id_ in one.alone}

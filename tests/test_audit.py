@@ -11,9 +11,11 @@ from store import build, commands, frame
 from store.agent_events import Surfaced
 from store.audits.audit import AUDITS, audit
 from store.audits.audited import Audited
+from store.audits.health import alarm_of
 from store.commands import Draft
 from store.errors import BuildRefused
 from store.events import Event, Recorded, Revised
+from store.manifest import CheckResult
 from store.projection import Built, Part, Tables
 from store.projections import vectors
 from store.projections.lessons import LESSONS
@@ -381,3 +383,23 @@ def test_picture_holds_sees_a_node_far_off_and_a_line_to_nowhere(
     assert len(one.tables[table]) and failed("layout", one) == []
     wrong = changed(one.tables, table, column, lambda values: [value, *values[1:]])
     assert failed("layout", replace(one, tables=wrong)) == ["picture_holds"]
+
+
+def shrink_check(manifest) -> CheckResult:
+    return next(one for one in manifest.checks if one.name == "did_not_shrink")
+
+
+@pytest.mark.parametrize("what", ["manifest", "memories"])
+def test_did_not_shrink_says_that_what_is_served_cannot_be_read(built, what: str):
+    found = built.tenant.manifests / f"{built.manifest.number:08d}.json"
+    if what == "memories":
+        ref = built.manifest.projections["memories"]
+        found = built.tenant.snapshots / next(iter(ref.files)).path
+    found.chmod(0o600)
+    found.write_bytes(b"{}")
+    commands.record(built.log, Draft(content="we use SQLite"), NOW)
+    check = shrink_check(built.rebuild())
+    assert not check.passed and check.warns and "compared with nothing" in check.detail
+    assert alarm_of(check).startswith("did_not_shrink: ")
+    commands.record(built.log, Draft(content="we use WAL mode"), NOW)
+    assert shrink_check(built.rebuild()).passed

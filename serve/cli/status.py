@@ -94,7 +94,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "missing_vectors": manifest.missing_vectors,
         },
         "tail": max(0, head - manifest.watermark),
-        "alarms": [alarm for one in manifest.checks if (alarm := health.canaries_alarm(one))],
+        "alarms": [alarm for one in manifest.checks if (alarm := health.alarm_of(one))],
         "damage": [*found["damage"], *health.damage(tenant, manifest)],
     }
 

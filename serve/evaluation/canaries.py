@@ -91,13 +91,18 @@ def over(
     return ask(view, choose(view.snapshots, now, most), embedder, choices, now)
 
 
-def result(found: Outcome, now: int, earlier: Manifest | None) -> CheckResult:
-    """Return an outcome as the check a manifest keeps, after the trend of the one before it."""
+def result(found: Outcome, now: int, earlier: Manifest | None, unread: str = "") -> CheckResult:
+    """Return an outcome as the check a manifest keeps, after the trend of the one before it.
+
+    `unread` says why that one cannot be read.
+    """
     before = earlier and check_of(earlier)
     points = [*(trend(before) if before else ()), (now, found.found, found.asked)][-_TREND:]
     detail = f"{found.found} of {found.asked} canaries came back"
     if found.missed:
         detail += f"; missed: {', '.join(one.id for one in found.missed[:3])}"
+    if unread:
+        detail += f"; compared with no earlier build: {unread}"
     said = {
         "is_doubted": found.is_doubted,
         "has_fallen": has_fallen(found, points[:-1]),

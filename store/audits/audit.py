@@ -65,7 +65,8 @@ def audit(projection: str, audited: Audited) -> list[CheckResult]:
                     found.sentence,
                     projection,
                     alone=tuple(alone),
-                    cure="" if found.passed else one.cure,
+                    cure="" if found.passed or found.warns else one.cure,
+                    warns=found.warns,
                 )
             )
     return results

@@ -19,13 +19,15 @@ _NAMED = 3  # memories named in a sentence
 class Found(NamedTuple):
     """What an audit found, in one sentence; `rows` are the ids of the memories it fails on.
 
-    It `isolates` them where each of them fails by itself, and all others pass.
+    It `isolates` them where each of them fails by itself, and all others pass; it only `warns`
+    where it could not look.
     """
 
     passed: bool
     detail: str
     rows: Sequence[str] = ()
     isolates: bool = False
+    warns: bool = False
 
     @property
     def sentence(self) -> str:
@@ -39,7 +41,8 @@ class Found(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Audited:
     """`of_memories` are the candidate's memories; of a projection that is not made of them, its own
-    tables. `published` is what is served now of the same projection, None where nothing is.
+    tables. `published` is what is served now of the same projection, None where nothing is; or
+    where it cannot be read, as `unread` says then.
     """
 
     log: EventLog
@@ -48,6 +51,7 @@ class Audited:
     of_memories: Tables
     published: Tables | None
     published_watermark: int
+    unread: str = ""
 
     @property
     def memories(self) -> pa.Table:

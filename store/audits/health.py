@@ -287,7 +287,7 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
         yield Finding("error", str(error), _BUILD)
         return
     yield from _snapshots(tenant, manifest)
-    yield from _canaries(manifest)
+    yield from _warnings(manifest)
     yield from _tail(settings, manifest, log)
     try:
         yield from _versions(manifest, embedder(settings.choices.embedder, settings.home))
@@ -303,19 +303,23 @@ def _snapshots(tenant: Tenant, manifest: Manifest) -> Iterator[Finding]:
         yield Finding("ok", f"manifest {manifest.number}: every file matches its hash")
 
 
-def _canaries(manifest: Manifest) -> Iterator[Finding]:
-    """Say how many came back when the manifest was built; nothing where none was asked for."""
+def _warnings(manifest: Manifest) -> Iterator[Finding]:
+    """Say what the build's checks warn of, and how many canaries came back, if any was asked."""
     for check in manifest.checks:
         if check.name == manifests.CANARIES:
-            if alarm := canaries_alarm(check):
+            if alarm := alarm_of(check):
                 cure = "`mnemolog canaries` names them; `mnemolog build --full` builds all anew"
                 yield Finding("warn", alarm, cure)
             else:
                 yield Finding("ok", check.detail)
+        elif alarm := alarm_of(check):
+            yield Finding("warn", alarm, "the next build compares again: run `mnemolog build`")
 
 
-def canaries_alarm(check: CheckResult) -> str:
-    """Return what a build's canaries warn of; empty where nothing is wrong."""
+def alarm_of(check: CheckResult) -> str:
+    """Return what a published build's check warns of; empty where nothing is wrong."""
+    if check.name != manifests.CANARIES:
+        return f"{check.name}: {check.reason}" if check.warns else ""
     if check.metadata.get("has_fallen"):
         return f"{check.detail}: significantly fewer than in the builds before"
     return check.detail if check.metadata.get("is_doubted") else ""

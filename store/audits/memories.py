@@ -107,6 +107,9 @@ def did_not_shrink(audited: Audited) -> Found:
 
     What an undone plan had recorded is gone by that; and what jobs made goes with its sources.
     """
+    if audited.unread:
+        said = f"{audited.count} rows, compared with nothing: {audited.unread}"
+        return Found(False, said, warns=True)
     if audited.published is None:
         return Found(True, f"first build, {audited.count} rows")
     if gaps := _lost(audited):

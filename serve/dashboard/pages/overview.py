@@ -24,7 +24,7 @@ from serve.statistics.shown import take_back
 from serve.statistics.usefulness import Period, Usefulness
 from serve.summaries.recording import held
 from store import quarantine
-from store.audits.health import canaries_alarm
+from store.audits.health import alarm_of
 from store.errors import LogError
 from store.log import EventLog
 
@@ -227,7 +227,7 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
     alarms = [
         alarm
         for check in (found.builds.served.checks if found.builds.served else ())
-        if (alarm := canaries_alarm(check))
+        if (alarm := alarm_of(check))
     ]
     with suppress(LogError):  # said as a notice
         if out := len(quarantine.held(log)):
