@@ -48,6 +48,11 @@ from store.tenant import checked_project
 MAX_CONTENT = 64 * 1024  # characters; a longer text is a document, not a memory
 MAX_METADATA = 32 * 1024  # bytes of JSON
 MAX_DEPTH = 32  # of metadata: what walks it later must not run out of stack
+MAX_VALUES = 1_000  # in metadata, at all depths
+MAX_TAGS, MAX_TAGS_BYTES = 100, 8 * 1024  # of a memory, together
+MAX_SOURCES = 1_000  # memories that one was made of
+MAX_VALUE = 8 * 1024  # bytes of a keyed fact's value
+MAX_REASON = 8 * 1024  # bytes
 BATCH = 500  # events a transaction: one fsync for many, and no writer waits long
 
 _SIDE_TEXTS = ("context", "action", "result")
@@ -90,6 +95,10 @@ def recorded(draft: Draft, now: int) -> Event:
     if draft.created_at is not None and not EARLIEST <= micros(draft.created_at) <= LATEST:
         raise InvalidInput(f"created_at {draft.created_at} lies outside the years 1 to 9999 UTC")
     _check_tags(draft.tags)
+    if len(draft.source_ids) > MAX_SOURCES:
+        many = len(draft.source_ids)
+        raise InvalidInput(f"source_ids may name {MAX_SOURCES} memories, not {many}: name the main")
+    _check_bytes("value", draft.value, MAX_VALUE)
     fields = {name: getattr(draft, name) for name in Recorded.__struct_fields__}
     for name in _SIDE_TEXTS:
         fields[name] = _side_text(name, fields[name]) or None
@@ -113,7 +122,28 @@ def _side_text(name: str, text: str | None) -> str | None:
     return clean
 
 
+def _check_bytes(name: str, text: str | None, most: int) -> None:
+    if text is not None and (size := len(text.encode(errors="replace"))) > most:
+        raise InvalidInput(f"{name} may have {most} bytes, not {size}: shorten it")
+
+
+def bounded_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the first of some tags, each once: as many as a memory may have."""
+    found: list[str] = []
+    size = 0
+    for tag in dict.fromkeys(tags):
+        size += len(tag.encode())
+        if len(found) == MAX_TAGS or size > MAX_TAGS_BYTES:
+            break
+        found.append(tag)
+    return tuple(found)
+
+
 def _check_tags(tags: Sequence[str]) -> None:
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(f"a memory may have {MAX_TAGS} tags, not {len(tags)}: keep the telling")
+    if (size := sum(len(tag.encode(errors="replace")) for tag in tags)) > MAX_TAGS_BYTES:
+        raise InvalidInput(f"tags may have {MAX_TAGS_BYTES} bytes together, not {size}: shorten")
     if any(frame.contains(tag) for tag in tags):
         raise JunkText("a tag is what mnemolog injected: leave it out")
 
@@ -121,6 +151,8 @@ def _check_tags(tags: Sequence[str]) -> None:
 def _check_metadata(metadata: dict[str, Any]) -> None:
     if _is_deeper(metadata, MAX_DEPTH):
         raise InvalidInput(f"metadata is nested more than {MAX_DEPTH} deep: flatten it")
+    if (many := _values(metadata)) > MAX_VALUES:
+        raise InvalidInput(f"metadata may hold {MAX_VALUES} values, not {many}: keep it small")
     try:
         encoded = msgspec.json.encode(metadata)
     except UnicodeEncodeError as error:
@@ -136,6 +168,13 @@ def _is_deeper(value: object, levels: int) -> bool:
         return False
     inner = value.values() if isinstance(value, dict) else value
     return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
+
+
+def _values(value: object) -> int:
+    """Return how many values metadata holds, at all depths."""
+    if not isinstance(value, dict | list):
+        return 1
+    return sum(map(_values, value.values() if isinstance(value, dict) else value))
 
 
 def checked_text(text: str) -> str:
@@ -270,6 +309,8 @@ def told(
     an episode, and it or JunkText for one that `recorded` would not take either.
     """
     first = _must_know(log, id_)
+    if not isinstance(change, Pinned | Linked):
+        _check_bytes("reason", change.reason, MAX_REASON)
     if isinstance(change, Revised):
         if isinstance(first.body, Prompted):
             raise InvalidInput(
@@ -333,6 +374,7 @@ def rated(
     """Return the event that rates, without writing it; raise as `rate` does."""
     if not -1.0 <= verdict <= 1.0:
         raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
+    _check_bytes("reason", reason, MAX_REASON)
     known = log.about(id_)
     if not known or not isinstance(known[0].body, Recorded | Prompted | Recalled):
         raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")

@@ -101,6 +101,13 @@ def test_our_own_block_is_refused_where_it_cannot_be_taken_out(log: EventLog, fi
         {"key": "nodot"},
         {"importance": 1.5},
         {"id": "ghp_" + "a1B2c3D4e5F6" * 3},
+        {"tags": tuple(f"tag{number}" for number in range(101))},
+        {"tags": tuple("ü" * 90 + str(number) for number in range(60))},
+        {"metadata": {"a": [0] * 1_001}},
+        {"source_ids": ("m0",) * 1_001},
+        {"key": "deploy.region", "value": "ü" * 5_000},
+        {"session": "s" * 2_000},
+        {"agent": "a" * 2_000},
     ],
     ids=lambda fields: next(iter(fields)),
 )
@@ -108,6 +115,20 @@ def test_what_cannot_be_kept_is_refused(log: EventLog, fields: dict[str, object]
     with pytest.raises(InvalidInput):
         commands.record(log, Draft(**({"content": "we use SQLite"} | fields)), NOW)
     assert log.head() == 0
+
+
+def test_a_limit_is_named_with_what_was_sent_and_the_cure(log: EventLog):
+    tags = tuple(f"tag{number}" for number in range(10_000))
+    with pytest.raises(InvalidInput, match="may have 100 tags, not 10000: keep the telling"):
+        put(log, "a", tags=tags)
+    put(log, "a")
+    with pytest.raises(InvalidInput, match="100 tags"):
+        commands.revise(log, "a", Revised(tags=tags), NOW)
+    with pytest.raises(InvalidInput, match="reason may have 8192 bytes, not 9000"):
+        commands.forget(log, "a", NOW, "r" * 9_000)
+    with pytest.raises(InvalidInput, match="reason may have 8192 bytes"):
+        commands.rate(log, "a", 1.0, NOW, "r" * 9_000)
+    assert commands.bounded_tags(tags) == tags[:100]
 
 
 def test_a_project_that_is_no_name_is_refused(log: EventLog):

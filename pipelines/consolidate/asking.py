@@ -20,7 +20,7 @@ from pipelines.consolidate.standing import Standing, ids, is_left_alone, may_tak
 from pipelines.llm import schema
 from pipelines.llm.model import Answer, LanguageModel
 from pipelines.llm.prompt import prompt
-from store.commands import Draft
+from store.commands import Draft, bounded_tags
 from store.errors import BudgetSpent, InvalidInput, ModelError
 from store.events import MemoryKind, Tier
 from store.job_events import Called, Planned, Step
@@ -169,7 +169,7 @@ def _merged(
         id=id_,
         content=text,
         kind=msgspec.convert(older.kind, MemoryKind),
-        tags=tuple(dict.fromkeys((*older.tags, *newer.tags))),
+        tags=bounded_tags((*older.tags, *newer.tags)),
         importance=max(older.importance, newer.importance),
         tier=msgspec.convert(older.tier if older.tier == newer.tier else "auto", Tier),
         created_by=older.created_by,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the_place
+from store.commands import bounded_tags
 from store.events import TRUSTS, Relation, Revised
 from store.job_events import Step
 from store.plans import steps
@@ -63,7 +64,7 @@ def gained(stands: Memory, others: Sequence[Memory]) -> Revised | None:
     Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
     """
     peers = [stands, *(one for one in others if one.trust == stands.trust)]
-    tags = tuple(dict.fromkeys(tag for one in peers for tag in one.tags))
+    tags = bounded_tags(tag for one in peers for tag in one.tags)
     importance = max(one.importance for one in peers)
     metadata = joined_metadata(peers)
     if metadata is None:

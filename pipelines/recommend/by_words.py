@@ -11,7 +11,7 @@ import msgspec
 
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
-from store.commands import Draft
+from store.commands import Draft, bounded_tags
 from store.errors import InvalidInput
 from store.events import MemoryKind, Revised, moment
 from store.job_events import Made, Step
@@ -65,7 +65,7 @@ def _part(context: Context, memory: Memory, point: str, lead: str) -> Step:
         content=point,
         context=" ".join(filter(None, (lead, memory.context))) or None,
         kind=msgspec.convert(memory.kind, MemoryKind),
-        tags=memory.tags,
+        tags=bounded_tags(memory.tags),
         source="recommend",
         source_ids=(memory.id,),
         created_by=memory.created_by,

@@ -18,7 +18,7 @@ from pipelines.reflect.finding import Finding
 from pipelines.reflect.material import MOST, Material, materials
 from pipelines.reflect.standing import New, Standing
 from pipelines.reflect.wording import extractive
-from store.commands import Draft
+from store.commands import Draft, bounded_tags
 from store.errors import BudgetSpent, ModelError
 from store.events import moment
 from store.job_events import Made, Step
@@ -135,7 +135,7 @@ def _tags(finding: Finding) -> tuple[str, ...]:
     """Return the tags that more than half of the sources bear."""
     every = [tag for one in finding.sources for tag in dict.fromkeys(one.tags)]
     most = len(finding.sources) / 2
-    return tuple(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
+    return bounded_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
 
 
 JOB = Job("reflect", "insights of what several memories say together", propose, is_careful=True)

@@ -18,10 +18,15 @@ from store.redaction import redact
 COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
 BODY = 9  # the place of the body among the columns
 PUT_AWAY = ""  # no body is written so: an empty one is {}
+MAX_NAME = 1_024  # bytes of an id, and of the name of a project, session or agent
 
 
 def kept(event: Event) -> tuple[Event, Row]:
     """Return the event as it is kept, and its row; raise InvalidInput for what cannot be kept."""
+    for name in ("id", "subject", "project", "session", "agent"):
+        size = len((getattr(event, name) or "").encode(errors="replace"))
+        if size > MAX_NAME:
+            raise InvalidInput(f"{name} may have {MAX_NAME} bytes, not {size}: send a shorter one")
     try:
         event = _redacted(event)
         return event, columns(event)
