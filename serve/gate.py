@@ -65,6 +65,16 @@ def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
     app.before_request(late)
 
 
+def tell_known(app: Flask, tell: Callable[[], None]) -> None:
+    """Call `tell` for each request whose sender passed the gate with a token or a login."""
+
+    def known() -> None:
+        if "caller" in g:
+            tell()
+
+    app.before_request(known)
+
+
 def owner_only() -> Response | None:
     """Return the refusal of who passed the gate and is not the owner."""
     if g.caller.is_owner:

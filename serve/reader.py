@@ -52,7 +52,18 @@ class View:
     @property
     def notices(self) -> tuple[str, ...]:
         """What of the memory could not be used, in words."""
-        return (*self.snapshots.notices, *self.damage)
+        return (*self.snapshots.notices, *self.damage, *self._waiting)
+
+    @property
+    def _waiting(self) -> Iterator[str]:
+        """What of the tail is not indexed, in words."""
+        if many := self.tail.waiting:
+            yield (
+                f"{many} new memories are not found by their words yet: they are indexed behind "
+                "the answers, and all of them by `mnemolog build`"
+            )
+        if many := self.tail.cut:
+            yield f"{many} new long memories are found by their beginning until `mnemolog build`"
 
     @property
     def size(self) -> int:
@@ -94,8 +105,15 @@ class Reader:
 
     _view: View
 
-    def __init__(self, tenant: Tenant, log: EventLog, embedder: Embedder) -> None:
-        """Raise LogError where the log cannot be read, and nothing was published to answer from."""
+    def __init__(
+        self, tenant: Tenant, log: EventLog, embedder: Embedder, *, polled: bool = False
+    ) -> None:
+        """Of one that is `polled` new texts are indexed in steps by who does so; of any other,
+        before it answers.
+
+        Raise LogError where the log cannot be read, and nothing was published to answer from.
+        """
+        self._polled = polled
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
@@ -145,14 +163,22 @@ class Reader:
             if self._files.step(_A_POLL) or is_log_back:
                 self._head = None
             if is_new := self._head != self._stamp():
-                self._swap()
+                self._swap(grown=True)
         self.keep_up()
         return is_new
 
     def keep_up(self) -> None:
         """Take in what was appended: what an import wrote is not left to the next question."""
         self.answered(lambda view: view, without_log=True)
+        self.grow()
+
+    def grow(self) -> bool:
+        """Index one step of the new texts that wait; return whether others still may be."""
+        with self._growing:
+            may_go_on = self._live.grow()
+            self._view = replace(self._view, tail=self._live.now())
         self._live.embed_ahead()
+        return may_go_on
 
     def _now(self, *, without_log: bool) -> View:
         try:
@@ -206,8 +232,11 @@ class Reader:
                 self._swap()
             return self._snapshots is not broken
 
-    def _swap(self, *, ahead: bool = True) -> None:
-        """Open what can be served; `ahead` maps all of it, so that no answer waits for that."""
+    def _swap(self, *, ahead: bool = True, grown: bool = False) -> None:
+        """Open what can be served; `ahead` maps all of it, so that no answer waits for that.
+
+        A tail that is `grown` has indexed what it may, so that nothing is lost by the change.
+        """
         head = self._stamp()
         while True:
             self._files.begin()
@@ -215,6 +244,8 @@ class Reader:
                 opened = self._open()
                 if ahead:
                     self._files.map_all()
+                while grown and opened[1].grow():
+                    pass
                 with self._growing:
                     self._snapshots, self._live, self._gone, self._damage = opened
                     self._extend()
@@ -297,6 +328,8 @@ class Reader:
             # read to the end first: what fails halfway is read again, not left out
             events, damage = self._log.sound(self._live.watermark)
             self._damage |= dict.fromkeys(damage + self._live.extend(events))
+        while not self._polled and self._live.grow():
+            pass
         self._view = View(self._snapshots, self._live.now(), tuple(self._damage))
 
 
@@ -311,6 +344,8 @@ def standing(
     snapshots = open_manifest(tenant, manifest, embedder, [], OpenedFiles(tenant, are_trusted=True))
     live = _live_tail(snapshots, embedder)
     live.extend(events)
+    while live.grow():
+        pass
     return View(snapshots, live.now())
 
 

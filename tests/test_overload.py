@@ -16,8 +16,9 @@ from test_server import Server, Start, start
 
 from serve import gate
 from serve.app import MAX_BODY, create_app
+from serve.process import connections, turns
 from serve.process import server as server_process
-from serve.process import turns
+from serve.process.connections import Connections
 from serve.process.tenants import OpenTenants
 from serve.process.turns import Turns, is_late
 from store.config import Settings
@@ -60,17 +61,56 @@ def test_two_hundred_who_dribble_a_request_keep_nobody_waiting(start: Start, sen
     assert server.ask("/health")[0] == 200
 
 
-def test_who_does_not_send_all_of_a_request_is_hung_up_on():
-    done, slow, new = object(), object(), object()
-    channels = {
-        number: SimpleNamespace(request=one, will_close=False)
-        for number, one in enumerate((None, slow, new))
+class Connected(SimpleNamespace):
+    """What is looked at of a connection."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def handle_close(self) -> None:
+        self.will_close = True
+
+
+def channels(*coming: object) -> dict[int, Connected]:
+    return {
+        number: Connected(request=one, requests=[], will_close=False)
+        for number, one in enumerate(coming)
     }
-    server = SimpleNamespace(active_channels=channels)
-    now = 1_000.0
-    coming = {slow: now - server_process.REQUEST_S, done: now - 99.0}
-    assert server_process._hang_up(server, coming, now) == {slow: coming[slow], new: now}
-    assert [one.will_close for one in channels.values()] == [False, True, False]
+
+
+def test_who_does_not_send_all_of_a_request_is_hung_up_on():
+    there, now = channels("half a request", None, None), [1_000.0]
+    found = Connections(there, lambda: now[0])
+    found.know(there[1])
+    found.look()
+    now[0] += connections.FIRST_S
+    found.look()
+    assert [one.will_close for one in there.values()] == [False, False, True]
+    there[1].request = "a new one"  # it is given its own time
+    now[0] += connections.REQUEST_S - connections.FIRST_S
+    found.look()
+    assert [one.will_close for one in there.values()] == [True, False, True]
+
+
+def test_strangers_make_room_for_others_the_oldest_first(monkeypatch):
+    monkeypatch.setattr(connections, "STRANGERS", 2)
+    there = channels(None, None, None, None, None)
+    found = Connections(there, lambda: 0.0)
+    found.know(there[0])
+    there[1].requests.append("is being answered")
+    found.make_room()
+    assert [one.will_close for one in there.values()] == [False, False, True, True, False]
+
+
+def test_who_showed_no_token_is_a_stranger_still(start: Start):
+    server = start().ready()
+    told: list[int] = []
+    app = create_app(OpenTenants(Settings(server.home)), "t")
+    gate.tell_known(app, lambda: told.append(1))
+    client = app.test_client()
+    for path, token in (("/health", ""), ("/v1/memories", "wrong"), ("/v1/memories", "t")):
+        client.get(path, headers={"Host": "127.0.0.1", "Authorization": f"Bearer {token}"})
+    assert told == [1]
 
 
 def test_a_flood_of_header_fields_is_refused(start: Start):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from store.builds import upkeep
-from store.builds.upkeep import A_FEW, DAY, MANY, Begun, Waiting, is_due
+from store.builds.upkeep import A_FEW, DAY, MANY, MANY_BYTES, Begun, Waiting, is_due
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
@@ -34,6 +34,15 @@ def due(waiting: Waiting, begun: Begun | None = None, build_after: int = 500) ->
 )
 def test_it_is_due_by_number_or_by_age(changes: int, events: int, age: int, expected: bool):
     assert due(Waiting(7, 7 + events, changes, NOW - age)) is expected
+
+
+def test_it_is_due_by_bytes():
+    few = Waiting(7, 20, 3, NOW, bytes=MANY_BYTES - 1)
+    assert not due(few)
+    assert due(replace(few, bytes=MANY_BYTES))
+    refused = Begun(at=NOW, head=20, changes=3, bytes=MANY_BYTES)
+    assert not due(replace(few, bytes=2 * MANY_BYTES - 1), refused)
+    assert due(replace(few, head=21, bytes=2 * MANY_BYTES), refused)
 
 
 def test_zero_is_never():

@@ -23,6 +23,8 @@ from store.projections.memory.rows import Mask
 from store.projections.memory.table import NEVER
 from store.traits import of_memory
 
+LONGEST = 16 << 10  # characters of a memory that are looked at before the next build: some 40 ms
+
 Places = npt.NDArray[np.int64]
 
 _CODED = ("kind", "state", "project", "tier", "speaker")
@@ -61,29 +63,35 @@ class Slots:
         self.beginnings: dict[str, list[str]] = {}  # of the terms in it
         self.people: frozenset[str] = frozenset()  # who said something
         self._records = Records(_RECORD)
+        self._are_indexed: list[bool] = []
         self._codes: dict[str, dict[str, int]] = {name: {} for name in _CODED}
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def add(self, memory: Memory, row: int | None) -> int:
-        """Append a version of a memory that lies in the snapshot's `row`; return its slot."""
+    def add(self, memory: Memory, row: int | None, *, is_indexed: bool = True) -> int:
+        """Append a version of a memory that lies in the snapshot's `row`; return its slot.
+
+        One that is not indexed costs next to nothing, and is found by no word of its text.
+        """
         slot = len(self.memories)
         older = self.newest.get(memory.id, -1)
-        if older >= 0:
-            self.terms.drop(set(text.terms(self.memories[older].searched_text)))
-        terms = Counter(text.terms(memory.searched_text))
+        if older >= 0 and self._are_indexed[older]:
+            self.terms.drop(set(text.terms(self.memories[older].searched_text[:LONGEST])))
+        terms = Counter(text.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
             for beginning in kin.beginnings(term):
                 self.beginnings.setdefault(beginning, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
-        names = (name for one in mentions(memory.text) for name in called(one))
+        mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
+        names = (name for one in mentioned for name in called(one))
         self.names.add(slot, dict.fromkeys(names, 1))
         if memory.superseded_by is not None:
             self.replaced.add(slot, {memory.superseded_by: 1})
         self._records.append(self._record(memory, row, terms.total()))
         self.memories.append(memory)
         self.older.append(older)
+        self._are_indexed.append(is_indexed)
         self.newest[memory.id] = slot  # last: from here on it is found by its id
         return slot
 
@@ -118,7 +126,7 @@ class Slots:
             memory.importance,
             memory.pinned,
             *(self._code(name, value) for name, value in zip(_CODED, coded, strict=True)),
-            *of_memory(memory.content, memory.kind, memory.trust),
+            *of_memory(memory.content[:LONGEST], memory.kind, memory.trust),
         )
 
     def _code(self, name: str, value: str | None) -> int:

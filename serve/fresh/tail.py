@@ -45,6 +45,9 @@ class Tail:
 
     watermark: int
     changes: int  # events applied that were no receipts
+    bytes: int  # of the texts they made or changed
+    waiting: int  # memories whose texts are not indexed yet
+    cut: int  # versions of long memories of which only the beginning is indexed
     live: Mask
     edges: Sequence[Edge]
     people: frozenset[str]

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from serve.fresh.growing import Matrix, Records, Vectors
-from serve.fresh.slots import Slots
+from serve.fresh.slots import LONGEST, Slots
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.projections.memories import Memory
@@ -96,11 +96,13 @@ class FreshVectors:
         memories = [self._slots.memories[slot] for slot in slots]
         if not memories:
             return
-        found = self._embedder.embed([memory.text for memory in memories])
+        found = self._embedder.embed([memory.text[:LONGEST] for memory in memories])
         for slot, vector in zip(slots, found, strict=True):
             self._whole.put(slot, vector)
         fields = [
-            (slot, text) for slot, one in zip(slots, memories, strict=True) for text in one.fields
+            (slot, text[:LONGEST])
+            for slot, one in zip(slots, memories, strict=True)
+            for text in one.fields
         ]
         if fields and self._embedder.is_cheap:
             found = self._embedder.embed([text for _, text in fields])

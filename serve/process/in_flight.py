@@ -23,6 +23,11 @@ class InFlight:
             self._running.pop(threading.get_ident() if thread is None else thread, None)
             self._changed.notify_all()
 
+    @property
+    def is_any(self) -> bool:
+        """Whether a request is being answered now."""
+        return bool(self._running)
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until all requests that run now have ended; return whether they have."""
         with self._changed:

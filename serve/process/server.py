@@ -15,7 +15,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import waitress
@@ -24,9 +24,10 @@ from serve import gate
 from serve.access.owner import owner_token
 from serve.app import MAX_BODY, create_app
 from serve.process import control
+from serve.process.connections import CONNECTIONS, Connections
 from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
-from serve.process.turns import RANKING, WAITING, Turns, is_late
+from serve.process.turns import RANKING, WAITING, Turns, channel, is_late
 from store import tenant as tenants
 from store.config import Choices, Settings
 from store.errors import ConfigError, LogError
@@ -38,8 +39,6 @@ log = logging.getLogger("mnemolog")
 
 LOOK_S = 1.0  # between looks whether it is over
 FINISH_S = 5.0  # for what is being answered when we are told to end
-REQUEST_S = 20.0  # for a request to come whole: who dribbles it keeps a connection no longer
-CONNECTIONS = 512
 MAX_HEAD = 64 << 10
 
 
@@ -87,6 +86,8 @@ def run(
             ident=None,
             clear_untrusted_proxy_headers=True,
         )
+        connections = Connections(server.active_channels, time.monotonic)
+        gate.tell_known(app, lambda: connections.know(channel()))
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         # what is there stays: looking it through for garbage again made the slowest answers slower
         gc.freeze()
@@ -102,7 +103,7 @@ def run(
             _end_on_signal(server, ending)
             try:
                 on_ready(ours.port)
-                _answer(server, ending, is_left)
+                _answer(server, connections, ending, is_left)
             finally:
                 server.close()
                 open_tenants.close()
@@ -115,37 +116,30 @@ def _server(listening: socket.socket, idle_exit_s: int, choices: Choices) -> Ser
     return Server(os.getpid(), port, now, instance, idle_exit_s, choices.answers_by)
 
 
-def _answer(server: Any, ending: threading.Event, is_left: Callable[[], bool]) -> None:
+def _answer(
+    server: Any, connections: Connections, ending: threading.Event, is_left: Callable[[], bool]
+) -> None:
     """Answer until it is over, then finish what is being answered; waitress has no such loop."""
 
     def turn(timeout_s: float) -> None:
         server.asyncore.loop(timeout_s, server.adj.asyncore_use_poll, server._map, count=1)
 
-    coming: dict[Any, float] = {}  # requests of which a part is here, and since when
     looked_at = -math.inf
     while not ending.is_set():
         now = time.monotonic()
         if now - looked_at >= LOOK_S:  # a look at every turn was a tenth of all that is done
             if is_left():
                 break
-            coming, looked_at = _hang_up(server, coming, now), now
+            connections.look()
+            looked_at = now
         turn(LOOK_S)
+        connections.make_room()
     deadline = time.monotonic() + FINISH_S
     while time.monotonic() < deadline and any(
         channel.requests or channel.total_outbufs_len for channel in server.active_channels.values()
     ):
         turn(0.05)
     server.task_dispatcher.shutdown()
-
-
-def _hang_up(server: Any, coming: Mapping[Any, float], now: float) -> dict[Any, float]:
-    """Hang up on who takes too long to send a request; return who is still at it."""
-    still: dict[Any, float] = {}
-    for channel in list(server.active_channels.values()):
-        if channel.request is not None:
-            since = still[channel.request] = coming.get(channel.request, now)
-            channel.will_close = channel.will_close or now - since >= REQUEST_S
-    return still
 
 
 def _end_on_signal(server: Any, ending: threading.Event) -> None:

@@ -41,6 +41,7 @@ log = logging.getLogger("mnemolog")
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
 FINISH_S = 5.0  # for what is being answered from a tenant that is to be deleted
+_STEPS = 20  # of a tail that grows, in a look: half a second or so
 _FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
 
 
@@ -92,6 +93,7 @@ class OpenTenants:
         self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True), clock)
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}  # by tenant
         self.requests = InFlight()
         self._changing = threading.Lock()  # held by who makes or deletes a tenant
         self._deleting: set[str] = set()
@@ -133,18 +135,24 @@ class OpenTenants:
         found = self._open.get(name)
         if found is not None:
             return found
-        with self._lock:
+        tenant = tenants.existing(self.settings.home, name)
+        with self._alone(name):  # who asks for another waits for nothing
             if name in self._deleting:
                 raise NotFound(f"no tenant {name!r}: it is being deleted")
             if name not in self._open:
-                self._open[name] = self._newly_opened(tenants.existing(self.settings.home, name))
+                self._open[name] = self._newly_opened(tenant)
             return self._open[name]
+
+    def _alone(self, name: str) -> threading.Lock:
+        """Return what is held by who opens, makes or deletes a tenant of this name."""
+        with self._lock:
+            return self._opening.setdefault(name, threading.Lock())
 
     def _newly_opened(self, tenant: Tenant) -> OpenTenant:
         """Open a tenant; one whose log cannot be opened answers from what was published."""
         with ExitStack() as opened:
             events = opened.enter_context(EventLog(tenant.log, waits=True))
-            reader = Reader(tenant, events, self.embedder)
+            reader = Reader(tenant, events, self.embedder, polled=True)
             for damage in reader.answered(lambda view: view.damage, without_log=True):
                 log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()
@@ -156,7 +164,7 @@ class OpenTenants:
         Raise InvalidName.
         """
         tenant = tenants.tenant(self.settings.home, name)
-        with self._changing, self._lock:  # nobody opens a log that is half made
+        with self._changing, self._alone(name):  # nobody opens a log that is half made
             is_new = not tenant.exists
             EventLog(tenant.log, create=True).close()
         return is_new
@@ -178,7 +186,7 @@ class OpenTenants:
     @contextmanager
     def _taken_out(self, name: str) -> Iterator[None]:
         """Close a tenant, and let nobody open it as long as the block lasts."""
-        with self._lock:
+        with self._alone(name):
             self._deleting.add(name)
             opened = self._open.pop(name, None)
         try:
@@ -189,8 +197,7 @@ class OpenTenants:
                         opened.close()
                 yield
         finally:
-            with self._lock:
-                self._deleting.discard(name)
+            self._deleting.discard(name)
 
     def idle_s(self) -> float:
         """Return for how many seconds nobody asked; 0 while a build runs, or facts are read."""
@@ -223,6 +230,9 @@ class OpenTenants:
             with suppress(LogError):  # it was said; what can be read is read all the same
                 one.notes.write()
             one.reader.poll()
+            for _ in range(_STEPS):  # while nobody waits for an answer
+                if self.requests.is_any or not one.reader.grow():
+                    break
             if one.log.is_open:  # else it was said, and each tick tries again
                 self._build_if_idle(one)
         except (LogError, OSError):
@@ -277,9 +287,9 @@ def _is_over(one: OpenTenant, days: int, now: int) -> bool:
 
 def _waiting(one: OpenTenant) -> Waiting:
     with one.reader.view() as view:
-        built, head, changes = view.snapshots.watermark, view.tail.watermark, view.tail.changes
+        built, tail = view.snapshots.watermark, view.tail
     first = next(one.log.read(built, built + 1), None)
-    return Waiting(built, head, changes, first.at if first else 0)
+    return Waiting(built, tail.watermark, tail.changes, first.at if first else 0, tail.bytes)
 
 
 def _runs(process: "subprocess.Popen[bytes] | None") -> bool:

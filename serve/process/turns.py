@@ -36,6 +36,11 @@ def is_late() -> bool:
     return getattr(_turn, "is_late", False)
 
 
+def channel() -> Any:
+    """Return the connection whose request this thread answers; None outside of waitress."""
+    return getattr(_turn, "channel", None)
+
+
 class Turns:
     """What waitress asks for a thread, with a channel that has a request."""
 
@@ -81,7 +86,7 @@ class _Waiting:
         self._channel, self._until, self._clock = channel, until, clock
 
     def service(self) -> None:
-        _turn.is_late = self._clock() > self._until
+        _turn.is_late, _turn.channel = self._clock() > self._until, self._channel
         self._channel.service()
 
     def cancel(self) -> None:

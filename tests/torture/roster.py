@@ -16,6 +16,7 @@ NAMES = (
     "kills",
     "disks",
     "locks",
+    "fairness",
     "clocks",
     "archives",
     "imports",
