@@ -174,9 +174,11 @@ class Reader:
 
     def grow(self) -> bool:
         """Index one step of the new texts that wait; return whether others still may be."""
-        with self._growing:
-            may_go_on = self._live.grow()
-            self._view = replace(self._view, tail=self._live.now())
+        may_go_on = False
+        if self._view.tail.waiting:  # else the view stays, with all that was worked out of it
+            with self._growing:
+                may_go_on = self._live.grow()
+                self._view = replace(self._view, tail=self._live.now())
         self._live.embed_ahead()
         return may_go_on
 

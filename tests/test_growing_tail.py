@@ -71,6 +71,15 @@ def test_the_rest_is_indexed_behind_the_answers_the_newest_first(polled, log, em
     assert asked(polled, WORDS[2], embedder).notices == ()
 
 
+def test_where_nothing_waits_the_view_stays_as_it_is(polled, log, embedder):
+    commands.record(log, note(0), NOW)
+    polled.keep_up()
+    with polled.view() as before:
+        polled.keep_up()
+    with polled.view() as after:
+        assert after is before
+
+
 def test_no_more_than_a_bound_is_indexed_before_the_next_build(polled, log, embedder):
     commands.record_batch(log, [note(number) for number in range(20)], NOW)
     polled.keep_up()

@@ -135,12 +135,12 @@ class OpenTenants:
         found = self._open.get(name)
         if found is not None:
             return found
-        tenant = tenants.existing(self.settings.home, name)
+        tenants.existing(self.settings.home, name)  # no lock is made for what is no tenant
         with self._alone(name):  # who asks for another waits for nothing
             if name in self._deleting:
                 raise NotFound(f"no tenant {name!r}: it is being deleted")
             if name not in self._open:
-                self._open[name] = self._newly_opened(tenant)
+                self._open[name] = self._newly_opened(tenants.existing(self.settings.home, name))
             return self._open[name]
 
     def _alone(self, name: str) -> threading.Lock:
