@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.redaction import scan as secret_scan
-from store.redaction.patterns import ISSUED, NAMED, Pattern
+from store.redaction.issued import ISSUED, Pattern
+from store.redaction.named import NAMED
 from store.redaction.redact import find, redact, redact_value
 
 LOWER_HEX = "0123456789abcdef"
@@ -369,6 +370,93 @@ def test_a_password_of_letters_alone_goes_where_it_is_said_to_be_one(template: s
     ],
 )
 def test_what_only_looks_so_stays(text: str):
+    assert redact(text) is text
+
+
+DRAWN = {
+    "letters and digits": (ALNUM, 36),
+    "hexadecimal": (LOWER_HEX, 40),
+    "password": (ALNUM + "!@#*", 14),
+}
+POSITIONS = {
+    "letters and digits": (
+        "acme_{}",
+        "it printed acme-pat-{} and went on",
+        "OPENAI_KEY={}",
+        "pw: {}",
+        "machine api.internal\n  login app\n  password {}\n",
+        "apiVersion: v1\ndata:\n  blob: {}\nkind: Secret\n",
+        '{{"data": {{"blob": "{}"}}, "kind": "Secret"}}',
+        "Set-Cookie: sessionid={}; Path=/; HttpOnly",
+        "Cookie: theme=dark; sid={}; lang=en",
+        "redis-cli -h cache.internal -a {} ping",
+        "docker login -u app -p {} registry.internal",
+        "echo {} | docker login -u app --password-stdin",
+        "https://maps.internal/api?key={}&v=3",
+        "ENV API_TOKEN {}",
+        "<apiKey>{}</apiKey>",
+        "the token is {}",
+        "\uff54\uff4f\uff4b\uff45\uff4e\uff1a{}",
+    ),
+    "hexadecimal": (
+        "DD_APP_KEY={}",
+        "https://{}@github.com/org/repo.git",
+        "Authorization: token {}",
+        "https://bucket.internal/x?X-Amz-Signature={}",
+        "GET /v1/x?api_key={}&n=1",
+    ),
+    "password": (
+        "PGPASSWORD='{}' psql",
+        "ALTER USER app WITH PASSWORD '{}';",
+        "CREATE USER app IDENTIFIED BY '{}';",
+        "requirepass {}",
+        "ldapsearch -D cn=admin -w {} -b dc=internal",
+        "db.internal:5432:shop:app:{}",
+        "<password>{}</password>",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "template"),
+    [(kind, template) for kind, templates in POSITIONS.items() for template in templates],
+)
+def test_a_value_drawn_at_random_goes_where_credentials_stand(kind: str, template: str):
+    rng = random.Random(template)
+    alphabet, size = DRAWN[kind]
+    for _ in range(20):
+        body = draw(rng, alphabet, size)
+        secret = f"k{body}7Q" if kind == "password" else body
+        assert secret not in redact(template.format(secret))
+
+
+def test_a_shape_of_one_issuer_goes_whatever_it_spells():
+    key = "AK" + "IAIOSFODNN7" + "EXAMPLE"
+    assert redact(f"it printed {key}").startswith("it printed [redacted:aws-access-key:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "merge branch main-d7e581bcf00d5d60f231a96dfa8218479b7618af",
+        "files#diff-197a732275c32bdbdb079bdd92ac8a4ba585ee556ea978e9e661804eb76ce9eeL117",
+        "v0.0.0-20241108190413-2d47ceb2692f",
+        "libunicode_ident-90d3c33eeb6b75ae.rlib",
+        "session_01DiUkqY2kzbUbDmW1w96rfi",
+        "claude/analyze-test-coverage-01BnJsiXhLinMJyRe78R29e9",
+        "request req-550e8400-e29b-41d4-a716-446655440000",
+        "sha256-tQjf8gvb2ROOMapIxFvFAYBeUJ0v1HCbOcSmDNXGtDo",
+        "at ipnlocal.handleC2NDebugNetMap(0xc0b3f5a)",
+        "coredns-5d78c9869d-x7k2p is ready",
+        "a badge: https://codecov.internal/badge.svg?token=Q3W9E8R7T6",
+        "pass `--color=never` to it",
+        "auth-key=arn:aws:ssm:us-east-1:123456789012:parameter/app/key",
+        "kind: Secret\nstringData:\n  id: client-id\n",
+        "public_key=9f86d081884c7d659a2feaa0c55ad015",
+        "密码：请输入，然后继续",
+    ],
+)
+def test_digests_ids_and_names_stay(text: str):
     assert redact(text) is text
 
 

@@ -19,9 +19,12 @@ UNSEEN = (
 )
 CONTINUED = r"=\r?\n|\\\r?\n"
 WIDE = 60  # characters: a shorter line was not broken at the width of a window
+LONG = 20  # characters without white space in the shortest credential known by itself
 
 _UNSEEN = re.compile(f"[{UNSEEN}]+")
 _SOFT = re.compile(rf"(?:[{UNSEEN}]|{CONTINUED})+")
+_LONG = re.compile(rf"\S{{{LONG},}}+\s?")
+_WIDE_FORM = re.compile("[\uff01-\uff5e]")
 _HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
 
 
@@ -64,11 +67,31 @@ def unwrapped(text: str) -> Joined | None:
     return _without(text, list(_wraps(text)))
 
 
+def long_words(text: str) -> Joined | None:
+    """Return the words of a text of at least `LONG` characters, each with the character behind it,
+    nothing else between them; None: it has none.
+    """
+    starts, befores, pieces = [], [], []
+    length = 0
+    for word in _LONG.finditer(text):
+        starts.append(length)
+        befores.append(word.start())
+        pieces.append(word[0])
+        length += len(word[0])
+    return Joined("".join(pieces), tuple(starts), tuple(befores)) if pieces else None
+
+
+def narrowed(text: str) -> str:
+    """Return `text` with the wide forms of ASCII characters as those characters, of one length."""
+    return _WIDE_FORM.sub(lambda found: chr(ord(found[0]) - 0xFEE0), text)
+
+
 def _wraps(text: str) -> Iterator[tuple[int, int]]:
-    for found in _HARD.finditer(text):
-        start, end = found.span()
-        if start - text.rfind("\n", 0, start) > WIDE:
-            yield start, end
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        if end - start >= WIDE and (found := _HARD.search(text, end - 2, end + 2)):
+            yield found.span()
+        start = end + 1
 
 
 def _without(text: str, gaps: list[tuple[int, int]]) -> Joined | None:

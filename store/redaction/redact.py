@@ -9,21 +9,16 @@ nothing, nothing is found in a redacted text, and a text without a secret is the
 import hashlib
 import re
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from store.redaction import joined
+from store.redaction import containers, joined
+from store.redaction.issued import BLOCKS, WORDS, Pattern
 from store.redaction.joined import Joined
-from store.redaction.patterns import (
-    ISSUED,
-    NAMED,
-    SHORTEST_ISSUED,
-    Pattern,
-    is_mixed,
-    is_placeholder,
-)
+from store.redaction.named import NAMED
+from store.redaction.values import is_mixed, is_placeholder
 
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 
@@ -34,8 +29,19 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST_NAMED = 6
-_ISSUED_CUES = tuple(dict.fromkeys(pattern.cue for pattern in ISSUED))
-_NAMED_CUES = tuple(dict.fromkeys(pattern.cue for pattern in NAMED))
+_Groups: TypeAlias = Mapping[str, Sequence[str]]
+
+
+def _grouped(patterns: Sequence[Pattern]) -> _Groups:
+    """Return the cues of patterns by what some share, for which a text is searched first."""
+    groups: dict[str, list[str]] = {}
+    for cue in dict.fromkeys(pattern.cue for pattern in patterns):
+        groups.setdefault(next((root for root in _ROOTS if root in cue), cue), []).append(cue)
+    return groups
+
+
+_ROOTS = ("pass", "auth", "key", "token", "secret", "sess", "login")
+_BLOCK_CUES, _WORD_CUES, _NAMED_CUES = _grouped(BLOCKS), _grouped(WORDS), _grouped(NAMED)
 
 
 @dataclass(frozen=True)
@@ -51,15 +57,15 @@ def find(text: str) -> list[Secret]:
     One that is split, by what nobody sees or at the end of a line, is found as a whole.
     """
     is_word = text.isalnum()
-    if is_word and len(text) < SHORTEST_ISSUED:
+    if is_word and len(text) < joined.LONG:
         return []
     if "[redacted:" in text:
         text = _REDACTED.sub(_blank, text)
-    issued = _issued(text)
-    found = _in(text, issued)
+    if not text.isascii():
+        text = joined.narrowed(text)
+    found, cued = _in(text)
     if (whole := joined.continued(text)) is not None:
-        found = _widened(found, whole, _in(whole.text, _issued(whole.text)))
-    cued = [pattern for pattern in issued if len(pattern.cue) > 1]  # one letter is in every text
+        found = _widened(found, whole, _in(whole.text)[0])
     if cued and (whole := joined.unwrapped(text)) is not None:
         found = _widened(found, whole, _unwrapped(cued, found, whole))
     return found
@@ -113,18 +119,26 @@ def _names_a_secret(key: str) -> bool:
     return _SECRET_NAME.search(key) is not None
 
 
-def _issued(text: str) -> list[Pattern]:
-    """Return the patterns of what may be issued credentials in a text."""
-    longest = max(map(len, text.split()), default=0)
-    return _cued(ISSUED, _ISSUED_CUES, text) if longest >= SHORTEST_ISSUED else []
-
-
-def _in(text: str, issued: Sequence[Pattern]) -> list[Secret]:
-    found = _matches(issued, text, text)
+def _in(text: str) -> tuple[list[Secret], list[Pattern]]:
+    """Return the secrets of a text, and the patterns whose credentials may go on over a line."""
+    blocks = _cued(BLOCKS, _BLOCK_CUES, text)
+    found = _matches(blocks, text, text)
+    words: list[Pattern] = []
+    if (long := joined.long_words(text)) is not None:
+        words = _cued(WORDS, _WORD_CUES, long.text)
+        for secret in _matches(words, long.text, long.text):
+            start, end = long.before(secret.start, secret.end)
+            found.append(Secret(secret.kind, start, end))
     if not text.isalnum():  # a name and its value have something between them
         lowered = _lower(text)
         found += _matches(_cued(NAMED, _NAMED_CUES, lowered), lowered, text)
-    return _without_overlaps(found)
+        found += [
+            Secret(kind, start, end)
+            for kind, start, end in containers.contained(lowered)
+            if containers.is_contained(kind, text[start:end])
+        ]
+    cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
+    return _without_overlaps(found), cued
 
 
 def _unwrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> list[Secret]:
@@ -170,9 +184,9 @@ def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
     return found
 
 
-def _cued(patterns: Sequence[Pattern], cues: Sequence[str], seen: str) -> list[Pattern]:
+def _cued(patterns: Sequence[Pattern], groups: _Groups, seen: str) -> list[Pattern]:
     """Return the patterns whose cue is in `seen`; several share one."""
-    there = {cue for cue in cues if cue in seen}
+    there = {cue for root, cues in groups.items() if root in seen for cue in cues if cue in seen}
     return [pattern for pattern in patterns if pattern.cue in there] if there else []
 
 

@@ -7,30 +7,37 @@ pattern by pattern.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.redaction import joined, redact
-from store.redaction.patterns import ISSUED, NAMED, SHORTEST_ISSUED
+from store.redaction.issued import ISSUED
+from store.redaction.named import NAMED
 from store.redaction.redact import Secret
+from store.redaction.values import PIECE
 
-# most texts hold a full stop, so what its pattern asks for at least is looked for instead
-_STRICTER = {"discord-token": r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27}"}
+# most texts hold a dash, a dot or a colon, so what their patterns ask for at least is looked for
+_STRICTER = (
+    r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27}",  # of Discord
+    rf"[A-Za-z0-9]{{{PIECE}}}[-_.~:|]",
+    rf"[-_.~:|][A-Za-z0-9]{{{PIECE}}}",
+)
 
 
-def _any(parts: Iterator[str]) -> str:
+def _any(parts: Iterable[str]) -> str:
     return "|".join(sorted(set(parts)))
 
 
-_ISSUED = _any(_STRICTER.get(one.kind) or re.escape(one.cue) for one in ISSUED)
-_LONG = rf"\S{{{SHORTEST_ISSUED}}}"
+_ISSUED = _any((*_STRICTER, *(re.escape(one.cue) for one in ISSUED if len(one.cue) > 1)))
+_LONG = rf"\S{{{joined.LONG}}}"
 # cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
-_NAMED = _any(re.escape(one.cue) for one in NAMED) + "|\u0130"
+_NAMED = _any(re.escape(one.cue) for one in NAMED) + "|cookie|\u0130"
 
-_SPLIT = rf"[{joined.UNSEEN}]|{joined.CONTINUED}"  # a cue may be, so all that hold one are read
+# what splits a cue, and what writes it in wide letters: all that hold one are read
+_SPLIT = rf"[{joined.UNSEEN}]|{joined.CONTINUED}|[" + "\uff01-\uff5e]"
 
 
 def find(texts: pa.Array) -> Iterator[tuple[int, Secret]]:

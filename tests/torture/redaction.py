@@ -13,11 +13,12 @@ import re
 import subprocess
 import sysconfig
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 from torture.outcome import Outcome, Scale
+from torture.published_shapes import ASSIGNED, BARE, drawn, shapes
 from torture.secret_kinds import CONTEXTS, KINDS, Secret
 
 from store.redaction.redact import find, redact
@@ -25,6 +26,7 @@ from store.redaction.redact import find, redact
 ROOT = Path(__file__).resolve().parents[2]
 CHANGELOGS = Path("/usr/share/doc")
 RECALL, OF_A_KIND, ALARMS = 0.98, 0.9, 0.01
+ALARMS_IN_MESSAGES = 0.0001
 _PIECE = 12  # characters of a secret
 _BETWEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]|[=\\\\]?\r?\n")
 _ENTRY = re.compile(r"\n\s*\n(?=\S)|\n(?=\s{0,4}[-*+] )")
@@ -45,11 +47,19 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         [kind for kind, secret, text in texts if survives(secret, text)],
         is_control=True,
     )
-    for tried, of, lines, floor in (
-        ("false alarms, real messages", "messages", messages(scale.of(3_000, 20_000)), 2_000),
-        ("false alarms, lines of code", "lines", code(scale.of(2_000, 10_000)), 2_000),
+    for where, contexts in (("bare", BARE), ("assigned", ASSIGNED)):
+        yield _published(where, contexts, scale.of(1, 5))
+    for tried, of, lines, floor, most in (
+        (
+            "false alarms, real messages",
+            "messages",
+            messages(scale.of(3_000, 20_000)),
+            2_000,
+            ALARMS_IN_MESSAGES,
+        ),
+        ("false alarms, lines of code", "lines", code(scale.of(2_000, 10_000)), 2_000, ALARMS),
     ):
-        yield _alarms(tried, of, lines, floor)
+        yield _alarms(tried, of, lines, floor, most)
 
 
 def planted(times: int) -> Iterator[tuple[str, Secret, str]]:
@@ -92,13 +102,29 @@ def _recall(texts: list[tuple[str, Secret, str]]) -> Outcome:
     )
 
 
-def _alarms(tried: str, of: str, texts: Iterable[str], floor: int) -> Outcome:
+def _published(where: str, contexts: Sequence[str], times: int) -> Outcome:
+    """Return what of the shapes that issuers publish was missed in some contexts."""
+    missed = Counter[str]()
+    for name, shape in shapes().items():
+        for context in contexts:
+            for time in range(times):
+                value, core = drawn(shape, random.Random(f"{name} {context} {time}"))
+                missed[name] += _has_piece(redact(context.format(value)), core)
+    count = len(shapes()) * len(contexts) * times
+    recall = 1 - missed.total() / count
+    wrong = [f"{recall:.4f} found: {missed.most_common(8)}"] if recall < RECALL else []
+    return Outcome(
+        f"published shapes, {where}", count, "texts", wrong, f"recall {recall:.4f}", floor=1_000
+    )
+
+
+def _alarms(tried: str, of: str, texts: Iterable[str], floor: int, most: float) -> Outcome:
     count, wrong = 0, []
     for text in texts:
         count += 1
         wrong += [f"{one.kind} in {text[:120]!r}" for one in find(text)[:1]]
     share = len(wrong) / max(1, count)
-    told = wrong if share > ALARMS else ()
+    told = wrong if len(wrong) > 1 and share > most else ()
     return Outcome(tried, count, of, told, f"{len(wrong)} alarms, {share:.2%}", floor=floor)
 
 

@@ -1,0 +1,209 @@
+"""
+What a value says of itself: whether it is drawn at random, stands for a secret, or is a word.
+
+A value drawn at random changes between lower case, upper case and digits every two or three
+characters; words, names and versions do so rarely. Every function here is linear in its value.
+"""
+
+import re
+
+
+def is_blank(value: str) -> bool:
+    """Say whether `value` is a secret blacked out: of hardly any characters, or `xxxx`, `***`."""
+    return len(set(value)) < 4 or _BLANK.search(value) is not None
+
+
+def is_placeholder(value: str) -> bool:
+    """Say whether `value` stands for a secret without being one: `${VAR}`, `<key>`, `changeme`."""
+    return is_blank(value) or _PLACEHOLDER.search(value) is not None
+
+
+def is_varied(value: str) -> bool:
+    """Say whether `value`, of a shape that one issuer has, is more than the shape filled up.
+
+    What it spells is no excuse: a key with `EXAMPLE` in it is no less a key.
+    """
+    return len(set(value)) >= 8 and _BLANK.search(value) is None
+
+
+def is_random(value: str) -> bool:
+    return is_varied(value) and _PLACEHOLDER.search(value) is None
+
+
+def is_mixed(value: str) -> bool:
+    return is_random(value) and _DIGIT.search(value) is not None and value.lower() != value.upper()
+
+
+def is_high_entropy(value: str) -> bool:
+    """Say whether a piece of `value` looks drawn at random: no name, no version, no sentence."""
+    pieces = [piece for piece in _SEPARATOR.split(value) if len(piece) >= _SHORT]
+    is_one_case = value.upper() == value or value == value.lower()
+    if is_one_case:
+        pieces = [piece for piece in pieces if len(piece) >= PIECE]
+    runs = [run for piece in pieces for run in _RUN.findall(piece)]
+    digits = sum(run[0] <= "9" for run in runs)
+    if is_one_case:
+        longest = _ONE_CASE_RUN if digits >= 2 else 0
+    else:
+        longest = _MIXED_RUN if digits else _LETTER_RUN
+    return sum(map(len, runs)) < len(runs) * longest
+
+
+def is_hex(value: str) -> bool:
+    """Say whether `value` may be a digest: nothing but hexadecimal digits of one case."""
+    return _HEX.fullmatch(value) is not None
+
+
+def is_prefixed_token(value: str) -> bool:
+    """Say whether `value` is a credential that opens with its issuer's name: `acme_`, `acme-pat-`.
+
+    Digests and ids are written the same way; they stay unless a word before them says
+    otherwise, and so does a slug of many words with anything behind it.
+    """
+    head = _EXTENSION.sub("", value)
+    if _FILE_SLUG.search(head) or is_blank(head):
+        return False
+    if found := _UUID.search(head):
+        return not _ACCESS_WORDS.isdisjoint(_SEPARATOR.split(head[: found.start()].lower()))
+    pieces = _SEPARATOR.split(head)
+    start = next((at for at, one in enumerate(pieces) if at and not _is_plain(one)), len(pieces))
+    prefix, tail = pieces[:start], "-".join(pieces[start:])
+    words = {word.lower() for word in prefix}
+    is_secret = not words.isdisjoint(_SECRET_WORDS)
+    longest = max(map(len, pieces))
+    if not prefix or len(prefix[0]) < 2 or is_high_entropy(prefix[0]):
+        return False
+    if sum(map(len, prefix)) > _LONGEST_PREFIX:
+        return False
+    if longest < (_LONG_PIECE if tail in (tail.lower(), tail.upper()) else PIECE):
+        return False
+    if not is_secret and (len(tail) < _TAIL or not words.isdisjoint(_ID_WORDS)):
+        return False
+    if is_hex(tail.replace("-", "")):
+        is_joined = "-" not in head and "." not in head
+        return len(tail) >= _HEX_TAIL and (is_secret or is_joined)
+    return len(tail) >= _SECRET_TAIL and is_high_entropy(tail)
+
+
+def is_password(value: str) -> bool:
+    """Say whether `value`, given to a name like `password`, is one and not code or a word."""
+    if is_placeholder(value) or _is_code(value):
+        return False
+    return _DIGIT.search(value) is not None or _SYMBOL.search(value) is not None
+
+
+def is_url_password(value: str) -> bool:
+    return not is_placeholder(value)
+
+
+def is_token(value: str) -> bool:
+    """Say whether `value`, given to a name like `token` or `api_key`, is a credential."""
+    if len(value) < 10 or is_blank(value) or _is_code(value):
+        return False
+    if is_mixed(value):
+        return not all(_WORDY.fullmatch(part) for part in _PART.split(value))
+    return len(value) >= _TAIL and is_varied(value) and is_high_entropy(value)
+
+
+def is_opaque(value: str) -> bool:
+    """Say whether `value`, given to a name that may mean another kind of key, is a credential."""
+    return len(value) >= _SECRET_TAIL and is_token(value) and is_high_entropy(value)
+
+
+def is_mixed_opaque(value: str) -> bool:
+    """Say whether `value`, given to a name that says little, is a credential and not a digest."""
+    return is_opaque(value) and value.upper() != value != value.lower()
+
+
+def is_drawn(value: str) -> bool:
+    """Say whether `value`, where nothing but a credential stands, is one: before a host's name."""
+    return len(value) >= _SECRET_TAIL and is_varied(value) and is_high_entropy(value)
+
+
+def is_stored(value: str) -> bool:
+    """Say whether `value`, stored as a secret, is one and not a word that stands for it."""
+    return not is_placeholder(value) and not _SLUG.fullmatch(value)
+
+
+def is_key_block(value: str) -> bool:
+    return len(_KEY_CHARACTER.findall(value)) >= 75  # 28 in the lines around, 64 in Ed25519
+
+
+def is_given_password(value: str) -> bool:
+    """Like `is_password`, for what only a verb introduces: "the password is ..."."""
+    kinds = (str.islower, str.isupper, str.isdigit, lambda c: not c.isalnum())
+    return is_password(value) and sum(any(map(kind, value)) for kind in kinds) >= 3
+
+
+def is_lettered(value: str) -> bool:
+    """Say whether letters alone, given to a name like `password`, are words run together."""
+    return value.isalpha() and value.islower() and not is_placeholder(value) and not _is_code(value)
+
+
+def is_flag_password(value: str) -> bool:
+    """Say whether `value`, right behind a short flag, is a password and not a port."""
+    return not value.isdigit() and is_url_password(value) and not _is_code(value)
+
+
+def _is_code(value: str) -> bool:
+    if _DOTTED.match(value):
+        return not is_high_entropy(value)
+    return _CODE.match(value) is not None
+
+
+def _is_plain(piece: str) -> bool:
+    if len(piece) < _SHORT:
+        return _WORDY.fullmatch(piece) is not None
+    return not is_high_entropy(piece)
+
+
+# characters between two changes of class, on average, in 99 of 100 values of 20 drawn at random
+_MIXED_RUN, _LETTER_RUN, _ONE_CASE_RUN = 3.3, 3.4, 7.0
+_SHORT = 8  # characters; a shorter piece may be a part of a name, whatever it looks like
+PIECE, _LONG_PIECE = 12, 16  # characters without a separator, which names seldom have
+_TAIL, _SECRET_TAIL, _HEX_TAIL = 20, 16, 16  # characters of the shortest credential
+_LONGEST_PREFIX = 16
+_SECRET_WORDS = frozenset(
+    "key keys apikey secret secrets token tok pat sk rk auth oauth pass pwd cred creds priv"
+    " private live sec".split()
+)
+_ACCESS_WORDS = _SECRET_WORDS | {"access", "api"}
+_ID_WORDS = frozenset(
+    "id ids uuid ulid req request msg message evt event session sha sha1 sha256 sha384 sha512 md5"
+    " commit rev ref hash digest checksum integrity build run job task trace span user usr org"
+    " proj project cus acct evt price sub ch pi po tr txn seti cs in ii il src file img image"
+    " asst thread call toolu chatcmpl resp fc rs item batch gen conv chat node pod ami vol snap"
+    " vpc subnet eni i r pr ic prr doc page block comment issue mem note branch index chunk asset"
+    " cache main vendor bundle lib v go git tmp temp diff pkg".split()
+)
+
+_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_SEPARATOR = re.compile(r"[-_.~+/=]+")
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_EXTENSION = re.compile(r"[+/=].*", re.DOTALL)
+_SLUG = re.compile(r"[a-z]+(?:[-_ ][a-z]+)+")
+_FILE_SLUG = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
+_DIGIT = re.compile(r"[0-9]")
+_SYMBOL = re.compile(r"[!#$%^&*+=?~|]")
+_PART = re.compile(r"[-_./: ]")
+_KEY_CHARACTER = re.compile(r"[A-Za-z0-9+/]")
+_WORDY = re.compile(r"[a-z]*(?:[A-Z][a-z]{2,})*[0-9]{0,2}|[A-Z]+[0-9]{0,2}|[0-9]{1,4}")
+_BLANK = re.compile(r"x{4}|\*{3}|\.{3}|…|•{3}|<[a-z]|your[-_ ]", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"example|placeholder|change[-_ ]?me|redacted|dummy"
+    r"|^(?:\$|\{|<|\[|@|\(\[|%[a-z({])"
+    r"|^(?:the|my|some|insert|enter|replace|put|fake|mock|sample|test)[-_ ]"
+    r"|^(?:none|null|nil|true|false|undefined|optional|required|string|bytes|secret|pass(?:phrase)?"
+    r"|passw[o0]rd|passwd|pwd|token|tiger|api[-_]?key|default|admin|root|user|username|guest|postgres"
+    r"|mysql|redis|rabbitmq|minioadmin|localhost|hidden|masked|removed|empty|unset|foobar|todo|tbd"
+    r"|test|testing|latest|letmein|qwerty|s3cr[e3]t|hunter2)[0-9!]{0,3}$",
+    re.IGNORECASE,
+)
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII)
+_CODE = re.compile(
+    r"[/~]|\.{1,2}/|[a-z]{2,12}://|arn:|\s?[+.,&|]\s|[A-Za-z_][\w.]*[(\[{]|[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"|(?:sha|md|aes|hs|rs|es)-?[0-9]{1,3}|bcrypt|s?crypt|argon2|pbkdf2|base(?:32|64)"
+    r"|[a-z_]*(?:password|passwd|pwd|token|secret|key|hash)[a-z_]*[0-9]?$",
+    re.ASCII | re.IGNORECASE,
+)

@@ -1,0 +1,51 @@
+"""
+What redaction costs, in microseconds a kilobyte, and what it takes out of real texts.
+
+Of any folder's text files: `python tests/bench/redaction.py FOLDER [--show]`. Each paragraph is a
+text, as a memory or a message is; what is found in it is counted, and with `--show` shown.
+"""
+
+import argparse
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.redaction.redact import find
+
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_LONGEST = 1_000_000  # bytes: what is longer is no text that anybody wrote
+
+
+def paragraphs(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.stat().st_size <= _LONGEST:
+            try:
+                text = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                continue
+            yield from (one for one in _PARAGRAPH.split(text) if one.strip())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--show", action="store_true", help="print what was found")
+    asked = parser.parse_args()
+    texts = list(paragraphs(asked.folder))
+    for text in texts[:100]:
+        find(text)  # compiles the patterns
+    began = time.perf_counter()
+    found = [(text, find(text)) for text in texts]
+    took = time.perf_counter() - began
+    size = sum(len(text.encode()) for text in texts) / 1_000
+    alarms = [(text, secrets) for text, secrets in found if secrets]
+    print(f"{len(texts):,} paragraphs, {size:,.0f} kB: {took * 1e6 / max(1, size):.1f} us a kB")
+    print(f"{len(alarms)} hold a secret, {len(alarms) / max(1, len(texts)) * 10_000:.2f} in 10,000")
+    for text, secrets in alarms if asked.show else ():
+        for one in secrets:
+            print(f"  {one.kind}: {text[max(0, one.start - 30) : one.end + 10]!r:.160}")
+
+
+if __name__ == "__main__":
+    main()
