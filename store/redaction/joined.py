@@ -24,6 +24,7 @@ LONG = 20  # characters without white space in the shortest credential known by 
 _UNSEEN = re.compile(f"[{UNSEEN}]+")
 _SOFT = re.compile(rf"(?:[{UNSEEN}]|{CONTINUED})+")
 _LONG = re.compile(rf"\S{{{LONG},}}+\s?")
+_DRAWN = re.compile(r"[0-9A-Z]")
 _WIDE_FORM = re.compile("[\uff01-\uff5e]")
 _HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
 
@@ -68,12 +69,15 @@ def unwrapped(text: str) -> Joined | None:
 
 
 def long_words(text: str) -> Joined | None:
-    """Return the words of a text of at least `LONG` characters, each with the character behind it,
-    nothing else between them; None: it has none.
+    """Return the words of a text of at least `LONG` characters that have a digit or a capital, as
+    what is drawn at random has; each with the character behind it, nothing else between them.
+    None: it has none.
     """
     starts, befores, pieces = [], [], []
     length = 0
     for word in _LONG.finditer(text):
+        if _DRAWN.search(word[0]) is None:
+            continue
         starts.append(length)
         befores.append(word.start())
         pieces.append(word[0])

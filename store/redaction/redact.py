@@ -9,9 +9,10 @@ nothing, nothing is found in a redacted text, and a text without a secret is the
 import hashlib
 import re
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 from typing import TypeAlias
 
 from store.redaction import containers, joined
@@ -29,15 +30,22 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST_NAMED = 6
-_Groups: TypeAlias = Mapping[str, Sequence[str]]
+_Groups: TypeAlias = tuple[tuple[str, list[tuple[str, list[tuple[int, Pattern]]]]], ...]
 
 
 def _grouped(patterns: Sequence[Pattern]) -> _Groups:
-    """Return the cues of patterns by what some share, for which a text is searched first."""
-    groups: dict[str, list[str]] = {}
-    for cue in dict.fromkeys(pattern.cue for pattern in patterns):
-        groups.setdefault(next((root for root in _ROOTS if root in cue), cue), []).append(cue)
-    return groups
+    """Return the cues of patterns by what some share, for which a text is searched first, and of
+    each cue its patterns with their places.
+    """
+    of_cue: dict[str, list[tuple[int, Pattern]]] = {}
+    for place, pattern in enumerate(patterns):
+        of_cue.setdefault(pattern.cue, []).append((place, pattern))
+    groups: dict[str, list[tuple[str, list[tuple[int, Pattern]]]]] = {}
+    for cue, its in of_cue.items():
+        groups.setdefault(next((root for root in _ROOTS if root in cue), cue), []).append(
+            (cue, its)
+        )
+    return tuple(groups.items())
 
 
 _ROOTS = ("pass", "auth", "key", "token", "secret", "sess", "login")
@@ -121,17 +129,17 @@ def _names_a_secret(key: str) -> bool:
 
 def _in(text: str) -> tuple[list[Secret], list[Pattern]]:
     """Return the secrets of a text, and the patterns whose credentials may go on over a line."""
-    blocks = _cued(BLOCKS, _BLOCK_CUES, text)
+    blocks = _cued(_BLOCK_CUES, text)
     found = _matches(blocks, text, text)
     words: list[Pattern] = []
     if (long := joined.long_words(text)) is not None:
-        words = _cued(WORDS, _WORD_CUES, long.text)
+        words = _cued(_WORD_CUES, long.text)
         for secret in _matches(words, long.text, long.text):
             start, end = long.before(secret.start, secret.end)
             found.append(Secret(secret.kind, start, end))
     if not text.isalnum():  # a name and its value have something between them
         lowered = _lower(text)
-        found += _matches(_cued(NAMED, _NAMED_CUES, lowered), lowered, text)
+        found += _matches(_cued(_NAMED_CUES, lowered), lowered, text)
         found += [
             Secret(kind, start, end)
             for kind, start, end in containers.contained(lowered)
@@ -184,10 +192,15 @@ def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
     return found
 
 
-def _cued(patterns: Sequence[Pattern], groups: _Groups, seen: str) -> list[Pattern]:
-    """Return the patterns whose cue is in `seen`; several share one."""
-    there = {cue for root, cues in groups.items() if root in seen for cue in cues if cue in seen}
-    return [pattern for pattern in patterns if pattern.cue in there] if there else []
+def _cued(groups: _Groups, seen: str) -> list[Pattern]:
+    """Return the patterns whose cue is in `seen`, in their order."""
+    there: list[tuple[int, Pattern]] = []
+    for root, cues in groups:
+        if root in seen:
+            for cue, patterns in cues:
+                if cue in seen:
+                    there += patterns
+    return [pattern for _, pattern in sorted(there, key=itemgetter(0))]
 
 
 def _lower(text: str) -> str:
