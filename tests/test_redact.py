@@ -454,6 +454,9 @@ def test_a_shape_of_one_issuer_goes_whatever_it_spells():
         "kind: Secret\nstringData:\n  id: client-id\n",
         "public_key=9f86d081884c7d659a2feaa0c55ad015",
         "密码：请输入，然后继续",
+        "constraints are identified by column, not by name2",
+        "viewdocument?DocumentKey=12d8d106-1137-4d7c-8bb4-3ea1faec83fa",
+        "WHERE password = '#{params[:password]}'",
     ],
 )
 def test_digests_ids_and_names_stay(text: str):

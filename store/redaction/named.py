@@ -46,7 +46,7 @@ _LETTERS = r"\\{0,3}[\"'`]?([a-z]{12,64})(?![^\s\"'`,;}\\])"
 _LINE_END = r"=([^\s\"'`$<\x00][^\s\"'`\x00]{5,499}+)$"  # in a shell or .env file: odd signs too
 _FLAG_VALUE = r"[ =]{1,2}[\"']?([^\s\"'`<>\x00]{6,500})"
 _AUTHORIZATION = r"authorization(?:[\"'\]]|\\[\"']){0,2}[ \t]{0,3}[:=]\s{0,3}(?:[\"']|\\[\"']){0,2}"
-_KEYS = "api access secret private account auth signing encryption master license".split()
+_KEYS = "api app access secret private account auth signing encryption master license".split()
 _OF_KEY = "|".join(f"(?<={name}key)|(?<={name}[._ -]key)" for name in _KEYS)
 
 # keys that are no credentials, unless the value looks drawn at random
@@ -142,7 +142,12 @@ _INTRODUCED = (
     ("token", "auth ", r"auth ([\w.~+/=-]{20,500}+)", is_opaque),
     ("password", "-pass", r"-pass(?:in|out)?[ =](?:pass:)?([^\s\"'\x00]{4,200})", is_password),
     ("password", "password ", rf"password (?=['\"]){_VALUE}", is_password),  # SQL
-    ("password", "identified ", rf"identified (?:with \w{{1,40}} )?by {_VALUE}", is_url_password),
+    (
+        "password",
+        "identified ",
+        rf"identified (?:with \w{{1,40}} )?by (?=['\"]){_VALUE}",
+        is_url_password,
+    ),
     ("password", "requirepass", rf"requirepass[ \"']{{1,3}}{_VALUE}", is_password),
     ("password", "masterauth", rf"masterauth[ \"']{{1,3}}{_VALUE}", is_password),
     # a .netrc, on one line or on many; a .pgpass
@@ -208,7 +213,8 @@ def _assigned() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
     ]  # a badge's is public
     names += [
         ("token", "key", f"key(?:{_OF_KEY})", is_token, is_opaque),
-        ("token", "key", rf"key(?<=[\w.-]key){_OTHER_KEY}", is_opaque, is_mixed_opaque),
+        ("token", "key", rf"key(?<=[_.-]key){_OTHER_KEY}", is_opaque, is_mixed_opaque),
+        ("token", "key", rf"key(?<=[a-z0-9]key){_OTHER_KEY}", is_mixed_opaque, is_mixed_opaque),
         ("token", "key", r"key(?<![\w.-]key)", is_mixed_opaque, is_mixed_opaque),
         ("token", "pat", r"pat(?<![\w.-]pat)", is_mixed_opaque, is_mixed_opaque),
         ("token", "salt", r"salt(?<![a-z]salt)", is_opaque, is_mixed_opaque),

@@ -192,7 +192,7 @@ _WORDY = re.compile(r"[a-z]*(?:[A-Z][a-z]{2,})*[0-9]{0,2}|[A-Z]+[0-9]{0,2}|[0-9]
 _BLANK = re.compile(r"x{4}|\*{3}|\.{3}|…|•{3}|<[a-z]|your[-_ ]", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"example|placeholder|change[-_ ]?me|redacted|dummy"
-    r"|^(?:\$|\{|<|\[|@|\(\[|%[a-z({])"
+    r"|^(?:\$|#?\{|<|\[|@|\(\[|%[a-z({])"
     r"|^(?:the|my|some|insert|enter|replace|put|fake|mock|sample|test)[-_ ]"
     r"|^(?:none|null|nil|true|false|undefined|optional|required|string|bytes|secret|pass(?:phrase)?"
     r"|passw[o0]rd|passwd|pwd|token|tiger|api[-_]?key|default|admin|root|user|username|guest|postgres"
