@@ -19,6 +19,7 @@ from store.body import Id, Name, Project
 from store.errors import Conflict, InvalidInput, JunkText, NotFound
 from store.events import (
     EARLIEST,
+    KINDS,
     LATEST,
     Archived,
     Event,
@@ -397,6 +398,17 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
     """
     found = log.matching(prefix, kinds=("recorded", "prompted", "recalled")) if prefix else []
     return _resolved(prefix, found, "memory or recall", "pending")
+
+
+def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
+    """Return the id of the one memory whose id starts with `prefix`, else of the one event of any
+    kind; and whether it is a memory's.
+
+    Raise NotFound where none does, InvalidInput where several do.
+    """
+    memories = log.matching(prefix) if prefix else []
+    found = memories or (log.matching(prefix, kinds=tuple(KINDS)) if prefix else [])
+    return _resolved(prefix, found, "memory or event", "list"), bool(memories)
 
 
 def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str:

@@ -299,7 +299,7 @@ def test_nothing_is_erased_under_a_build_that_is_under_way(built, clock: Clock, 
     monkeypatch.setattr(wiping, "_WAIT_S", 0.0)
     before = built.log.about("m01")
     with build.lock(built.tenant), pytest.raises(BuildBusy):
-        wiping.wipe(built.tenant, built.log, ["m01"], clock())
+        wiping.wipe(built.tenant, built.log, wiping.Asked(("m01",)), clock())
     assert built.log.about("m01") == before and not wiping.is_begun(built.tenant)
 
 

@@ -18,14 +18,14 @@ from serve.cli import main
 from serve.cli.erase import _build_anew
 from serve.process import jobs
 from store import commands
-from store.agent_events import Acted, Prompted
+from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
 from store.config import Settings
 from store.erase import copies, marks, quotes, receipt, records, wiping
 from store.erase.marks import Looker
 from store.erase.scan import scan
 from store.errors import PlanStale
-from store.events import Event, Recorded, Revised
+from store.events import Event, Recalled, Recorded, Revised
 from store.ingest.batch import Batch, Refused
 from store.ingest.job_queue import Queue
 from store.job_events import Judged, Made, Planned
@@ -166,11 +166,91 @@ def test_who_said_the_same_words_is_named_and_can_be_cut(built, clock: Clock):
         "o1": False,
     }
     second = erased("e1", "o1", "--also-quotes")
-    assert (second["quotes"], second["left"], second["cut"]) == ([], [], 2)
+    assert (second["quotes"], second["left"], second["cut"]) == ([], [], 3)
     said = {event.id: event.body for event in built.log.read()}
     assert said["q1"] == Prompted(prompt="") and said["a1"] == Acted(tool="Bash")
-    assert said["q2"] == Prompted(prompt="what about the harbour")
+    assert said["q2"] == Prompted(prompt="")  # a word of its own, which no other memory says
     assert not [one for one in built.tenant.root.rglob("*") if holds(one, "zanzibar")]
+
+
+def test_a_word_that_another_memory_says_is_nobodys_quote(built, clock: Clock):
+    told(built, clock)
+    commands.record(built.log, Draft(id="o2", content="A harbour is no bucket"), clock())
+    erased("e1", "o1", "--also-quotes")
+    said = {event.id: event.body for event in built.log.read()}
+    assert said["q2"] == Prompted(prompt="what about the harbour")
+
+
+def talk(built, clock: Clock) -> None:
+    """Record what a session leaves, with one word in each of its texts."""
+    bodies = {
+        "t1": Prompted(prompt="what is Zanzibar?"),
+        "t2": Acted(tool="Bash", command="ls zanzibar/", error="ZANZIBAR: not there"),
+        "t3": SessionTold(stage="stopped", said="I looked at zanzibar."),
+        "t4": Recalled(
+            query="zanzibar",
+            mode="auto",
+            manifest=None,
+            watermark=0,
+            hits=(),
+            dropped={},
+            took_us=1,
+        ),
+        "t5": Acted(tool="Bash", command="ls"),
+    }
+    commands.record(built.log, Draft(id="e1", content="Zanzibar is an island"), clock())
+    commands.record(built.log, Draft(id="e2", content="Madagascar is another"), clock())
+    commands.rate(built.log, "e2", 1.0, clock(), "not of zanzibar")
+    events = [Event(id_, clock(), body, id_, session="talk") for id_, body in bodies.items()]
+    built.log.append(events)
+
+
+def test_a_text_is_erased_wherever_it_is_said(built, clock: Clock):
+    talk(built, clock)
+    told_first = json.loads(
+        CliRunner().invoke(main, ["erase", "--text", "zanzibar", "--dry-run", "--json"]).stdout
+    )
+    assert told_first["ids"] == ["e1"]
+    assert told_first["cut"] == {
+        "action": 1,
+        "prompted": 1,
+        "rated": 1,
+        "recalled": 1,
+        "session": 1,
+    }
+    done = erased("--text", "zanzibar")
+    assert (done["ids"], done["cut"], done["left"]) == (["e1"], 5, [])
+    assert not [one for one in built.tenant.root.rglob("*") if holds(one, "zanzibar")]
+    said = {event.id: event.body for event in built.log.read()}
+    assert said["e2"].content and said["t5"] == Acted(tool="Bash", command="ls")
+
+
+def test_words_are_erased_only_where_they_stand_together(built, clock: Clock):
+    talk(built, clock)
+    done = erased("--text", "an Island")
+    assert (done["ids"], done["cut"], done["left"]) == (["e1"], 0, [])
+
+
+def test_an_event_and_a_session_are_erased_by_their_ids(built, clock: Clock):
+    talk(built, clock)
+    erased("t3")
+    said = {event.id: event.body for event in built.log.read()}
+    assert said["t3"] == SessionTold(stage="stopped") and said["t2"].command
+    done = erased("--session", "talk")
+    assert done["ids"] == ["t1"] and done["left"] == []
+    said = {event.id: event.body for event in built.log.read()}
+    assert said["t2"] == Acted(tool="-") and said["t4"].query == "" and said["e1"].content
+
+
+def test_a_name_that_says_an_asked_text_stays_and_is_named(built, clock: Clock):
+    built.log.append([Event("t1", clock(), Prompted(prompt="hello"), "t1", session="zanzibar")])
+    done = erased("--text", "zanzibar")
+    assert [(one["id"], one["can_be_cut"]) for one in done["quotes"]] == [("t1", False)]
+
+
+@pytest.mark.parametrize("words", [(), ("--text", "--"), ("--session", "nobody"), ("nothing",)])
+def test_what_is_nowhere_is_not_erased(built, words: tuple[str, ...]):
+    assert CliRunner().invoke(main, ["erase", *words, "--yes"]).exit_code != 0
 
 
 def holds(path: Path, word: str) -> bool:
@@ -194,7 +274,7 @@ def test_the_receipt_quotes_nothing_and_is_whole(built, clock: Clock):
 def test_what_an_erasing_that_was_killed_looked_for_is_looked_for_again(built, clock: Clock):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
     (built.tenant.root / "notes.txt").write_text(TEXT)  # that the first try did not get to
-    wiping.wipe(built.tenant, built.log, ["e1"], clock())
+    wiping.wipe(built.tenant, built.log, wiping.Asked(("e1",)), clock())
     assert wiping.is_begun(built.tenant)
     assert "zanzibar" not in (built.tenant.root / "erasing.json").read_text()
     again = erased("e1")

@@ -72,7 +72,7 @@ def test_what_is_deleted_does_not_come_back(tmp_path: Path, was_synced: WasSynce
 def test_what_an_erasing_deletes_does_not_come_back(built, was_synced: WasSynced):
     tenant, log = built.tenant, built.log
     with wiping.alone(tenant):
-        wiped = wiping.wipe(tenant, log, ["m01"], NOW)
+        wiped = wiping.wipe(tenant, log, wiping.Asked(("m01",)), NOW)
         built.rebuild()
         wiping.drop_derived(tenant)
         receipt.made(tenant.root.parents[1], tenant, wiped, "somebody", NOW, set())

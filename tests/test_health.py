@@ -166,7 +166,7 @@ def test_an_erasing_that_did_not_end_names_what_to_run_again(settings):
             commands.record(log, Draft(id=id_, content=f"the gate of {id_} is wide"), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
         for id_ in ("e1", "e2"):  # killed both times, before anything was looked through
-            wiping.wipe(of, log, [id_], now())
+            wiping.wipe(of, log, wiping.Asked((id_,)), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
     found = the_ill(settings)
     assert (found.severity, "`mnemolog erase e1 e2`" in found.cure) == ("error", True)

@@ -12,11 +12,13 @@ from serve.cli import output, session
 from serve.cli.session import Session
 from serve.process import jobs as processes
 from store import commands
+from store.errors import NotFound
 from store.events import Recorded
 
 if TYPE_CHECKING:
     from store.config import Settings
     from store.erase.receipt import Receipt
+    from store.erase.wiping import Asked, Reach
     from store.log import EventLog
     from store.logfile.erasing import Erasure
 
@@ -25,15 +27,22 @@ _SHOWN = 10  # of a list, on a terminal
 
 @click.command(
     epilog=output.example(
-        "mnemolog erase 01KA2B3C4D --dry-run", "mnemolog erase 01KA2B3C4D 01KA7XYZAB --yes"
+        "mnemolog erase 01KA2B3C4D --dry-run",
+        "mnemolog erase 01KA2B3C4D 01KA7XYZAB --yes",
+        "mnemolog erase --text 'project zebra' --dry-run",
+        "mnemolog erase --session 5f0c",
     )
 )
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.option(
+    "--text", "texts", multiple=True, help="Also all that says these words, in this order."
+)
+@click.option("--session", "sessions", multiple=True, help="Also all events of a session.")
 @click.option("--with-derived", is_flag=True, help="Also the memories that jobs made of them.")
 @click.option(
     "--also-quotes",
     is_flag=True,
-    help="Also cut out prompts, commands, questions and other receipts that say the same words.",
+    help="Also cut out prompts, commands, questions and other receipts that use words of theirs.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be rewritten.")
@@ -43,6 +52,8 @@ def erase(
     session_: Session,
     /,
     ids: tuple[str, ...],
+    texts: tuple[str, ...],
+    sessions: tuple[str, ...],
     with_derived: bool,
     also_quotes: bool,
     yes: bool,
@@ -50,6 +61,10 @@ def erase(
     as_json: bool,
 ) -> None:
     """Destroy what memories said: in the log, and in all that is built from it. No undo.
+
+    An ID is a memory's or any other event's. Give --text for words: every memory that says them
+    goes whole, every other event loses the text they are in, be it a prompt, a command or a reason.
+    What would be touched is shown first.
 
     Their ids, times and kinds stay, and every text goes: of the memory, of what was changed in it,
     of plans, judgements and drafts made from it. What jobs made of it is stale at once and named
@@ -66,16 +81,16 @@ def erase(
     settings = session_.settings()
     tenant = session.chosen(settings)
     with session.open_log(settings) as log:
-        wanted = _wanted(log, ids, with_derived=with_derived)
+        asked = _asked(log, ids, texts, sessions, with_derived, also_quotes)
         if not dry_run and not yes:
-            _ask(log, wanted, as_json=as_json)
+            _ask(log, asked, as_json=as_json)
         if dry_run:
-            _dry_run(log, wanted, as_json=as_json)
+            _dry_run(log, asked, as_json=as_json)
             return
         with wiping.alone(tenant):
             before = wiping.names(tenant)
             now = session.now()
-            wiped = wiping.wipe(tenant, log, wanted, now, also_quotes=also_quotes)
+            wiped = wiping.wipe(tenant, log, asked, now)
             _build_anew(settings, tenant.name)
             found = receipt.made(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
@@ -94,31 +109,63 @@ def _who() -> str:
         return "somebody"
 
 
-def _wanted(log: "EventLog", ids: tuple[str, ...], *, with_derived: bool) -> list[str]:
+def _asked(
+    log: "EventLog",
+    ids: tuple[str, ...],
+    texts: tuple[str, ...],
+    sessions: tuple[str, ...],
+    with_derived: bool,
+    also_quotes: bool,
+) -> "Asked":
+    from store.erase import marks, wiping
     from store.logfile import erasing
 
-    wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
-    return [*wanted, *erasing.made_of(log, wanted)] if with_derived else wanted
+    if not (ids or texts or sessions):
+        raise click.UsageError("nothing to erase: give an ID, --text or --session")
+    for text in texts:
+        if not marks.split(text):
+            raise click.UsageError(f"--text {text!r} has no letter or digit to look for")
+    found = [commands.resolve_event(log, prefix) for prefix in ids]
+    memories = [id_ for id_, is_memory in found if is_memory]
+    events = [id_ for id_, is_memory in found if not is_memory]
+    for one in sessions:
+        its_memories, its_events = erasing.of_session(log, one)
+        if not its_memories and not its_events:
+            raise NotFound(f"no event of a session {one!r}: give its whole id")
+        memories += its_memories
+        events += its_events
+    wanted = wiping.wanted(log, wiping.Asked(tuple(dict.fromkeys(memories)), texts=texts))
+    if with_derived:
+        wanted += erasing.made_of(log, wanted)
+    return wiping.Asked(
+        tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(events)), texts, also_quotes
+    )
 
 
-def _ask(log: "EventLog", wanted: list[str], *, as_json: bool) -> None:
-    from store.logfile import erasing
+def _ask(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:
+    from store.erase import wiping
 
     if as_json:
         raise click.UsageError("--json asks nothing: give --yes or --dry-run")
-    _tell(log, erasing.reach(log, wanted), "erases")
+    _tell_reach(log, wiping.reach(log, asked), "erases")
     if not click.confirm("Destroy this for good?", default=False):
         raise click.Abort
 
 
-def _dry_run(log: "EventLog", wanted: list[str], *, as_json: bool) -> None:
-    from store.logfile import erasing
+def _dry_run(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:
+    from store.erase import wiping
 
-    planned = erasing.reach(log, wanted)
+    planned = wiping.reach(log, asked)
     if as_json:
         output.emit(msgspec.to_builtins(planned))
     else:
-        _tell(log, planned, "would erase")
+        _tell_reach(log, planned, "would erase")
+
+
+def _tell_reach(log: "EventLog", planned: "Reach", verb: str) -> None:
+    _tell(log, planned, verb)
+    for kind, count in planned.cut.items():
+        output.say(f"{count} more events lose what they say of it: {kind}")
 
 
 def _build_anew(settings: "Settings", name: str) -> None:
@@ -137,7 +184,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
         output.note("note: it could not be built anew, so nothing is served: run `mnemolog build`")
 
 
-def _tell(log: "EventLog", done: "Erasure", verb: str) -> None:
+def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
     for id_ in done.ids:
         first = log.about(id_)[0].body
         shown = output.one_line(first.content) if isinstance(first, Recorded) else ""

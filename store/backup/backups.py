@@ -259,7 +259,7 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
         return None
     with EventLog(staged.log) as log:
         ids = sorted((gone & log.known(sorted(gone))) - log.erased(log.head()))
-        wiped = wiping.wipe(staged, log, ids, now) if ids else None
+        wiped = wiping.wipe(staged, log, wiping.Asked(tuple(ids)), now) if ids else None
     Queue(staged.ingest).erase(gone)
     if wiped is not None:
         found = scan(staged.root, staged.root, wiped.marks)

@@ -84,6 +84,24 @@ def of(texts: Iterable[str], salt: bytes) -> Marks:
     )
 
 
+def asked(texts: Iterable[str], salt: bytes) -> Marks:
+    """Return what texts are known by that somebody asks to have erased: each is one run, however
+    short it is. One without a letter or digit has none.
+    """
+    said = [words for text in texts if (words := split(text))]
+    return Marks(
+        salt,
+        frozenset(_hash(" ".join(words), salt) for words in said),
+        frozenset(_hash(words[0], salt) for words in said),
+        lengths=tuple(sorted({len(words) for words in said})),
+    )
+
+
+def alone(words: frozenset[bytes], salt: bytes) -> Marks:
+    """Return the marks of words by themselves, each a run of one."""
+    return Marks(salt, words, words, lengths=(1,) if words else ())
+
+
 def _cut(said: list[str]) -> Iterator[list[str]]:
     """Yield a text's runs; the last one ends with it."""
     at = 0

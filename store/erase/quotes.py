@@ -6,7 +6,8 @@ cut out. What a person, an agent or another memory said in the same words is the
 and cut out where that is asked for. A memory's own text is never cut: it can be erased by its id.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from store.logfile.rows import BODY
 
 MADE = frozenset(("planned", "proposed", "judged", "staled"))  # by jobs, of memories
 _BATCH = 2_000
+_FEW = 20  # receipts: a word that more of them use is anybody's
 _ENVELOPE = slice(5, 8)  # project, session, agent
 
 
@@ -41,6 +43,7 @@ class Said(msgspec.Struct, frozen=True):
     quotes: tuple[Quote, ...]
     runs: frozenset[bytes]
     words: frozenset[bytes]
+    named: frozenset[bytes]  # those in ids and names of projects, sessions and agents, which stay
 
 
 def cuts(log: EventLog, looker: Looker, *, receipts: bool) -> list[Change]:
@@ -58,18 +61,52 @@ def cuts(log: EventLog, looker: Looker, *, receipts: bool) -> list[Change]:
 
 def said(log: EventLog, looker: Looker) -> Said:
     """Return what the log says of the marks, be it whose it may."""
-    quotes, runs, words = [], set(), set()
+    quotes, runs, words, named = [], set(), set(), set()
     for row, whole in _rows(log):
         found = looker.runs(whole[BODY])
-        if found:
+        names = [name for name in (row[1], *row[_ENVELOPE]) if name]
+        here = {one for name in names for one in looker.runs(name)}
+        if found or here:
             about, kind = row[4], row[3]
-            quotes.append(Quote(row[1], kind, isoformat(row[2]), about, _can_be_cut(kind)))
+            can_be_cut = bool(found) and _can_be_cut(kind)
+            quotes.append(Quote(row[1], kind, isoformat(row[2]), about, can_be_cut))
         runs |= found
         words |= looker.words(whole[BODY])
-        for name in (row[1], *row[_ENVELOPE]):
-            words |= looker.words(name or "")
-            runs |= looker.runs(name or "")
-    return Said(tuple(quotes), frozenset(runs), frozenset(words))
+        words |= {one for name in names for one in looker.words(name)}
+        runs |= here
+        named |= here
+    return Said(tuple(quotes), frozenset(runs), frozenset(words), frozenset(named))
+
+
+def distinctive(log: EventLog, looker: Looker, without: Container[int]) -> frozenset[bytes]:
+    """Return the words that no memory says, nor a name, and few receipts: whoever used one spoke of
+    what is erased. The rows `without` are not looked at.
+    """
+    told = Counter[bytes]()
+    others = set[bytes]()
+    receipts = 0
+    for row, whole in _rows(log):
+        if row[0] not in without:
+            for name in (row[1], *row[_ENVELOPE]):
+                others |= looker.words(name or "")
+            here = looker.words(whole[BODY])
+            if _can_be_cut(row[3]):
+                receipts += 1
+                told.update(here)
+            else:
+                others |= here
+    most = max(_FEW, receipts // 100)
+    return frozenset(word for word in told if told[word] <= most and word not in others)
+
+
+def memories_saying(log: EventLog, looker: Looker) -> list[str]:
+    """Return the ids of the memories of which an event that is no receipt holds a run."""
+    found = (
+        row[4]
+        for row, whole in _rows(log)
+        if not _can_be_cut(row[3]) and row[3] != "prompted" and looker.holds(whole[BODY])
+    )
+    return [id_ for id_ in dict.fromkeys(found) if log.matching(id_, 1, ("recorded",)) == [id_]]
 
 
 def _rows(log: EventLog) -> Iterator[tuple[Row, Row]]:

@@ -9,7 +9,8 @@ what was derived; the scan is last, and says what is true.
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from store.files import remove_files, replace_file, sweep, sync_folders
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
-from store.logfile.erasing import Erasure
+from store.logfile.erasing import Change, Erasure
 from store.tenant import Tenant
 
 _WAIT_S = 30.0  # for a job or a build that may be writing down what it read before
@@ -41,6 +42,28 @@ class Begun(msgspec.Struct, frozen=True):
 
     ids: tuple[str, ...]
     marks: Marks
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is to be erased: memories and other events, by their ids, and texts wherever they are
+    said. With `also_quotes` receipts lose what memories say, be it a word of their own.
+    """
+
+    ids: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    also_quotes: bool = False
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """What an erasing would do, and nothing done: `cut` are how many more events of each kind would
+    lose what they quote.
+    """
+
+    ids: tuple[str, ...]
+    events: int
+    made: tuple[str, ...]
+    cut: dict[str, int]
 
 
 _decoder = msgspec.json.Decoder(Begun)
@@ -67,24 +90,46 @@ def alone(tenant: Tenant) -> Iterator[None]:
         raise BuildBusy(f"a job of {tenant.name} is running: erase when it is done") from None
 
 
-def wipe(
-    tenant: Tenant, log: EventLog, ids: Sequence[str], now: int, *, also_quotes: bool = False
-) -> Wiped:
-    """Take what memories said out of the log, and out of what waits to be recorded.
+def wanted(log: EventLog, asked: Asked) -> list[str]:
+    """Return the memories to erase: those that were named, and those that say an asked text."""
+    if not asked.texts:
+        return list(asked.ids)
+    saying = quotes.memories_saying(log, Looker(marks_.asked(asked.texts, b"")))
+    return list(dict.fromkeys((*asked.ids, *saying)))
+
+
+def reach(log: EventLog, asked: Asked) -> Reach:
+    """Return what an erasing would do."""
+    ids = wanted(log, asked)
+    gone = erasing.changes(log, ids)
+    salt = os.urandom(16)
+    found = _telling(marks_.of(_lost(gone), salt)) | marks_.asked(asked.texts, salt)
+    rows = {one.row[0] for one in gone}
+    cut = [one for one in _cuts(log, asked, found, rows) if one.row[0] not in rows]
+    kinds = Counter(one.row[3] for one in cut)
+    made = erasing.made_of(log, ids)
+    return Reach(tuple(ids), len(gone), made, dict(sorted(kinds.items())))
+
+
+def wipe(tenant: Tenant, log: EventLog, asked: Asked, now: int) -> Wiped:
+    """Take what memories and events said out of the log, asked texts wherever they are said, and
+    all that out of what waits to be recorded.
 
     Raise LogBusy where another process rewrites the log, BuildBusy where a build does not end,
     LogCorrupt where a segment is missing.
     """
     # a build that read a row before this, and is checked after it, would be refused
     with build.lock(tenant, wait_s=_WAIT_S):
-        looked_for = _kept(tenant, log, ids)
-        done = erasing.erase(log, ids, now)
-        looker = Looker(looked_for)
-        cut = _cut(log, looker, receipts=also_quotes)
-    Queue(tenant.ingest).erase(ids, looker.holds)
+        looked_for, asked = _kept(tenant, log, asked)
+        done = erasing.erase(log, asked.ids, now)
+        cut = _cut(log, asked, looked_for)
+    looker = Looker(looked_for)
+    Queue(tenant.ingest).erase(asked.ids, looker.holds)
     said = quotes.said(log, looker)
-    # only now: what somebody else says too tells nothing
-    return Wiped(done, looked_for.without(said.runs, said.words), cut, said.quotes)
+    # only now: what somebody else says too tells nothing, but what was asked for is looked for
+    # unless it is a name
+    everybodys = said.runs - (marks_.asked(asked.texts, looked_for.salt).runs - said.named)
+    return Wiped(done, looked_for.without(everybodys, said.words), cut, said.quotes)
 
 
 def drop_derived(tenant: Tenant) -> None:
@@ -152,14 +197,23 @@ def names(tenant: Tenant) -> set[str]:
     return {path.relative_to(tenant.root).as_posix() for path in files(tenant.root)}
 
 
-def _kept(tenant: Tenant, log: EventLog, ids: Sequence[str]) -> Marks:
-    """Return what is to be looked for, kept on the disk, with what an earlier try kept."""
+def _kept(tenant: Tenant, log: EventLog, asked: Asked) -> tuple[Marks, Asked]:
+    """Return what is to be looked for, kept on the disk, with what an earlier try kept; and what is
+    to be erased, with the memories that an earlier try found by their texts.
+    """
     before = begun(tenant) or Begun((), Marks(os.urandom(16)))
-    gone = [text for one in erasing.changes(log, ids) for text in _gone(one.said, one.left)]
-    found = before.marks | _telling(marks_.of(gone, before.marks.salt))
-    both = Begun(tuple(dict.fromkeys((*before.ids, *ids))), found)
+    found = before.ids if asked.texts else ()
+    asked = msgspec.structs.replace(asked, ids=tuple(dict.fromkeys((*wanted(log, asked), *found))))
+    gone = [*erasing.changes(log, asked.ids), *erasing.event_changes(log, asked.events)]
+    salt = before.marks.salt
+    marks = before.marks | _telling(marks_.of(_lost(gone), salt)) | marks_.asked(asked.texts, salt)
+    both = Begun(tuple(dict.fromkeys((*before.ids, *asked.ids))), marks)
     replace_file(tenant.erasing, msgspec.json.encode(both))
-    return found
+    return marks, asked
+
+
+def _lost(changes: Iterable[Change]) -> list[str]:
+    return [text for one in changes for text in _gone(one.said, one.left)]
 
 
 def _gone(said: str, left: str) -> Iterator[str]:
@@ -180,10 +234,24 @@ def _telling(found: Marks) -> Marks:
     return found.without(words=ours)
 
 
-def _cut(log: EventLog, looker: Looker, *, receipts: bool) -> int:
+def _cut(log: EventLog, asked: Asked, looked_for: Marks) -> int:
     with compaction.alone(log.path):
-        changed = quotes.cuts(log, looker, receipts=receipts)
+        changed = _cuts(log, asked, looked_for, ())
         if changed:
             erasing.rewrite(log, changed)
             erasing.settled(log)
     return len(changed)
+
+
+def _cuts(log: EventLog, asked: Asked, looked_for: Marks, without: Container[int]) -> list[Change]:
+    """Return the rows that quote, and what they are to say instead, each once."""
+    always = marks_.asked(asked.texts, looked_for.salt)
+    if asked.also_quotes:
+        words = quotes.distinctive(log, Looker(looked_for), without)
+        always |= marks_.alone(words, looked_for.salt)
+    found = [
+        *quotes.cuts(log, Looker(always), receipts=True),
+        *quotes.cuts(log, Looker(looked_for | always), receipts=asked.also_quotes),
+        *erasing.event_changes(log, asked.events),
+    ]
+    return list({one.row[0]: one for one in found}.values())  # a later one says less

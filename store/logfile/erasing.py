@@ -153,6 +153,25 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     return [one for one in made if one.left != one.said]
 
 
+def of_session(log: EventLog, session: str) -> tuple[list[str], list[str]]:
+    """Return the ids of the memories that were recorded in a session, its episodes among them, and
+    of its other events.
+    """
+    rows = log.rows("session = ?", (session,))
+    ids = [row[1] for row in rows if row[3] in ("recorded", "prompted")]
+    return ids, [row[1] for row in rows if row[3] not in ("recorded", "prompted", "erased")]
+
+
+def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
+    """Return the rows of some events, by their own ids, and what they say without their texts."""
+    rows = [row for id_ in ids for row in log.rows("id = ?", (id_,))]
+    made = (
+        Change(row, whole[BODY], encode(kept(decode(row[3], whole[BODY]))))
+        for row, whole in zip(rows, log.whole(rows), strict=True)
+    )
+    return [one for one in made if one.left != one.said]
+
+
 def _turn(log: EventLog, id_: str) -> list[Row]:
     """Return the rows of what was told in the turn that an episode is of; none of a memory."""
     prompt = log.rows("id = ? AND kind = 'prompted' AND session IS NOT NULL", (id_,))

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torture.erasing_home import ask, busy, compacted, id_of, plant, serving
-from torture.erasing_scan import Seen, markers, of_fields, seen
+from torture.erasing_home import ask, busy, compacted, id_of, plant, serving, speak
+from torture.erasing_scan import Seen, marker, markers, of_fields, seen
 from torture.fault import Action, Fault
 from torture.outcome import Outcome, Scale
 from torture.server import Server, environment
@@ -41,11 +41,13 @@ class _Run:
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Erase at random, killed at random points; yield what the scanner saw before and after."""
     many, rounds, each = scale.of(20, 200), scale.of(1, 6), scale.of(2, 25)
+    spoken = range(many, many + scale.of(2, 12))
     run = _Run(folder / "home", Fault(folder / "home", folder))
     numbers = list(range(many))
     tenant = tenants.tenant(run.home)
     with EventLog(tenant.log, create=True) as log:
         plant(tenant, log, numbers, NOW)
+        speak(log, spoken, NOW)
         put_away = compacted(log, NOW)
     if scale is Scale.FULL:
         _mnemolog(run, "build")  # by Dagster, whose records quote the newest
@@ -69,6 +71,8 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             for at in range(0, len(erasing), each):
                 kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
                 _erased(run, erasing[at : at + each], chance, kills=kills)
+            for number in spoken[1:]:
+                _erased(run, [number], chance, kills=scale.of(0, 1), words=_text(number))
         held = _held(server, run.home)  # first: it opens the new state within seconds
         asked, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
     after = seen(run.home)
@@ -80,6 +84,20 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         [*run.wrong, *(f"memory {one} is left in {left[one]}" for one in sorted(left))],
         f"{run.killed} kills at {run.points} calls; {after.files} files looked through",
         floor=4_000,
+    )
+    yield Outcome(
+        "erase --text: a word that only sessions say is left in no file",
+        len(spoken) - 1,
+        "words",
+        [f"word {number} is left in {after[number]}" for number in spoken[1:] if number in after],
+        floor=10,
+    )
+    yield Outcome(
+        "erase --text of other words",
+        1,
+        "words",
+        [f"word {number} is left" for number in spoken[:1] if number in after],
+        is_control=True,
     )
     yield Outcome("erase: no answer brings it back", asked, "answers", answered, floor=200)
     yield Outcome("erase: a server lets go of what was deleted", 1, "servers", held)
@@ -111,17 +129,25 @@ def _fields(places: set[str]) -> set[str]:
     return {place.rpartition(", ")[2] for place in places}
 
 
-def _erased(run: _Run, numbers: Sequence[int], chance: random.Random, *, kills: int) -> None:
-    """Erase some memories by the command, killed at calls that reach the disk, be it the command's
-    own or its build's, before it may end.
+def _erased(
+    run: _Run,
+    numbers: Sequence[int],
+    chance: random.Random,
+    *,
+    kills: int,
+    words: Sequence[str] = (),
+) -> None:
+    """Erase some memories, or what `words` ask for, by the command, killed at calls that reach the
+    disk, be it the command's own or its build's, before it may end.
     """
+    words = words or _words(numbers)
     for count in range(kills):
         at = chance.randint(1, run.points // (count + 1))  # less is left to do each time
         run.fault.arm(Action.KILL, at)
-        _mnemolog(run, *_words(numbers), **run.fault.environment())
+        _mnemolog(run, *words, **run.fault.environment())
         run.killed += run.fault.points >= at
     run.fault.arm(Action.WATCH)
-    done = _mnemolog(run, *_words(numbers), **run.fault.environment())
+    done = _mnemolog(run, *words, **run.fault.environment())
     if not kills:
         run.points = run.fault.points
     if done.returncode:
@@ -129,6 +155,10 @@ def _erased(run: _Run, numbers: Sequence[int], chance: random.Random, *, kills: 
         if done.stdout.startswith(b"{"):
             run.wrong.append(f"the receipt says: {json.loads(done.stdout)['left']}")
     run.erased.update(numbers)
+
+
+def _text(number: int) -> list[str]:
+    return ["erase", "--text", marker(number, "spk"), "--yes", "--json"]
 
 
 def _words(numbers: Sequence[int]) -> list[str]:

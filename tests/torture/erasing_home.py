@@ -144,6 +144,22 @@ def _receipts(number: int, now: int) -> Iterator[Event]:
         yield Event(event, old, body, subject or event, session=f"s{number:04}")
 
 
+def speak(log: EventLog, numbers: Sequence[int], now: int) -> None:
+    """Record of each number a session that says a word which no memory does."""
+    commands.record(log, Draft(id="keeper", content="Orders are kept for ten years"), now)
+    for number in numbers:
+        word = marker(number, "spk")
+        commands.rate(log, "keeper", 1.0, now, f"not of {word}")
+        bodies: tuple[Body, ...] = (
+            Prompted(prompt=f"what is {word}?"),
+            Acted(tool="Bash", command=f"ls {word}", error=f"{word.upper()}: not there"),
+            SessionTold(stage="stopped", said=f"I looked at {word}."),
+        )
+        for body in bodies:
+            id_ = f"{type(body).__name__.lower()}{number}"
+            log.append([Event(id_, now, body, id_, session=f"spoken{number}")])
+
+
 def compacted(log: EventLog, now: int) -> int:
     """Put the receipts away, so that they lie in a segment; return how many."""
     return compaction.compact(log, log.head(), now).events

@@ -140,7 +140,7 @@ def _erase(home: Path, acknowledge: Acknowledge) -> None:
     tenant = tenants.tenant(home)
     with log_of(home) as log, wiping.alone(tenant):
         before = wiping.names(tenant)
-        wiped = wiping.wipe(tenant, log, ["e1"], NOW)
+        wiped = wiping.wipe(tenant, log, wiping.Asked(("e1",)), NOW)
         acknowledge("log")
         keep(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
         found = receipt.made(home, tenant, wiped, "somebody", NOW, before)
