@@ -61,7 +61,7 @@ def is_prefixed_token(value: str) -> bool:
     otherwise, and so does a slug of many words with anything behind it.
     """
     head = _EXTENSION.sub("", value)
-    if _FILE_SLUG.search(head) or is_blank(head):
+    if _FILE_ENDING.search(head) or is_blank(head):
         return False
     if found := _UUID.search(head):
         return not _ACCESS_WORDS.isdisjoint(_SEPARATOR.split(head[: found.start()].lower()))
@@ -183,7 +183,7 @@ _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _EXTENSION = re.compile(r"[+/=].*", re.DOTALL)
 _SLUG = re.compile(r"[a-z]+(?:[-_ ][a-z]+)+")
-_FILE_SLUG = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
+_FILE_ENDING = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
 _DIGIT = re.compile(r"[0-9]")
 _SYMBOL = re.compile(r"[!#$%^&*+=?~|]")
 _PART = re.compile(r"[-_./: ]")
