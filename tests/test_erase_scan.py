@@ -242,6 +242,14 @@ def test_an_event_and_a_session_are_erased_by_their_ids(built, clock: Clock):
     assert said["t2"] == Acted(tool="-") and said["t4"].query == "" and said["e1"].content
 
 
+def test_an_event_that_cannot_lose_its_texts_is_refused_by_name(built, clock: Clock):
+    body = Judged(verdicts={"m01": 1.0}, evidence={"m01": "of zanzibar"})
+    built.log.append([Event("j1", clock(), body, "r1")])
+    done = CliRunner().invoke(main, ["erase", "j1", "--dry-run"])
+    assert done.exit_code != 0 and "--text" in done.output
+    assert erased("--text", "zanzibar")["cut"] == 1
+
+
 def test_a_name_that_says_an_asked_text_stays_and_is_named(built, clock: Clock):
     built.log.append([Event("t1", clock(), Prompted(prompt="hello"), "t1", session="zanzibar")])
     done = erased("--text", "zanzibar")

@@ -21,8 +21,9 @@ from store.body import Body
 from store.cold import compaction, segment
 from store.cold.segment import Segment
 from store.erase.marks import leaves
-from store.errors import LogCorrupt
+from store.errors import InvalidInput, LogCorrupt
 from store.events import (
+    KINDS,
     Archived,
     Erased,
     Event,
@@ -77,6 +78,7 @@ _EMPTY: dict[type[Body], dict[str, Any]] = {
     Acted: {"tool": "-"},
     Recalled: {"query": ""},
 }
+EMPTIED = frozenset(kind for kind, body in KINDS.items() if body in _KEPT)  # by an event's own id
 # what a turn told, whose words are its episode's; what it recorded is a memory of its own
 _OF_TURN = ("action", "session", "recalled", "surfaced", "followed")
 
@@ -155,16 +157,24 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
 
 def of_session(log: EventLog, session: str) -> tuple[list[str], list[str]]:
     """Return the ids of the memories that were recorded in a session, its episodes among them, and
-    of its other events.
+    of its other events that can lose their texts.
     """
     rows = log.rows("session = ?", (session,))
     ids = [row[1] for row in rows if row[3] in ("recorded", "prompted")]
-    return ids, [row[1] for row in rows if row[3] not in ("recorded", "prompted", "erased")]
+    return ids, [row[1] for row in rows if row[3] in EMPTIED and row[1] not in ids]
 
 
 def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
-    """Return the rows of some events, by their own ids, and what they say without their texts."""
+    """Return the rows of some events, by their own ids, and what they say without their texts.
+
+    Raise InvalidInput for a kind that cannot lose them: it has none, or they are of memories.
+    """
     rows = [row for id_ in ids for row in log.rows("id = ?", (id_,))]
+    for row in rows:
+        if row[3] not in EMPTIED:
+            raise InvalidInput(
+                f"event {row[1]} ({row[3]}) is not erased by its id: give the memory's, or --text"
+            )
     made = (
         Change(row, whole[BODY], encode(kept(decode(row[3], whole[BODY]))))
         for row, whole in zip(rows, log.whole(rows), strict=True)
