@@ -19,7 +19,6 @@ from serve.access.callers import Callers
 from serve.access.rate import Rates
 from serve.api import routes as api_routes
 from serve.dashboard import shell
-from serve.dashboard.sessions import signer
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
@@ -29,6 +28,7 @@ from serve.process.in_flight import InFlight
 from serve.process.tenants import OpenTenants
 from serve.version import version
 from store import disk
+from store.access.sessions import signer
 from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")

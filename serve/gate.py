@@ -10,17 +10,16 @@ are all other addresses, are asked with the cookie of a login, and their forms c
 
 import hmac
 import math
-import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
 
 from flask import Flask, Request, Response, g, redirect, request
 
-from serve.access.caller import Caller
+from serve.access.caller import OWNER, Caller
 from serve.problem import problem
+from store.access.request_origin import is_own_host, is_own_origin
 
-_OURS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 _OPEN = frozenset({"/health", "/ready", "/v1/openapi.json"})
 _OPEN_PAGES = frozenset({"/login", "/favicon.ico"})
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -29,10 +28,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class Login(Protocol):
-    """Who is logged in at a browser, and what its forms must carry."""
-
-    @property
-    def caller(self) -> Caller: ...
+    """A browser the owner is logged in at, and what its forms must carry."""
 
     @property
     def csrf(self) -> str: ...
@@ -88,11 +84,10 @@ def is_for_programs(path: str) -> bool:
 
 
 def _from_here(asked: Request) -> Response | None:
-    if not _OURS.fullmatch(asked.host):
+    if not is_own_host(asked.host):
         return problem("wrong_host", f"this server is not {asked.host!r}")
-    origin = asked.headers.get("Origin")
-    cross_site = asked.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
-    if cross_site or (origin is not None and origin != f"http://{asked.host}"):
+    origin, site = asked.headers.get("Origin"), asked.headers.get("Sec-Fetch-Site")
+    if not is_own_origin(asked.host, origin, site):
         return problem("foreign_origin", "ask from a program, or from this server's own pages")
     return None
 
@@ -136,7 +131,7 @@ def _unknown(cure: str, *, was_sent: bool = False) -> Response:
 def _page(asked: Request, login_of: LoginOf) -> Response | None:
     login = login_of(asked)
     if login is not None:
-        g.login, g.caller = login, login.caller
+        g.login, g.caller = login, OWNER
     if asked.path in _OPEN_PAGES or asked.path.startswith("/static/"):
         return None
     if login is None:

@@ -17,8 +17,8 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
 from serve.app import create_app
-from serve.dashboard.sessions import signer
 from serve.process.tenants import OpenTenants
+from store.access.sessions import signer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab

@@ -8,7 +8,6 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from serve import gate
-from serve.access.caller import OWNER, Caller
 from serve.access.callers import Callers
 from serve.access.owner import hook_key
 from store import tokens
@@ -44,7 +43,6 @@ BEARERS = ("owner", "tenant")  # what opens an address of programs
 
 @dataclass(frozen=True)
 class Login:
-    caller: Caller
     csrf: str
 
 
@@ -99,7 +97,7 @@ def door(home: Path) -> Door:
     app, reached = Flask("door"), list[str]()
 
     def login_of(asked: Request) -> Login | None:
-        return Login(OWNER, CSRF) if asked.cookies.get("session") == "good" else None
+        return Login(CSRF) if asked.cookies.get("session") == "good" else None
 
     gate.guard(app, lambda asked, sent: callers.of(sent, asked.path, None), login_of)
 

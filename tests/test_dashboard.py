@@ -25,9 +25,9 @@ from flask import Flask
 
 from serve.dashboard.assets import FOLDER, assets
 from serve.dashboard.navigation import PLACES
-from serve.dashboard.sessions import KEY_LIVES_US, SESSION_LIVES_S, signer
 from serve.process.tenants import OpenTenants
 from store import commands, tenant
+from store.access.sessions import KEY_LIVES_US, SESSION_LIVES_S, signer
 from store.commands import Draft
 from store.config import Settings
 from store.errors import InvalidInput, LogBusy, LogFull

@@ -11,12 +11,12 @@ import pytest
 import waitress
 from click.testing import CliRunner, Result
 
-from serve.access.owner import owner_token
 from serve.app import create_app
 from serve.cli import main
 from serve.process.tenants import OpenTenants
 from store import tenant as tenants
 from store import tokens
+from store.access.owner_token import owner_token
 from store.config import Settings
 from store.errors import LogClosed
 from store.log import EventLog

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from serve.access.caller import OWNER, Caller, of_token
-from serve.access.owner import is_owner, opens_hook
+from serve.access.owner import opens_hook
 from store import tokens
+from store.access.owner_token import is_owner
 from store.config import Settings
 from store.errors import ConfigError
 from store.tokens import Stamp, Token

@@ -34,7 +34,7 @@ def owners_answer(
     settings: Settings, server: Server, method: str, path: str, timeout_s: float
 ) -> tuple[int, bytes]:
     """Return the status and body of what a server answers the owner; raise ConfigError for none."""
-    from serve.access.owner import owner_token
+    from store.access.owner_token import owner_token
 
     headers = {
         "Authorization": f"Bearer {owner_token(settings)}",

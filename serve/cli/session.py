@@ -57,8 +57,8 @@ def machine() -> "Machine":
 
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
     """Return how a host reaches this mnemolog; without a token its keys open nothing."""
-    from serve.access.owner import owner_token
     from serve.connect.machine import Install
+    from store.access.owner_token import owner_token
 
     has_token = makes_token or settings.token_file.exists()
     is_said = settings.origin.get("tenant") == "environment"  # else the server knows it too

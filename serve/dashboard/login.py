@@ -12,9 +12,9 @@ import msgspec
 from flask import Blueprint, Response, g, redirect, render_template, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from serve.dashboard.sessions import SESSION_LIVES_S, Keys, Signer
 from serve.gate import owner_only
 from serve.problem import problem
+from store.access.sessions import SESSION_LIVES_S, Keys, Signer
 from store.events import isoformat
 
 _LONGEST = 200  # characters of a key that are looked at

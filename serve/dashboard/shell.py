@@ -28,7 +28,6 @@ from serve.dashboard import login
 from serve.dashboard.assets import Asset, assets
 from serve.dashboard.navigation import PLACES, Place
 from serve.dashboard.pages import BLUEPRINTS
-from serve.dashboard.sessions import Keys, Session, Signer
 from serve.dashboard.sites import Site, tenant_url
 from serve.dashboard.wording import (
     ago,
@@ -44,6 +43,7 @@ from serve.numerals import size
 from serve.problem import MIMETYPE, Problem
 from serve.process.tenants import OpenTenant, OpenTenants
 from serve.version import version
+from store.access.sessions import Keys, Session, Signer
 from store.errors import NotFound
 
 # only our own files, no inline style or script, no frame, no form that leaves

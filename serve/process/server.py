@@ -21,7 +21,6 @@ from typing import Any
 import waitress
 
 from serve import gate
-from serve.access.owner import owner_token
 from serve.app import MAX_BODY, create_app
 from serve.process import control
 from serve.process.connections import CONNECTIONS, Connections
@@ -29,6 +28,7 @@ from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
 from serve.process.turns import RANKING, WAITING, Turns, channel, is_late
 from store import tenant as tenants
+from store.access.owner_token import owner_token
 from store.config import Choices, Settings
 from store.errors import ConfigError, LogError
 from store.files import is_gone

@@ -21,9 +21,9 @@ from flask.testing import FlaskClient
 from serve.api.cursor import cursor, digest
 from serve.app import create_app
 from serve.dashboard.forms import Wanted
-from serve.dashboard.sessions import signer
 from serve.process.tenants import OpenTenant, OpenTenants
 from serve.summaries.listing import Position
+from store.access.sessions import signer
 from store.config import Settings
 
 TOKEN, HOST = "the-owner's-token", {"Host": "127.0.0.1:7437"}

@@ -18,7 +18,7 @@ from torture.blocks import is_turn, items
 from torture.outcome import Outcome
 from torture.poisons import Sent
 
-from serve.dashboard.sessions import signer
+from store.access.sessions import signer
 from store.frame import OPENING
 
 OURS = frozenset(

@@ -10,8 +10,8 @@ from torture.outcome import Outcome, Scale
 from torture.rot_damage import mishaps
 from torture.rot_memory import copied
 
-from serve.access.owner import owner_token
 from store import config, registry, tokens
+from store.access.owner_token import owner_token
 from store.audits import health
 from store.config import Settings
 from store.errors import MnemologError

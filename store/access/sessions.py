@@ -18,8 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from serve.access.caller import OWNER, Caller
-
 KEY_LIVES_US = 2 * 60 * 1_000_000
 MOST_KEYS = 8  # that wait to be used; one more ends the oldest
 SESSION_LIVES_S = 12 * 3_600
@@ -27,9 +25,8 @@ SESSION_LIVES_S = 12 * 3_600
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is logged in, until when (seconds UTC), and what the session's forms must carry."""
+    """A browser the owner is logged in at: until when (seconds UTC), what its forms must carry."""
 
-    caller: Caller
     csrf: str
     ends_at: int
 
@@ -90,7 +87,7 @@ class Signer:
         if int(ends) <= now // 1_000_000:
             return None
         csrf = self._sign(f"csrf.{ends}.{nonce}")
-        return None if csrf in self._ended else Session(OWNER, csrf, int(ends))
+        return None if csrf in self._ended else Session(csrf, int(ends))
 
     def end(self, session: Session, now: int) -> None:
         """Let a session's cookie open nothing more; `now` is microseconds UTC."""
