@@ -54,7 +54,7 @@ def create_app(
     def caller_of(asked: Request, sent: str) -> Caller | None:
         return callers.of(sent, asked.path, asked.args.get("tenant"))
 
-    owners = signer(token)
+    owners = signer(token, tenants.settings)
     gate.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)
     _count(app, tenants.requests)
     app.register_error_handler(MnemologError, _refused)

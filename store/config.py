@@ -133,6 +133,10 @@ class Settings:
         return self.home / "token"
 
     @property
+    def sessions_file(self) -> Path:
+        return self.home / "sessions.json"
+
+    @property
     def server_file(self) -> Path:
         return self.home / "server.json"
 

@@ -8,8 +8,7 @@ replaced whole under a lock, as a command and a server may both change it.
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 from store.errors import ConfigError, Conflict, InvalidInput, NotFound
-from store.files import make_folder, replace_file
+from store.files import FileStamp, file_lock, file_stamp, replace_file
 from store.redaction.redact import redact
 
 Scope = Literal["read", "write", "admin"]
@@ -31,7 +30,6 @@ MOST_PER_MINUTE = 1_000_000
 LONGEST_S = 100 * 366 * 86_400  # of a token's life
 MOST_OF_TOKENS = 1_000  # of a tenant, listed, when a token makes one more: all are looked through
 KEPT_US = 30 * 86_400 * 1_000_000  # that a token is listed after its end
-_PATIENCE_S = 10.0  # a change takes milliseconds
 _NOBODY = sha256(b"").hexdigest()
 
 
@@ -71,7 +69,6 @@ class _File(msgspec.Struct, frozen=True):
 
 # made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
 _decoder = msgspec.json.Decoder(_File)
-Stamp = tuple[int, ...]
 
 
 def every(home: Path, tenant: str | None = None) -> tuple[Token, ...]:
@@ -144,13 +141,9 @@ def opened_by(sent: str, tokens: Sequence[Token], now: int) -> Token | None:
     return named
 
 
-def stamp(home: Path) -> Stamp | None:
+def stamp(home: Path) -> FileStamp | None:
     """Return what changes with the file, None where there is none; costs microseconds."""
-    try:
-        found = os.stat(_path(home))
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
+    return file_stamp(_path(home))
 
 
 def _named(tokens: Iterable[Token], id_: str) -> Token | None:
@@ -210,7 +203,7 @@ def _change(
     home: Path, now: int, change: Callable[[Sequence[Token]], Sequence[Token]]
 ) -> tuple[Token, ...]:
     """Replace the file; return what it holds now."""
-    with _alone(home):
+    with file_lock(_path(home)):
         tokens = change(_read(_path(home)))
         kept = tuple(one for one in tokens if _is_listed(one, now))
         try:
@@ -218,16 +211,3 @@ def _change(
         except OSError as error:
             raise ConfigError(f"{_path(home)} cannot be written ({error.strerror})") from error
     return kept
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Be the only one who changes the file, of all threads and processes."""
-    import filelock  # costs a tenth of a server's start, and tokens are seldom changed
-
-    make_folder(home)
-    try:
-        with filelock.FileLock(home / "tokens.lock", timeout=_PATIENCE_S, mode=0o600):
-            yield
-    except filelock.Timeout:
-        raise ConfigError(f"{home}/tokens.lock is held by another process: try again") from None

@@ -18,6 +18,7 @@ from werkzeug.test import TestResponse
 
 from serve.app import create_app
 from serve.process.tenants import OpenTenants
+from store import config
 from store.access.sessions import signer
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def application(tenants: OpenTenants, clock: Callable[[], int] = lambda: NOW) ->
 
 def browser(app: Flask) -> Browser:
     """Return a browser with the cookie of a session; going in by a link costs each test 0.5 s."""
-    signing, client = signer(TOKEN), app.test_client()
+    signing, client = signer(TOKEN, config.load()), app.test_client()
     cookie = signing.value(NOW)
     session = signing.session(cookie, NOW)
     assert session is not None

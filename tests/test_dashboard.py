@@ -26,7 +26,7 @@ from flask import Flask
 from serve.dashboard.assets import FOLDER, assets
 from serve.dashboard.navigation import PLACES
 from serve.process.tenants import OpenTenants
-from store import commands, tenant
+from store import commands, config, tenant
 from store.access.sessions import KEY_LIVES_US, SESSION_LIVES_S, signer
 from store.commands import Draft
 from store.config import Settings
@@ -155,14 +155,18 @@ def test_logging_out_forgets_the_cookie(owner: Browser):
     assert owner.get(PAGE).status_code == 303
 
 
-def test_a_copy_of_the_cookie_is_worth_nothing_after_logging_out(owner: Browser, app: Flask):
-    copied = owner.client.get_cookie(signer(TOKEN).cookie, "127.0.0.1")
+def test_a_copy_of_the_cookie_is_worth_nothing_after_logging_out(
+    owner: Browser, app: Flask, tenants: OpenTenants
+):
+    copied = owner.client.get_cookie(signer(TOKEN, config.load()).cookie, "127.0.0.1")
     assert copied is not None
     shown = HOST | {"Cookie": f"{copied.key}={copied.value}"}
     thief = app.test_client(use_cookies=False)
     assert thief.get(PAGE, headers=shown).status_code == 200
     owner.post("/logout")
     assert thief.get(PAGE, headers=shown).status_code == 303
+    restarted = application(tenants).test_client(use_cookies=False)
+    assert restarted.get(PAGE, headers=shown).status_code == 303
 
 
 def test_a_large_form_of_nobody_is_not_taken_apart(app: Flask):

@@ -1,18 +1,26 @@
 """The way into the dashboard: keys that work once, and the cookie they are changed for."""
 
+import msgspec
 import pytest
 
 from serve.dashboard.flashes import LIVES_US, MOST, Flash, Flashes
+from store import config
 from store.access.sessions import (
     KEY_LIVES_US,
     MOST_KEYS,
     SESSION_LIVES_S,
     Keys,
+    Signer,
     signer,
 )
 
 NOW = 1_800_000_000_000_000
 TOKEN = "the-owner's-token"
+
+
+def owners(token: str = TOKEN) -> Signer:
+    """Return the signer of the test's home, as a server that has just started makes it."""
+    return signer(token, config.load())
 
 
 def test_a_key_works_once():
@@ -50,36 +58,75 @@ def test_a_key_is_kept_as_a_hash():
 
 
 def test_a_session_is_the_owners_and_lasts_over_a_restart():
-    cookie = signer(TOKEN).value(NOW)
-    session = signer(TOKEN).session(cookie, NOW + 1)
+    cookie = owners().value(NOW)
+    session = owners().session(cookie, NOW + 1)
     assert session is not None
     assert session.ends_at == NOW // 1_000_000 + SESSION_LIVES_S
 
 
 def test_a_session_ends_after_its_hours():
-    cookie = signer(TOKEN).value(NOW)
+    cookie = owners().value(NOW)
     hours = SESSION_LIVES_S * 1_000_000
-    assert signer(TOKEN).session(cookie, NOW + hours - 1_000_000)
-    assert signer(TOKEN).session(cookie, NOW + hours) is None
+    assert owners().session(cookie, NOW + hours - 1_000_000)
+    assert owners().session(cookie, NOW + hours) is None
 
 
 def test_a_new_token_of_the_owner_ends_every_session():
-    assert signer("another").session(signer(TOKEN).value(NOW), NOW) is None
-    assert signer("another").cookie != signer(TOKEN).cookie
+    assert owners("another").session(owners().value(NOW), NOW) is None
+    assert owners("another").cookie != owners().cookie
 
 
 def test_a_session_that_was_logged_out_opens_nothing_and_no_other_ends():
-    owners = signer(TOKEN)
-    cookie, other = owners.value(NOW), owners.value(NOW)
-    session = owners.session(cookie, NOW)
+    signing = owners()
+    cookie, other = signing.value(NOW), signing.value(NOW)
+    session = signing.session(cookie, NOW)
     assert session is not None
-    owners.end(session, NOW)
-    assert owners.session(cookie, NOW) is None
-    assert owners.session(other, NOW) is not None
+    signing.end(session, NOW)
+    assert signing.session(cookie, NOW) is None
+    assert signing.session(other, NOW) is not None
+
+
+def test_a_session_that_was_logged_out_stays_so_after_a_restart_and_at_another_port():
+    at_another_port, cookie = owners(), owners().value(NOW)
+    session = at_another_port.session(cookie, NOW)
+    assert session is not None
+    owners().end(session, NOW)
+    assert owners().session(cookie, NOW) is None
+    assert at_another_port.session(cookie, NOW) is None
+
+
+def test_what_was_logged_out_is_kept_no_longer_than_its_cookie_lasts(home):
+    signing = owners()
+    later = NOW + SESSION_LIVES_S * 1_000_000
+    for now in (NOW, later):
+        session = signing.session(signing.value(now), now)
+        assert session is not None
+        signing.end(session, now)
+    kept = msgspec.json.decode((home / "sessions.json").read_bytes())
+    assert list(kept["ended"]) == [session.nonce]
+
+
+@pytest.mark.parametrize("damage", [b"", b"[1]", b"\xff", b'{"ended": {"a": "b"}}'])
+def test_a_damaged_list_of_ended_sessions_ends_all_until_the_next_login(home, damage):
+    cookie = owners().value(NOW)
+    home.mkdir()
+    (home / "sessions.json").write_bytes(damage)
+    assert owners().session(cookie, NOW + 1) is None
+    fresh = owners().value(NOW + 1_000_000)
+    assert owners().session(fresh, NOW + 1_000_000) is not None
+    assert owners().session(cookie, NOW + 1_000_000) is None
+
+
+def test_what_was_logged_out_is_its_owners_file_alone(home):
+    signing = owners()
+    session = signing.session(signing.value(NOW), NOW)
+    assert session is not None
+    signing.end(session, NOW)
+    assert (home / "sessions.json").stat().st_mode & 0o077 == 0
 
 
 def test_no_byte_of_a_cookie_can_be_changed():
-    signing = signer(TOKEN)
+    signing = owners()
     cookie = signing.value(NOW)
     for place in range(len(cookie)):
         for put in "A9.-":
@@ -89,11 +136,11 @@ def test_no_byte_of_a_cookie_can_be_changed():
 
 @pytest.mark.parametrize("sent", [None, "", ".", "..", "...", "9.9.9", "é.\ud800.x", "1" * 10_000])
 def test_what_is_no_cookie_is_nobody(sent):
-    assert signer(TOKEN).session(sent, NOW) is None
+    assert owners().session(sent, NOW) is None
 
 
 def test_each_session_has_a_csrf_token_of_its_own_and_no_cookie_tells_it():
-    signing = signer(TOKEN)
+    signing = owners()
     first, second = (signing.value(NOW) for _ in range(2))
     one, other = (signing.session(cookie, NOW) for cookie in (first, second))
     assert one is not None and other is not None
@@ -103,7 +150,7 @@ def test_each_session_has_a_csrf_token_of_its_own_and_no_cookie_tells_it():
 
 
 def test_a_cookie_tells_nothing_of_the_token():
-    signing = signer(TOKEN)
+    signing = owners()
     assert TOKEN not in signing.value(NOW) + signing.cookie
 
 

@@ -12,11 +12,12 @@ from store import tokens
 from store.access.owner_token import is_owner
 from store.config import Settings
 from store.errors import ConfigError
-from store.tokens import Stamp, Token
+from store.files import FileStamp
+from store.tokens import Token
 
 log = logging.getLogger("mnemolog")
 
-_NEVER: Stamp = (-1,)
+_NEVER: FileStamp = (-1,)
 
 
 class Callers:
@@ -47,7 +48,7 @@ class _KnownTokens:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._read: tuple[Stamp | None, Sequence[Token]] = (_NEVER, ())
+        self._read: tuple[FileStamp | None, Sequence[Token]] = (_NEVER, ())
 
     def tokens(self) -> Sequence[Token]:
         """Return what the file says now; nothing where it cannot be trusted."""

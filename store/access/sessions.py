@@ -2,21 +2,31 @@
 Sessions: a browser is let in by a link that works once, and shows a signed cookie from then on.
 
 `mnemolog dashboard` asks for a key with the owner's token; the key stands in the server's memory,
-hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so nothing
-is kept, a restart ends no session, and a new token ends all of them. One that was logged out is
-remembered as long as the server runs, so that a copy of its cookie opens nothing. A browser sends
-cookies to every port of 127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the
-API.
+hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so that a
+restart ends no session and a new token ends all of them. A session that was logged out is kept in
+`<home>/sessions.json` until its cookie would have expired: a copy of the cookie opens nothing,
+after a restart too, nor on the home's other port. A browser sends cookies to every port of
+127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the API.
 """
 
 import base64
 import hashlib
 import hmac
+import logging
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from store import disk
+from store.config import Settings
+from store.files import FileStamp, file_lock, file_stamp, replace_file
+
+log = logging.getLogger("mnemolog")
 
 KEY_LIVES_US = 2 * 60 * 1_000_000
 MOST_KEYS = 8  # that wait to be used; one more ends the oldest
@@ -27,6 +37,7 @@ SESSION_LIVES_S = 12 * 3_600
 class Session:
     """A browser the owner is logged in at: until when (seconds UTC), what its forms must carry."""
 
+    nonce: str
     csrf: str
     ends_at: int
 
@@ -64,16 +75,87 @@ class Keys:
             del self._ends[one]
 
 
+class _Ended(msgspec.Struct, frozen=True):
+    """`sessions.json`: what was logged out, by nonce with the second its cookie expires at.
+
+    Sessions that began before `since` (seconds UTC) are ended, too.
+    """
+
+    ended: dict[str, int] = {}
+    since: int = 0
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(_Ended)
+_NEVER: FileStamp = (-1,)
+
+
+class EndedSessions:
+    """The sessions that were logged out, in a file that every server of the home reads.
+
+    It is read again when it has changed. A damaged file ends every session there is, as nobody
+    knows which were logged out; the next login writes a sound one. Threads may share it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: tuple[FileStamp | None, _Ended | None] = (_NEVER, None)
+
+    def has(self, session: Session) -> bool:
+        """Return whether a session was logged out."""
+        known = self._known()
+        began = session.ends_at - SESSION_LIVES_S
+        return known is None or session.nonce in known.ended or began < known.since
+
+    def add(self, session: Session, now_s: int) -> None:
+        """Keep that a session was logged out; raise LogError as the disk says.
+
+        What expired before `now_s`, seconds UTC, is dropped.
+        """
+        with file_lock(self._path):
+            known = self._known() or _Ended(since=now_s)
+            ended = {nonce: ends for nonce, ends in known.ended.items() if ends > now_s}
+            self._write(_Ended(ended | {session.nonce: session.ends_at}, known.since))
+
+    def mend(self, now_s: int) -> None:
+        """Replace a damaged file by one that ends what began before `now_s`, seconds UTC."""
+        if self._known() is None:
+            with file_lock(self._path):
+                if self._known() is None:
+                    self._write(_Ended(since=now_s))
+
+    def _known(self) -> _Ended | None:
+        """Return what the file says now; nothing is ended where there is none, None if damaged."""
+        stamp = file_stamp(self._path)  # before reading: a change meanwhile is seen next time
+        if stamp != self._read[0]:
+            self._read = (stamp, self._now())
+        return self._read[1]
+
+    def _now(self) -> _Ended | None:
+        try:
+            return _decoder.decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return _Ended()
+        except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+            log.error("every session is ended, as %s cannot be read: %s", self._path, error)
+            return None
+
+    def _write(self, ended: _Ended) -> None:
+        with disk.writing(self._path):
+            replace_file(self._path, msgspec.json.encode(ended))
+
+
 @dataclass(frozen=True, slots=True)
 class Signer:
     """Makes and reads the cookie of a session. `cookie` is its name. Threads may share it."""
 
     cookie: str
     _sign: Callable[[str], str]
-    _ended: dict[str, int] = field(default_factory=dict)  # what was logged out: by its csrf
+    _ended: EndedSessions
 
     def value(self, now: int) -> str:
-        """Return the cookie of a new session; `now` is microseconds UTC."""
+        """Return the cookie of a new session; `now` is microseconds UTC. Raise LogError."""
+        self._ended.mend(now // 1_000_000)
         said = f"{now // 1_000_000 + SESSION_LIVES_S}.{secrets.token_urlsafe(16)}"
         return f"{said}.{self._sign(f'session.{said}')}"
 
@@ -86,22 +168,23 @@ class Signer:
             return None
         if int(ends) <= now // 1_000_000:
             return None
-        csrf = self._sign(f"csrf.{ends}.{nonce}")
-        return None if csrf in self._ended else Session(csrf, int(ends))
+        session = Session(nonce, self._sign(f"csrf.{ends}.{nonce}"), int(ends))
+        return None if self._ended.has(session) else session
 
     def end(self, session: Session, now: int) -> None:
-        """Let a session's cookie open nothing more; `now` is microseconds UTC."""
-        for csrf, ends in list(self._ended.items()):
-            if ends <= now // 1_000_000:
-                self._ended.pop(csrf, None)
-        self._ended[session.csrf] = session.ends_at
+        """Let a session's cookie open nothing more, at any port of the home, after a restart too.
+
+        `now` is microseconds UTC. Raise LogError where that cannot be kept.
+        """
+        self._ended.add(session, now // 1_000_000)
 
 
-def signer(token: str) -> Signer:
+def signer(token: str, settings: Settings) -> Signer:
     """Return what signs with a key that follows from the owner's token, and does not tell it."""
     key = hmac.digest(token.encode(), b"dashboard/session", hashlib.sha256)
     name = hmac.digest(token.encode(), b"dashboard/cookie", hashlib.sha256).hex()[:8]
-    return Signer(f"mnemolog_{name}", partial(_signed, key))
+    ended = EndedSessions(settings.sessions_file)
+    return Signer(f"mnemolog_{name}", partial(_signed, key), ended)
 
 
 def _signed(key: bytes, said: str) -> str:

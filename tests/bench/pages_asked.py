@@ -47,7 +47,7 @@ def main(home: Path) -> None:
     tenants = OpenTenants(Settings(home))
     opened = tenants.get("default")
     app = create_app(tenants, TOKEN, clock)
-    client, signing = app.test_client(), signer(TOKEN)
+    client, signing = app.test_client(), signer(TOKEN, Settings(home))
     client.set_cookie(signing.cookie, signing.value(clock()), domain="127.0.0.1")
     gc.freeze()  # as `mnemolog serve` does
     tenants.start()

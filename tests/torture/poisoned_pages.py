@@ -18,6 +18,7 @@ from torture.blocks import is_turn, items
 from torture.outcome import Outcome
 from torture.poisons import Sent
 
+from store import config
 from store.access.sessions import signer
 from store.frame import OPENING
 
@@ -125,7 +126,7 @@ def _is_ours(address: str) -> bool:
 
 def logged_in(client: FlaskClient, now: int) -> Browser:
     """Return a browser of the owner's."""
-    signing = signer(TOKEN)
+    signing = signer(TOKEN, config.load())
     cookie = signing.value(now)
     session = signing.session(cookie, now)
     assert session is not None

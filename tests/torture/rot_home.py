@@ -12,6 +12,7 @@ from torture.rot_memory import copied
 
 from store import config, registry, tokens
 from store.access.owner_token import owner_token
+from store.access.sessions import signer
 from store.audits import health
 from store.config import Settings
 from store.errors import MnemologError
@@ -27,6 +28,11 @@ def _load(settings: Settings) -> object:
 
 def _tokens(settings: Settings) -> object:
     return tokens.every(settings.home)
+
+
+def _sessions(settings: Settings) -> object:
+    signing = signer("a token", settings)
+    return signing.session(signing.value(1), 1)
 
 
 def _queue(settings: Settings) -> object:
@@ -48,6 +54,7 @@ _ASKED: dict[str, Callable[[Settings], object]] = {
     "tokens.json": _tokens,
     "token": owner_token,
     "server.json": registry.running,
+    "sessions.json": _sessions,
     "tenants/default/ingest.sqlite": _queue,
     "dagster/dagster.yaml": _dagster,
 }
@@ -58,6 +65,7 @@ def damaged(home: Path, copy: Path, scale: Scale) -> Outcome:
     settings = Settings(home)
     owner_token(settings)
     _dagster(settings)
+    settings.sessions_file.write_bytes(b'{"ended":{"a":1},"since":1}')
     settings.server_file.write_bytes(b'{"pid":1,"port":1,"started_at":1,"instance":"a"}')
     points, told, wrong = 0, 0, []
     for name, ask in _ASKED.items():
