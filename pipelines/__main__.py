@@ -223,10 +223,25 @@ def learn(name: str, tenant: str | None) -> None:
 @cli.command()
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535))
 def ui(port: int) -> None:
-    """Serve Dagster's UI on loopback; its sensor and schedules keep every memory fresh."""
+    """Serve Dagster's pages on loopback; their sensor and schedules keep every memory fresh."""
     from pipelines.ui import serve
 
-    sys.exit(serve(config.load(), port, lambda url: click.echo(f"{url} (Ctrl-C ends it)")))
+    sys.exit(serve(config.load(), port, _say_link))
+
+
+@cli.command(hidden=True)  # what `ui` starts, in a session of its own
+@click.option("--port", required=True, type=click.IntRange(1, 65535))
+def pages(port: int) -> None:
+    """Serve Dagster's pages in this process."""
+    from pipelines.webserver import serve
+
+    sys.exit(serve(config.load(), port, lambda link: _say_link(link, "Ctrl-C ends it")))
+
+
+def _say_link(link: str, more: str = "") -> None:
+    click.echo(link)
+    said = "the link lets you in once, within two minutes; `mnemolog ui` makes another"
+    click.echo(f"{said}; {more}" if more else said, err=True)
 
 
 def main() -> None:

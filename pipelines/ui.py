@@ -1,79 +1,77 @@
 """
-Dagster's UI, its scheduler and its sensors, started together and ended together.
+`mnemolog ui`: Dagster's pages, its scheduler and its sensors, started together and ended together.
 
-`dagster dev` starts four more processes. They are put into a session of their own, so that Ctrl-C
-reaches only us, who then end all of them, by the group where asking did not help.
+They are put into a session of their own, so that Ctrl-C reaches only us, who then end all of them,
+by the group where asking did not help.
 """
 
+import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 
 from pipelines import home
+from store.access.owner_token import owner_token
 from store.config import Settings
 from store.errors import ConfigError
-from store.registry import register_ui
+from store.registry import DagsterUi, dagster_ui
 
-_ROOT = Path(__file__).resolve().parent.parent
-_ASK_EVERY_S = 0.5
+_ANSWER_S = 10.0
 _GRACE_S = 20.0
 
 
-def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int:
-    """Serve the UI on loopback until it ends or is interrupted; return its exit code.
+def serve(settings: Settings, port: int, say: Callable[[str], None]) -> int:
+    """Serve the pages on loopback until they end or we are interrupted; return their exit code.
 
-    `on_ready` is told the address once it answers. Raise ConfigError where the port is taken.
+    Where they are served already, `say` is told a link to them, and 0 is returned. Raise
+    ConfigError where they give none.
     """
-    _check_free(port)
-    url = f"http://127.0.0.1:{port}"
-    with _interruptible(), _dagster(settings, port) as process:
-        while process.poll() is None and not _answers(url):
-            time.sleep(_ASK_EVERY_S)
-        if process.returncode is not None:
-            return process.returncode
-        with register_ui(settings, port):
-            on_ready(url)
-            return process.wait()
+    if (served := dagster_ui(settings)) is not None:
+        say(_link(settings, served))
+        return 0
+    with interruptible(), _pages(settings, port) as process:
+        return process.wait()
 
 
-def command(port: int) -> Sequence[str]:
-    """Return the command line; no module is looked for in the folder the caller stands in."""
-    workspace = _ROOT / "workspace.yaml"
-    # an installed wheel has no workspace.yaml
-    target = (
-        ["-w", str(workspace)]
-        if workspace.is_file()
-        else ["-m", "pipelines.definitions", "-d", str(_ROOT)]
+def _link(settings: Settings, served: DagsterUi) -> str:
+    """Return a link that lets a browser in once to pages that are served already."""
+    request = urllib.request.Request(
+        f"{served.url}/v1/logins",
+        b"{}",
+        {
+            "Authorization": f"Bearer {owner_token(settings)}",
+            "Content-Type": "application/json",
+        },
     )
-    quiet = ["--log-level", "warning", "--code-server-log-level", "warning"]
-    where = ["-h", "127.0.0.1", "-p", str(port)]
-    return [sys.executable, "-P", "-m", "dagster", "dev", *target, *where, *quiet]
+    try:
+        with urllib.request.urlopen(request, timeout=_ANSWER_S) as response:
+            return served.url + str(json.load(response)["path"])
+    except (OSError, ValueError, LookupError) as error:
+        raise ConfigError(
+            f"Dagster's pages on port {served.port} give no link ({error}): end process "
+            f"{served.pid}, then try again"
+        ) from error
 
 
 @contextmanager
-def _dagster(settings: Settings, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `dagster dev`; end it and everything it started on the way out."""
+def _pages(settings: Settings, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the pages' process; end it and everything it started on the way out."""
     process = subprocess.Popen(
-        command(port),
+        [sys.executable, "-P", "-m", "pipelines", "pages", "--port", str(port)],
         cwd=home.prepare(settings),
-        # "use dg instead": only this one reads a workspace file
-        env=home.environment(settings) | {"PYTHONWARNINGS": "ignore::FutureWarning"},
+        env=home.environment(settings),
         start_new_session=True,
     )
     try:
         yield process
     finally:
         with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT if sys.platform != "win32" else signal.SIGTERM)
+            process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_S)
         _kill_all(process)
@@ -90,7 +88,7 @@ def _kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does, also where the shell had us ignore Ctrl-C."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
@@ -102,20 +100,3 @@ def _interruptible() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-def _check_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise ConfigError(f"port {port} is taken: choose another with --port") from None
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/server_info", timeout=1) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

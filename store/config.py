@@ -160,6 +160,10 @@ class Settings:
     def dagster_file(self) -> Path:
         return self.dagster_home / "ui.json"
 
+    @property
+    def dagster_lock(self) -> Path:
+        return self.dagster_home / "ui.lock"
+
 
 def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
     """Return the settings with some changed by hand; raise ConfigError naming what is wrong.

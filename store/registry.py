@@ -82,17 +82,24 @@ def dagster_ui(settings: Settings) -> DagsterUi | None:
         found = _ui_decoder.decode(settings.dagster_file.read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
-    return found if lives(found.pid) and listens(found.port) else None
+    # the owner's token is sent there: a port that another program took since is not it
+    return found if _is_locked(settings.dagster_lock) else None
 
 
 @contextmanager
 def register_ui(settings: Settings, port: int) -> Iterator[None]:
-    """Say where Dagster's pages are served, for as long as the block lasts."""
-    replace_file(settings.dagster_file, msgspec.json.encode(DagsterUi(os.getpid(), port)))
-    try:
-        yield
-    finally:
-        settings.dagster_file.unlink(missing_ok=True)
+    """Say where Dagster's pages are served, for as long as the block lasts; raise ConfigError where
+    they are already.
+    """
+    make_folder(settings.dagster_home)
+    with _opened(settings.dagster_lock, os.O_RDWR | os.O_CREAT) as descriptor:
+        if not _locked(descriptor):
+            raise ConfigError("Dagster's pages of this home are served already: `mnemolog ui`")
+        replace_file(settings.dagster_file, msgspec.json.encode(DagsterUi(os.getpid(), port)))
+        try:
+            yield
+        finally:
+            settings.dagster_file.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -115,10 +122,7 @@ def sole(settings: Settings) -> Iterator[None]:
 
 def is_held(settings: Settings) -> bool:
     """Whether a server of this home lives, be it that it does not answer."""
-    if not settings.server_lock.exists():
-        return False
-    with _opened(settings.server_lock, os.O_RDONLY) as descriptor:
-        return not _locked(descriptor)
+    return _is_locked(settings.server_lock)
 
 
 @contextmanager
@@ -165,6 +169,14 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process that lives holds a lock file."""
+    if not path.exists():
+        return False
+    with _opened(path, os.O_RDONLY) as descriptor:
+        return not _locked(descriptor)
 
 
 def _locked(descriptor: int) -> bool:

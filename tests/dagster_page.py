@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import pipelines
 from store.commands import Draft, record
+from store.config import Settings
 from store.events import Recorded
 from store.log import EventLog
 from store.tenant import Tenant, tenant
@@ -49,16 +50,33 @@ class Page:
 
     def ask(self, query: str) -> dict[str, Any]:
         """Return what Dagster's GraphQL says; nothing while it does not answer."""
-        request = urllib.request.Request(
-            f"{self.url}/graphql",
-            json.dumps({"query": query}).encode(),
-            {"Content-Type": "application/json"},
-        )
         try:
+            request = urllib.request.Request(
+                f"{self.url}/graphql",
+                json.dumps({"query": query}).encode(),
+                self.bearer | {"Content-Type": "application/json"},
+            )
             with urllib.request.urlopen(request, timeout=5) as response:
                 return dict(json.load(response)["data"])
         except (urllib.error.URLError, OSError):
             return {}
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.good.root.parents[1])
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header that a program of the owner's shows; OSError while there is no token."""
+        return {"Authorization": f"Bearer {self.settings.token_file.read_text().strip()}"}
+
+    def link(self) -> str:
+        """Return a link that lets a browser in once, as `mnemolog ui` prints it."""
+        request = urllib.request.Request(
+            f"{self.url}/v1/logins", b"{}", self.bearer | {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=5) as response:
+            return self.url + str(json.load(response)["path"])
 
     def end(self) -> str:
         """End it as a service manager would; return what it printed."""

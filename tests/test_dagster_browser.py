@@ -5,15 +5,20 @@ keeps up. One of its tenants has a secret in its log, so that its build is refus
 
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from dagster_page import Page, until
+from dashboard_page import served
+from flask import Flask
 
 from pipelines import jobs
 from store import manifest as manifests
 from store import projections
+from store.access.owner_token import owner_token
+from store.access.sessions import signer
 from store.embedding import LexicalEmbedder
 
 if TYPE_CHECKING:
@@ -42,8 +47,8 @@ def page(dagster_page) -> Page:
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Tab"]:
-    """A tab large enough that all of a graph is drawn."""
+def tab(page: Page) -> Iterator["Tab"]:
+    """A tab that is logged in, large enough that all of a graph is drawn."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -51,6 +56,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Tab"]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         opened = browser.new_page(viewport={"width": 2400, "height": 3200})
         opened.set_default_timeout(WAIT_MS)
+        opened.goto(page.link())
+        opened.wait_for_url(f"{page.url}/**/overview/**")
         yield opened
         browser.close()
 
@@ -97,3 +104,17 @@ def test_a_run_shows_its_steps_and_which_of_them_failed(page, tab, tmp_path):
         tab.get_by_text(said).first.wait_for()
     tab.get_by_text("no_secrets").first.wait_for()
     tab.screenshot(path=tmp_path / "run.png")
+
+
+def test_who_is_logged_in_at_the_dashboard_follows_its_link_to_dagster(page, tab):
+    sessions = signer(owner_token(page.settings), page.settings)
+    cookie = {"name": sessions.cookie, "value": sessions.value(time.time_ns() // 1_000)}
+    dashboard = Flask("dashboard")  # any page of another port
+    dashboard.add_url_rule("/", "index", lambda: f'<a href="{page.url}">Dagster</a>')
+    with served(dashboard) as address:
+        opened = tab.context.browser.new_page()
+        opened.context.add_cookies([{**cookie, "url": address}])
+        opened.goto(address)
+        opened.get_by_text("Dagster").click()
+        opened.wait_for_url(f"{page.url}/**/overview/**", timeout=WAIT_MS)
+        opened.context.close()

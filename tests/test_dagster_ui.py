@@ -1,19 +1,32 @@
 """
-The UI, started for real: it lists the assets, builds what is new, stays at home and ends whole.
+The UI, started for real: nobody comes in from another page or without a login; it lists the assets,
+builds what is new, stays at home and ends whole.
 """
 
+import json
 import os
 import socket
 import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import Message
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
-from dagster_page import group_of, start, until
+from dagster_page import Page, free_port, group_of, start, until
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
-from pipelines import jobs
+from pipelines import jobs, ui
 from store import manifest as manifests
 from store import projections
-from store.config import Settings
+from store.access.owner_token import owner_token
+from store.access.sessions import signer
 from store.embedding import LexicalEmbedder
 from store.errors import NoManifest
 from store.registry import dagster_ui
@@ -31,16 +44,176 @@ ASSETS = {
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="looks at POSIX process groups")
 
 
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        """Answer a redirect as it is."""
+
+
+def ask(page: Page, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Message]:
+    """Return the status and the headers of what the pages answer."""
+    request = urllib.request.Request(f"{page.url}{path}", body, headers)
+    try:
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=10) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers
+
+
+def logged_in(page: Page) -> str:
+    """Return the cookie of a browser that followed a link."""
+    key = page.link().partition("?")[2].encode()
+    status, headers = ask(page, "/login", key, Origin=page.url)
+    assert status == 303
+    assert "HttpOnly" in headers["Set-Cookie"]
+    assert "SameSite=strict" in headers["Set-Cookie"]
+    return str(headers["Set-Cookie"]).partition(";")[0]
+
+
+@pytest.fixture
+def page(dagster_page) -> Page:
+    """The pages, once a run has built a tenant."""
+    found: Page = dagster_page()
+    until(lambda: found.good.head.exists() and runs(found), 120)
+    return found
+
+
+def runs(page: Page) -> list[str]:
+    found = page.ask("{runsOrError {... on Runs {results {runId}}}}")
+    return [one["runId"] for one in found.get("runsOrError", {}).get("results", ())]
+
+
+SAMPLE = "/graphql?query=%7BassetNodes%7BassetKey%7Bpath%7D%7D%7D"
+
+
+def test_a_page_that_rebinds_its_name_reads_nothing(page):
+    for shown in ({}, {"Cookie": logged_in(page)}, page.bearer):
+        assert ask(page, SAMPLE, Host="evil.example", **shown)[0] == 421
+        assert ask(page, "/", Host=f"127.0.0.1.evil.example:{page.port}", **shown)[0] == 421
+
+
+def test_a_get_changes_nothing_whoever_sends_it(page):
+    victim = runs(page)[0]
+    mutation = f'mutation {{deleteRun(runId: "{victim}") {{__typename}}}}'
+    path = f"/graphql?{urlencode({'query': mutation})}"
+    foreign = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+    cookie = {"Cookie": logged_in(page)}
+    assert ask(page, path)[0] == 303
+    assert ask(page, path, **foreign, **cookie)[0] == 403
+    assert ask(page, path, **cookie)[0] == 405
+    assert ask(page, path, **page.bearer)[0] == 405
+    assert ask(page, path, Accept="text/html", **cookie)[0] == 200  # the playground, unasked
+    assert victim in runs(page)
+
+
+def test_a_form_of_another_page_changes_nothing(page):
+    victim = runs(page)[0]
+    mutation = f'mutation {{deleteRun(runId: "{victim}") {{__typename}}}}'
+    cookie, body = {"Cookie": logged_in(page)}, json.dumps({"query": mutation}).encode()
+    sent_as = {"Content-Type": "application/json"}
+    another_port = f"http://127.0.0.1:{page.port - 1}"
+    assert ask(page, "/graphql", body, **sent_as)[0] == 401
+    assert ask(page, "/graphql", body, Origin=another_port, **cookie, **sent_as)[0] == 403
+    assert ask(page, "/graphql", body, **cookie, **sent_as)[0] == 403
+    plain = {"Origin": page.url, "Content-Type": "text/plain"}
+    assert ask(page, f"/graphql?{urlencode({'query': mutation})}", b"", **cookie, **plain)[0] == 415
+    assert victim in runs(page)
+    own = {"Origin": page.url, "Content-Type": "application/json"}
+    assert ask(page, "/graphql", b'{"query": "{version}"}', **cookie, **own)[0] == 200
+
+
+def test_a_link_lets_in_once(page):
+    link = page.link().removeprefix(page.url)
+    key = link.partition("?")[2].encode()
+    status, headers = ask(page, link)
+    assert (status, headers["X-Frame-Options"]) == (200, "DENY")
+    assert ask(page, "/login", key, Origin="http://evil.example")[0] == 403
+    assert ask(page, "/login", key, Origin=page.url)[0] == 303
+    assert ask(page, "/login", key, Origin=page.url)[0] == 403
+
+
+def test_two_headers_of_a_name_are_no_way_around(page):
+    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+        own = f"127.0.0.1:{page.port}"
+        lines = ["GET /server_info HTTP/1.1", f"Host: {own}", "Host: evil.example"]
+        lines += [f"{name}: {value}" for name, value in page.bearer.items()]
+        connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+        assert connection.recv(1 << 16).split(b" ")[1] in (b"400", b"421")
+
+
+@contextmanager
+def subscribed(page: Page, **headers: str) -> Iterator[ClientConnection]:
+    """Give a WebSocket that asks for the events of a run, as a page of Dagster's does."""
+    with connect(
+        f"ws://127.0.0.1:{page.port}/graphql",
+        additional_headers=headers,
+        subprotocols=[Subprotocol("graphql-ws")],
+        open_timeout=10,
+    ) as connection:
+        subscribe(connection, runs(page)[0])
+        yield connection
+
+
+def subscribe(connection: ClientConnection, run: str) -> None:
+    wanted = "... on PipelineRunLogsSubscriptionSuccess {messages {__typename}}"
+    query = f'subscription {{pipelineRunLogs(runId: "{run}") {{{wanted}}}}}'
+    for said in (
+        {"type": "connection_init", "payload": {}},
+        {"type": "start", "id": run, "payload": {"query": query}},
+    ):
+        connection.send(json.dumps(said))
+
+
+def test_subscriptions_come_over_the_websocket_until_the_session_is_logged_out(page):
+    cookie = logged_in(page)
+    with subscribed(page, Origin=page.url, Cookie=cookie) as connection:
+        kinds = [json.loads(connection.recv(10)) for _ in range(2)]
+        assert [one["type"] for one in kinds] == ["connection_ack", "data"]
+        assert kinds[1]["payload"]["data"]["pipelineRunLogs"]["messages"]
+        sessions = signer(owner_token(page.settings), page.settings)
+        now = time.time_ns() // 1_000
+        session = sessions.session(cookie.partition("=")[2], now)
+        assert session is not None
+        sessions.end(session, now)  # as the dashboard does
+        connection.send(json.dumps({"type": "connection_init"}))
+        with pytest.raises(ConnectionClosed):
+            while True:
+                connection.recv(10)
+    assert ask(page, "/graphql", Cookie=cookie)[0] == 303
+
+
+@pytest.mark.parametrize("case", ["foreign origin", "no origin", "no cookie", "rebound"])
+def test_no_foreign_page_opens_the_websocket(page, case):
+    headers = {"Origin": page.url, "Cookie": logged_in(page)}
+    match case:
+        case "foreign origin":
+            headers["Origin"] = f"http://127.0.0.1:{page.port - 1}"
+        case "no origin":
+            del headers["Origin"]
+        case "no cookie":
+            del headers["Cookie"]
+        case "rebound":
+            headers |= {"Host": "evil.example", "Origin": "http://evil.example"}
+    with pytest.raises(InvalidStatus) as refused, subscribed(page, **headers):
+        pass
+    assert refused.value.response.status_code == 403
+
+
+def test_a_second_ui_prints_a_link_to_the_first(page):
+    known = until(lambda: dagster_ui(page.settings), 60)
+    said: list[str] = []
+    assert ui.serve(page.settings, free_port(), said.append) == 0
+    assert said[0].startswith(f"{known.url}/login?key=")
+
+
 def test_ui_lists_assets_builds_what_is_new_and_ends_whole(dagster_page):
     page = dagster_page()
     until(lambda: assets_of(page.ask("{assetNodes {assetKey {path}}}")) == ASSETS, 60)
     assert until(lambda: published(page.good), 60) == 1
     children = group_of(page.process.pid)
-    settings = Settings(page.good.root.parents[1])
-    known = until(lambda: dagster_ui(settings), 60)
+    known = until(lambda: dagster_ui(page.settings), 60)
     assert known is not None and known.url == page.url
     output = page.end()
-    assert dagster_ui(settings) is None
+    assert dagster_ui(page.settings) is None
     assert page.url in output
     assert len(children) >= 4
     assert until(lambda: not alive(children), 5)

@@ -32,7 +32,6 @@ HAND_THE_ENVIRONMENT_ON = {
     "pipelines/llm/claude_code.py",
     "pipelines/llm/codex.py",  # and finds the folder of Codex, CODEX_HOME
     "pipelines/llm/provider.py",
-    "pipelines/ui.py",
 }
 
 

@@ -65,7 +65,10 @@ def build_command(context: click.Context, full: bool, quick: bool, as_json: bool
 @output.json_option
 @click.pass_context
 def ui(context: click.Context, port: int | None, as_json: bool) -> None:
-    """Serve Dagster's pages: the jobs, their schedules, counts and plots."""
+    """Serve Dagster's pages: the jobs, their schedules, counts and plots.
+
+    The link lets you in once, within two minutes; the same command then prints another.
+    """
     settings = context.obj.settings()
     session.make(settings)
     words = ["--port", str(port)] if port is not None else []

@@ -31,6 +31,7 @@ NAMES = (
     "queries",
     "rpc",
     "gate",
+    "dagster_pages",
     "forms",
     "patterns",
     "state",

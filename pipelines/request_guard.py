@@ -1,0 +1,277 @@
+"""
+The guard before Dagster's pages: who asks, from where, with what; Dagster sees nothing else.
+
+Dagster's web server looks at neither Host nor Origin, knows no login, and carries out a mutation
+that a GET sends. The guard runs in its process, around its application, so that there is no second
+port behind it. It is the dashboard's: the same rules of Host and Origin, the same cookie, the same
+one-time keys. Programs show the owner's token. A POST is JSON, a GET reaches GraphQL without a
+query, and each message of a WebSocket needs a session that was not logged out meanwhile.
+"""
+
+import base64
+import hashlib
+import html
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlencode
+
+import msgspec
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from store.access.owner_token import is_owner
+from store.access.request_origin import is_own_host, is_own_origin
+from store.access.sessions import SESSION_LIVES_S, Keys, Signer
+from store.events import isoformat
+
+GRAPHQL = "/graphql"
+_READING = ("GET", "HEAD")
+_LONGEST_FORM = 4_096  # bytes of the login's form: nobody is known yet
+_CLOSED = 1008  # policy violation, RFC 6455, 7.4.1
+
+_SEND_KEY = 'document.getElementById("login").requestSubmit();'
+_SCRIPT_HASH = base64.b64encode(hashlib.sha256(_SEND_KEY.encode()).digest()).decode()
+_OWN_POLICY = (
+    f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+# Dagster's pages bring a policy of their own: a browser holds to both
+_HEADERS = {
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # `no-referrer` would hide the Origin that we ask for
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_FRAMES_POLICY = "frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What opens the pages: the owner's token, sessions, one-time keys; the clock in microseconds
+    UTC.
+    """
+
+    token: str
+    sessions: Signer
+    clock: Callable[[], int]
+    keys: Keys = field(default_factory=Keys)
+
+    def login_path(self) -> tuple[str, int]:
+        """Return a path that lets a browser in once, and when it ends, in microseconds UTC."""
+        key, ends = self.keys.make(self.clock())
+        return f"/login?{urlencode({'key': key})}", ends
+
+    def has_token(self, asked: HTTPConnection) -> bool:
+        scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and is_owner(sent, self.token)
+
+    def has_session(self, asked: HTTPConnection) -> bool:
+        cookie = asked.cookies.get(self.sessions.cookie)
+        return self.sessions.session(cookie, self.clock()) is not None
+
+
+def guarded(app: ASGIApp, access: Access) -> ASGIApp:
+    """Return an application that hands to `app` what passed the guard, and answers the rest."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
+        asked = HTTPConnection(scope)
+        refused = _from_here(asked)
+        if scope["type"] == "websocket":
+            await _subscribe(app, access, asked, refused, receive, send)
+            return
+        answer = refused or await _entrance(access, asked, receive) or _known(access, asked)
+        if answer is None:
+            await app(_harmless(scope), receive, _adding_headers(send))
+        else:
+            await answer(scope, receive, send)
+
+    return guard
+
+
+def _from_here(asked: HTTPConnection) -> Response | None:
+    """Return the refusal of what another site's page sent, or was sent under another name."""
+    headers = asked.headers
+    # each is there once at most: who reads another one than we did is not fooled
+    many = any(len(headers.getlist(name)) > 1 for name in ("host", "origin", "sec-fetch-site"))
+    host = headers.get("host", "")
+    if many or not is_own_host(host):
+        return _said("this server is another", HTTPStatus.MISDIRECTED_REQUEST)
+    if not is_own_origin(host, headers.get("origin"), headers.get("sec-fetch-site")):
+        if asked.scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate":
+            return _page(_FROM_ELSEWHERE, HTTPStatus.FORBIDDEN)
+        return _said("ask from a program, or from this server's own pages", HTTPStatus.FORBIDDEN)
+    return None
+
+
+async def _entrance(access: Access, asked: HTTPConnection, receive: Receive) -> Response | None:
+    """Return the answer of the ways in; None at every other address."""
+    match asked.scope["method"], asked.scope["path"]:
+        case "GET", "/login":
+            key = asked.query_params.get("key", "")
+            return _page(_LOGIN.format(html.escape(key)) if key else _NO_KEY)
+        case "POST", "/login":
+            return await _enter(access, asked, receive)
+        case "POST", "/v1/logins" if access.has_token(asked) and _is_json(asked):
+            path, ends = access.login_path()
+            said = msgspec.json.encode({"path": path, "expires_at": isoformat(ends)})
+            return Response(said, HTTPStatus.CREATED, media_type="application/json")
+    return None
+
+
+async def _enter(access: Access, asked: HTTPConnection, receive: Receive) -> Response:
+    """Change a key for the cookie of a session."""
+    form = parse_qs((await _body(receive, _LONGEST_FORM)).decode(errors="replace"))
+    now = access.clock()
+    if not access.keys.take(form.get("key", [""])[0], now):
+        return _said(
+            "the link was used or is too old: `mnemolog ui` makes another", HTTPStatus.FORBIDDEN
+        )
+    answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    answer.set_cookie(
+        access.sessions.cookie,
+        access.sessions.value(now),
+        max_age=SESSION_LIVES_S,
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+async def _body(receive: Receive, most: int) -> bytes:
+    """Return the beginning of a request's body, `most` bytes or a little more."""
+    body = b""
+    while len(body) < most:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return body
+
+
+def _known(access: Access, asked: HTTPConnection) -> Response | None:
+    """Return the refusal of who is not known, or of what changes something and may come from a
+    foreign page; None for what Dagster may answer.
+    """
+    method, path = asked.scope["method"], asked.scope["path"]
+    is_program = access.has_token(asked)
+    if not is_program and not access.has_session(asked):
+        if method in _READING:
+            return RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+        return _said("log in: `mnemolog ui` makes a link", HTTPStatus.UNAUTHORIZED)
+    if method in _READING:
+        wants_page = "text/html" in asked.headers.get("Accept", "")
+        if _is_graphql(path) and asked.scope["query_string"] and not wants_page:
+            return _said("send GraphQL by POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="POST")
+        return None
+    if method != "POST":
+        return _said("send GET or POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET, HEAD, POST")
+    if not _is_json(asked):
+        return _said("send `Content-Type: application/json`", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+    if not is_program and "origin" not in asked.headers:  # every browser sends one with a POST
+        return _said("a page says where it comes from: send Origin", HTTPStatus.FORBIDDEN)
+    return None
+
+
+def _is_json(asked: HTTPConnection) -> bool:
+    sent = asked.headers.getlist("content-type")
+    return [one.partition(";")[0].strip().lower() for one in sent] == ["application/json"]
+
+
+def _is_graphql(path: str) -> bool:
+    return path.rstrip("/") == GRAPHQL
+
+
+def _harmless(scope: Scope) -> Scope:
+    """Return the request without its query where a GET would have GraphQL carry it out.
+
+    The playground's page reads its query from the browser's address bar and sends it by POST.
+    """
+    if scope["method"] in _READING and _is_graphql(scope["path"]):
+        return {**scope, "query_string": b""}
+    return scope
+
+
+async def _subscribe(
+    app: ASGIApp,
+    access: Access,
+    asked: HTTPConnection,
+    refused: Response | None,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Hand a WebSocket on whose session lasts, each message anew; refuse any other with a 403."""
+
+    def is_known() -> bool:
+        # a browser sends no other header along that a foreign page could not
+        return access.has_token(asked) or ("origin" in asked.headers and access.has_session(asked))
+
+    if refused is not None or not is_known():
+        await send({"type": "websocket.close", "code": _CLOSED})
+        return
+
+    async def receive_known() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive" and not is_known():
+            return {"type": "websocket.disconnect", "code": _CLOSED}
+        return message
+
+    async def send_known(message: Message) -> None:
+        if message["type"] == "websocket.send" and not is_known():
+            message = {"type": "websocket.close", "code": _CLOSED}
+        await send(message)
+
+    await app(asked.scope, receive_known, send_known)
+
+
+def _adding_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
+    """Return what sends an answer of Dagster's with the headers that protect our own pages."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers.append("Content-Security-Policy", _FRAMES_POLICY)
+        await send(message)
+
+    return send_with_headers
+
+
+def _said(text: str, status: HTTPStatus, **headers: str) -> Response:
+    """Return a refusal; a 401 says how to ask (RFC 6750, 3)."""
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="mnemolog"'
+    return PlainTextResponse(f"{text}\n", status, headers=_HEADERS | headers)
+
+
+def _page(body: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Dagster behind mnemolog'
+        f"</title><h1>Dagster's pages of mnemolog</h1>{body}</html>"
+    )
+    own = {"Content-Security-Policy": _OWN_POLICY, "Cache-Control": "no-store"}
+    return HTMLResponse(page, status, headers=_HEADERS | own)
+
+
+_LOGIN = (
+    "<p>This link lets you in once, within two minutes of its making.</p>"
+    '<form id="login" method="post" action="/login"><input type="hidden" name="key" value="{}">'
+    f"<button>Log in</button></form><script>{_SEND_KEY}</script>"
+)
+_NO_KEY = (
+    "<p>To look at them in this browser, run <code>mnemolog ui</code> again: it prints a link "
+    "that lets you in. Who is logged in at the dashboard is logged in here.</p>"
+)
+# a link on the dashboard, which is another port, is refused as one of another origin: whoever
+# follows it goes on to the first page, to no address that the link chose
+_FROM_ELSEWHERE = (
+    '<meta http-equiv="refresh" content="0;url=/">'
+    '<p>Another page sent you here. <a href="/">Go on to the first page</a></p>'
+)
