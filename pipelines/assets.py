@@ -120,7 +120,12 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
                     context.log.error(f"quarantined {one.id}: the next run builds without it")
             return dg.MaterializeResult(
                 metadata=metadata.of_projection(
-                    made, ref, tables, time.perf_counter() - began, reused=_is_served(made, ref)
+                    made,
+                    ref,
+                    tables,
+                    time.perf_counter() - began,
+                    reused=_is_served(made, ref),
+                    quotes=tenant_store.quotes,
                 ),
                 check_results=[_shown(one) for one in results],
                 data_version=dg.DataVersion(ref.digest),

@@ -63,7 +63,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 severity=_severity(found),
                 description=result.detail,
             )
-            shown = _metadata(found, canaries.trend(result))
+            shown = _metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
             return dg.MaterializeResult(metadata=shown, check_results=[check])
 
     return asked_for
@@ -74,8 +74,10 @@ def _severity(found: Outcome) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.ERROR if found.is_refused else dg.AssetCheckSeverity.WARN
 
 
-def _metadata(found: Outcome, trend: Sequence[Point]) -> Metadata:
-    missed = "\n".join(f"- {one.id}: {one.question}" for one in found.missed)
+def _metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) -> Metadata:
+    """Return what to show of the canaries; a question is made of its memory's own words."""
+    lines = (f"- {one.id}: {one.question}" if quotes else f"- {one.id}" for one in found.missed)
+    missed = "\n".join(lines)
     return {
         "asked": dg.MetadataValue.int(found.asked),
         "came back": dg.MetadataValue.int(found.found),

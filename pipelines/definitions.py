@@ -41,6 +41,7 @@ def definitions(
                 home=str(settings.home),
                 embedder=settings.choices.embedder,
                 episodes_days=settings.choices.episodes_days,
+                quotes=settings.choices.dagster_texts,
                 lock_wait_s=lock_wait_s,
             ),
             "turn": Turn(home=str(settings.home), wait_s=lock_wait_s),

@@ -40,9 +40,18 @@ def of_log(days: Mapping[tuple[str, int], int]) -> Metadata:
 
 
 def of_projection(
-    made: build.Build, ref: SnapshotRef, tables: Tables, seconds: float, *, reused: bool
+    made: build.Build,
+    ref: SnapshotRef,
+    tables: Tables,
+    seconds: float,
+    *,
+    reused: bool,
+    quotes: bool,
 ) -> Metadata:
-    """Return what to show of one projection of a candidate; its step took `seconds`."""
+    """Return what to show of one projection of a candidate; its step took `seconds`.
+
+    `quotes`: with the beginnings of some memories.
+    """
     shown: Metadata = {
         ROWS: dg.MetadataValue.int(next(iter(ref.rows.values()))),
         "rows": dg.MetadataValue.json(dict(ref.rows)),
@@ -57,7 +66,7 @@ def of_projection(
     if ref.missing:
         shown["texts without a vector"] = dg.MetadataValue.int(ref.missing)
     if ref.projection == "memories":
-        shown["sample"] = dg.MetadataValue.md(_sample(tables["memories"]))
+        shown["sample"] = dg.MetadataValue.md(_sample(tables["memories"], quotes=quotes))
         shown["plot"] = plots.bars("active memories by kind", _by_kind(tables["columns"]))
     if ref.projection == "postings":
         shown["plot"] = plots.ranked(
@@ -136,12 +145,14 @@ def _verdicts(tables: Tables) -> dict[str, int]:
     return counts if any(counts.values()) else {}
 
 
-def _sample(table: pa.Table) -> str:
-    """Return the newest rows as a Markdown table."""
-    newest = table.slice(max(0, len(table) - _SAMPLE)).select(["id", "kind", "state", "content"])
-    lines = ["| id | kind | state | content |", "|---|---|---|---|"]
+def _sample(table: pa.Table, *, quotes: bool) -> str:
+    """Return the newest rows as a Markdown table, with the beginnings of their texts if asked."""
+    names = ["id", "kind", "state", *(["content"] if quotes else [])]
+    newest = table.slice(max(0, len(table) - _SAMPLE)).select(names)
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for row in reversed(newest.to_pylist()):
-        lines.append(f"| {row['id']} | {row['kind']} | {row['state']} | {cell(row['content'])} |")
+        cells = (cell(row[name]) if name == "content" else row[name] for name in names)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

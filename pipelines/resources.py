@@ -33,6 +33,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
     home: str = Field(description="The folder of all tenants.")
     embedder: str = Field(description="The embedder's name, as in config.toml.")
     episodes_days: int = Field(0, description="Older episodes are erased first; 0: none.")
+    quotes: bool = Field(False, description="Whether metadata quotes memories.")
     lock_wait_s: float = Field(description="How long to wait for another build's end.")
 
     _tenant: Tenant = PrivateAttr()

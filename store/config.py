@@ -93,6 +93,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enforce: Enforce | dict[str, Enforce] = "advise"
     # episodes older than this are erased, what was learnt from them stays; 0: kept for ever
     episodes_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
+    # whether Dagster's pages quote memories; its records are kept for weeks
+    dagster_texts: bool = False
     # a server that was started in the background ends after so long unasked; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 
@@ -114,7 +116,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _DECIDING_NO_ANSWER = frozenset(
-    "tenant project port llm build_after idle_exit_s record enforce episodes_days".split()
+    "tenant project port llm build_after idle_exit_s record enforce episodes_days "
+    "dagster_texts".split()
 )
 
 

@@ -137,8 +137,8 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
     assert found["steps by kind"] == {"archived": 2, "recorded": 1}
     assert (found["state"], found["steps"], found["calls"]) == ("applied", 3, 0)
     assert plans.find(built.log, found["plan"]).state == "applied"
-    assert "| archived | `m00` |" in found["diff"]
-    assert "`What was put away ¦ ![x](http://evil)`" in found["diff"]
+    assert "| archived | `m00` |\n" in found["diff"]
+    assert "What was put away" not in found["diff"]
     before = built.manifest.projections["memories"].rows["memories"]
     table = found["active memories"].splitlines()
     rows = dict(row.strip("| ").split(" | ", 1) for row in table if "---" not in row)
@@ -146,6 +146,14 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
     assert (was < before, now - was) == (True, -1)
     assert "](data:image/png;base64," in found["plot of steps"]
     assert found["notes"] == "- `a note`"
+
+
+def test_a_diff_quotes_texts_where_the_settings_ask_for_it(register, home, built):
+    register("archive", archiving(3))
+    with ran(Settings(home, Choices(dagster_texts=True)), "archive") as result:
+        diff = shown(result, "archive")["diff"]
+    assert "| archived | `m00` |" in diff
+    assert "`What was put away ¦ ![x](http://evil)`" in diff
 
 
 def test_a_careful_job_changes_nothing(register, settings, built):

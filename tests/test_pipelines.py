@@ -203,8 +203,20 @@ def test_assets_say_what_was_built_from_what(built):
     assert shown["inputs"] == {"log": "2"}
     assert shown["bytes"] > 0
     assert shown["seconds"] > 0
-    assert "we chose SQLite" in shown["sample"]
+    assert shown["sample"].count("| fact | active |") == 2
     assert metadata_of(built, "goals")["inputs"] == {"memories": shown["digest"]}
+
+
+def test_no_event_of_a_build_quotes_a_memory(built):
+    kept = [dg.serialize_value(one) for one in built.all_events]
+    assert any("manifest" in one for one in kept)
+    assert [one for one in kept if "SQLite" in one or "real files" in one] == []
+
+
+def test_a_sample_quotes_memories_where_the_settings_ask_for_it(settings, default, instance):
+    asked = Settings(settings.home, Choices(dagster_texts=True))
+    result = build_in_process(asked, instance)
+    assert "| `we chose SQLite for the log` |" in metadata_of(result, "memories")["sample"]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,9 @@ def _asset(job: Job, place: int) -> dg.AssetsDefinition:
             for failed in (one for one in results if not one.passed):
                 context.log.warning(f"{failed.check_name}: {failed.description}")
             return dg.MaterializeResult(
-                metadata=shown.metadata(found, plan, began, *history),
+                metadata=shown.metadata(
+                    found, plan, began, *history, quotes=settings.choices.dagster_texts
+                ),
                 check_results=results,
                 data_version=dg.DataVersion(plan.id if plan else f"nothing at {began}"),
             )

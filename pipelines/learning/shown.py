@@ -19,10 +19,13 @@ _DIFF = 20  # steps shown; `mnemolog plans show` has them all
 Past = Sequence[tuple[int, float]]
 
 
-def metadata(found: Outcome, plan: Plan | None, now: int, steps: Past, costs: Past) -> Metadata:
+def metadata(
+    found: Outcome, plan: Plan | None, now: int, steps: Past, costs: Past, *, quotes: bool
+) -> Metadata:
     """Return what to show of an outcome, and of what became of its plan.
 
-    The last two are what earlier runs said, by time.
+    `steps` and `costs` are what earlier runs said, by time. `quotes`: with the beginnings of the
+    texts, and the reasons, which may quote them.
     """
     run = found.run
     body = plan.body if plan else None
@@ -34,7 +37,7 @@ def metadata(found: Outcome, plan: Plan | None, now: int, steps: Past, costs: Pa
         "steps by kind": dg.MetadataValue.json(dict(Counter(step.event for step in made))),
         "memories looked at": dg.MetadataValue.int(body.looked_at if body else 0),
         "active memories": dg.MetadataValue.md("\n".join(_kinds(found))),
-        "diff": dg.MetadataValue.md("\n".join(_diff(made))),
+        "diff": dg.MetadataValue.md("\n".join(_diff(made, quotes=quotes))),
         "model": dg.MetadataValue.text(", ".join(run.models) or "none"),
         "calls": dg.MetadataValue.int(run.calls),
         "calls failed": dg.MetadataValue.int(run.failed),
@@ -64,14 +67,17 @@ def _kinds(found: Outcome) -> Iterator[str]:
     yield f"| all | {sum(found.before.values()):,} | {sum(found.after.values()):,} |"
 
 
-def _diff(steps: Sequence[Step]) -> Iterator[str]:
+def _diff(steps: Sequence[Step], *, quotes: bool) -> Iterator[str]:
     """Yield a table of the first steps."""
     if not steps:
         yield "nothing would change"
         return
-    yield "| step | memory | what | why |"
-    yield "|---|---|---|---|"
+    yield "| step | memory | what | why |" if quotes else "| step | memory |"
+    yield "|---|---|---|---|" if quotes else "|---|---|"
     for step in steps[:_DIFF]:
+        if not quotes:
+            yield f"| {step.event} | {cell(step.subject)} |"
+            continue
         what = step.body.get("content") or step.before.get("content") or ""
         yield f"| {step.event} | {cell(step.subject)} | {cell(str(what))} | {cell(step.why)} |"
     if len(steps) > _DIFF:
