@@ -4,6 +4,8 @@ Tokens: each opens one tenant to a program, for what its scopes allow, until it 
 A token is `mnemo_<id>_<secret>` and is shown once, when it is made: `<home>/tokens.json` keeps the
 SHA-256 of it. The secret is 32 random bytes, so a slow hash would protect nothing more. The file is
 replaced whole under a lock, as a command and a server may both change it.
+
+A token made by a token ends with its maker: revoked, one takes along all that descend from it.
 """
 
 import os
@@ -105,7 +107,7 @@ def make(
 
 
 def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
-    """End a token for good, and return it; a second time changes nothing.
+    """End a token and all that descend from it for good; return it. Again changes nothing.
 
     Raise NotFound for an id that is no token's, or of another tenant than the one given.
     """
@@ -181,6 +183,32 @@ def _ended(token: Token, now: int, is_meant: bool) -> Token:
     return msgspec.structs.replace(token, revoked_at=now)
 
 
+def descendants(id_: str, tokens: Iterable[Token]) -> tuple[Token, ...]:
+    """Return the tokens that a token made, and those that these made, in the order given."""
+    makers, found = {id_}, []
+    for one in tokens:  # a token is listed behind its maker
+        if one.made_by in makers:
+            makers.add(one.id)
+            found.append(one)
+    return tuple(found)
+
+
+def _ended_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
+    """Return the tokens, those revoked whose maker was; makers are listed before what they made.
+
+    A maker that is listed no more was revoked: what it made would have expired with it.
+    """
+    revoked_at: dict[str, int | None] = {}
+    found = []
+    for one in tokens:
+        if one.revoked_at is None and one.made_by is not None:
+            ends = revoked_at.get(one.made_by, one.created_at)
+            one = msgspec.structs.replace(one, revoked_at=ends)
+        revoked_at[one.id] = one.revoked_at
+        found.append(one)
+    return tuple(found)
+
+
 def _is_listed(token: Token, now: int) -> bool:
     ends = [one for one in (token.expires_at, token.revoked_at) if one is not None]
     return not ends or min(ends) > now - KEPT_US
@@ -190,7 +218,8 @@ def _read(path: Path) -> tuple[Token, ...]:
     try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
-        return _decoder.decode(path.read_bytes()).tokens
+        # also what an earlier version left open when it revoked a maker
+        return _ended_with_makers(_decoder.decode(path.read_bytes()).tokens)
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
@@ -204,7 +233,7 @@ def _change(
 ) -> tuple[Token, ...]:
     """Replace the file; return what it holds now."""
     with file_lock(_path(home)):
-        tokens = change(_read(_path(home)))
+        tokens = _ended_with_makers(change(_read(_path(home))))
         kept = tuple(one for one in tokens if _is_listed(one, now))
         try:
             replace_file(_path(home), msgspec.json.encode(_File(kept)))

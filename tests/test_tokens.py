@@ -9,6 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 from mcp_client import message
@@ -26,6 +27,7 @@ from store import tenant as tenants
 from store import tokens
 from store.config import Settings
 from store.errors import ConfigError, Conflict, InvalidInput, NotFound
+from store.files import replace_file
 from store.log import EventLog
 from store.redaction.redact import redact
 from store.registry import Server
@@ -202,6 +204,33 @@ def test_a_token_of_another_tenant_is_as_unknown_as_none(home: Path):
     for tenant, id_ in (("other", token.id), ("team", "nobody")):
         with pytest.raises(NotFound, match="no token"):
             tokens.revoke(home, id_, NOW, tenant)
+
+
+def test_a_revoked_token_takes_along_all_that_descend_from_it(home: Path, callers: Callers):
+    first, _ = tokens.make(home, "team", Wanted(scopes=("admin",)), NOW)
+    second, _ = tokens.make(home, "team", Wanted(scopes=("admin",)), NOW, first.id)
+    third, text = tokens.make(home, "team", Wanted(scopes=("read",)), NOW, second.id)
+    other, _ = tokens.make(home, "team", Wanted(scopes=("admin",)), NOW)
+    assert callers.of(text, "/v1/recall", None) is not None
+    tokens.revoke(home, first.id, NOW)
+    assert callers.of(text, "/v1/recall", None) is None
+    assert tokens.descendants(first.id, tokens.every(home)) == (
+        *(one for one in tokens.every(home) if one.id in (second.id, third.id)),
+    )
+    states = {one.id: one.state(NOW) for one in tokens.every(home)}
+    assert [states[one.id] for one in (first, second, third)] == ["revoked"] * 3
+    assert states[other.id] == "active"
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_what_an_earlier_version_left_open_of_a_revoked_maker_is_ended(home: Path, is_listed: bool):
+    maker, _ = tokens.make(home, "team", Wanted(scopes=("admin",)), NOW)
+    _, text = tokens.make(home, "team", Wanted(scopes=("read",)), NOW, maker.id)
+    kept = msgspec.json.decode((home / "tokens.json").read_bytes())["tokens"]
+    kept[0]["revoked_at"] = NOW
+    left = kept if is_listed else kept[1:]
+    replace_file(home / "tokens.json", msgspec.json.encode({"tokens": left}))
+    assert tokens.opened_by(text, tokens.every(home), NOW) is None
 
 
 def test_all_of_a_tenant_are_revoked_together(home: Path):

@@ -98,8 +98,16 @@ def make_token(
 
 
 def revoke_token(settings: Settings, tenant: Tenant, id_: str, now: int) -> ShownToken:
-    """End a token of a tenant, and return it; a second time changes nothing. Raise NotFound."""
+    """End a token of a tenant with all that descend from it, and return it; a second time changes
+    nothing. Raise NotFound.
+    """
     return shown(tokens.revoke(settings.home, id_, now, tenant.name), now)
+
+
+def descend_from(settings: Settings, id_: str) -> str:
+    """Return, as the end of a sentence, how many tokens ended with one; "" where it made none."""
+    count = len(tokens.descendants(id_, tokens.every(settings.home)))
+    return f", with {count:,} that it made" if count else ""
 
 
 def shown(token: Token, now: int) -> ShownToken:

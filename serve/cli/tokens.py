@@ -125,13 +125,16 @@ def create(
 @output.json_option
 @click.pass_obj
 def revoke(session_: Session, /, id_: str, as_json: bool) -> None:
-    """End a token at once, also with a server that runs. Again changes nothing."""
-    from serve.access.tenants import shown
+    """End a token at once, also with a server that runs, and all tokens that it made.
+
+    Again changes nothing.
+    """
+    from serve.access.tenants import descend_from, shown
     from store import tokens as kept
 
-    now = session.now()
-    found = shown(kept.revoke(session_.settings().home, id_, now), now)
+    now, settings = session.now(), session_.settings()
+    found = shown(kept.revoke(settings.home, id_, now), now)
     if as_json:
         output.emit(found)
     else:
-        output.say(f"{found.id} opens {found.tenant} no more")
+        output.say(f"{found.id} opens {found.tenant} no more{descend_from(settings, id_)}")

@@ -65,7 +65,10 @@ def blueprint(site: Site) -> Blueprint:
     def revoke(tenant: str, id_: str) -> Response:
         opened = site.tenant(tenant)
         token = access.revoke_token(site.settings, opened.tenant, id_, site.clock())
-        return site.done(tenant_url("access.index"), f"Token {token.name or token.id} is revoked.")
+        said = (
+            f"Token {token.name or token.id} is revoked{access.descend_from(site.settings, id_)}."
+        )
+        return site.done(tenant_url("access.index"), said)
 
     return pages
 
