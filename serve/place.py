@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from store import config, failures
+from store import config, consents, failures
 from store.config import Choices, Settings
 from store.errors import ConfigError
 from store.pauses import Pause, Pauses
@@ -70,29 +70,38 @@ class Places:
             files = config.project_files(Path(cwd) if cwd is not None else None)
         except (OSError, ValueError):  # no path, or not ours to look at
             files = []
-        return tuple(_mark(path) for path in (self._settings.user_file, *files))
+        agreed = consents.file_of(self._settings.home)
+        return tuple(_mark(path) for path in (self._settings.user_file, agreed, *files))
 
     def _looked_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> Place:
         folder = Path(cwd) if cwd is not None else None
         try:
             choices = config.seen_from(self._settings, folder)
+            ignored = config.ignored_project(self._settings.home, folder)
         except ConfigError as error:
             return self._faulty(folder, str(error))
         except (OSError, ValueError) as error:  # a path that is none, or not ours to read
             log.warning("%.300s", error)
             return Place(self._settings.choices.project or "", self._settings.choices)
-        self._well(folder)
+        if ignored:
+            self._keep(folder, ignored)
+        else:
+            self._well(folder)
         return Place(choices.project or _project(folder) or "", choices)
 
     def _faulty(self, folder: Path | None, said: str) -> Place:
         """Return a place of which nothing is recorded, and keep for `doctor` why."""
         log.warning("%.300s", said)
+        self._keep(folder, said)
+        choices = msgspec.structs.replace(self._settings.choices, record=())
+        return Place(choices.project or _project(folder) or "", choices, said)
+
+    def _keep(self, folder: Path | None, said: str) -> None:
+        """Keep for `doctor` what is wrong with a place's settings."""
         try:
             failures.keep(self._settings.home, _failure(folder), time.time_ns() // 1000, said)
         except OSError:
             log.warning("that cannot be kept for `mnemolog doctor`")
-        choices = msgspec.structs.replace(self._settings.choices, record=())
-        return Place(choices.project or _project(folder) or "", choices, said)
 
     def _well(self, folder: Path | None) -> None:
         try:

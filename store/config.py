@@ -3,8 +3,9 @@ Settings, and the only reader of the environment and of settings files.
 
 Layers, later ones win: the defaults below, `<home>/config.toml`, the project's `.mnemolog.toml`,
 `MNEMOLOG_*` variables. A project's file comes with other people's code, so it may only set what
-cannot reach another memory, and never a secret; and of `record` it can only take kinds away. There
-may be one in every folder from the repository's root down, the nearer one wins.
+cannot reach another memory, and never a secret; of `record` it can only take kinds away, and a
+project that no remote of its repository bears holds only with the user's consent. There may be one
+in every folder from the repository's root down, the nearer one wins.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from store import tenant
+from store import consents, tenant
 from store.errors import ConfigError
 from store.files import replace_file
 from store.profiles import Profile, Profiles
@@ -130,6 +131,8 @@ class Settings:
     origin: Mapping[str, str] = field(default_factory=dict)
     # what the environment wants recorded, before a project's file takes kinds away
     own_record: tuple[RecordKind, ...] | None = None
+    # why the project that a repository's file names is not taken; "" where none is ignored
+    ignored_project: str = ""
 
     @property
     def token_file(self) -> Path:
@@ -210,7 +213,7 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     origin: dict[str, str] = {}
     user = _user_file(home / "config.toml")
     own = _environment(environ)
-    projects = [(str(path), _project_file(path)) for path in project_files(cwd)]
+    projects, ignored = _projects(home, cwd)
     for name, values in ((str(home / "config.toml"), user), *projects, ("environment", own)):
         _check(name, values)
         merged |= values
@@ -222,7 +225,7 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
         origin["record"] = narrowing[-1]
     choices = msgspec.convert(merged, Choices, strict=False)
     own_record = tuple(own["record"]) if "record" in own else None
-    return Settings(home, choices, origin, own_record)
+    return Settings(home, choices, origin, own_record, ignored)
 
 
 def seen_from(settings: Settings, cwd: Path | None) -> Choices:
@@ -244,11 +247,43 @@ def seen_from(settings: Settings, cwd: Path | None) -> Choices:
     if settings.own_record is not None:
         kept["record"] = list(settings.own_record)
     users = kept.get("record", RECORD_KINDS)
-    projects = [_project_file(path) for path in project_files(cwd)]
-    for values in projects:
+    projects, _ = _projects(settings.home, cwd)
+    for _, values in projects:
         kept |= {name: one for name, one in values.items() if origin.get(name) != "environment"}
-    kept["record"] = _recorded(users, *projects)
+    kept["record"] = _recorded(users, *(values for _, values in projects))
     return msgspec.convert(kept, Choices, strict=False)
+
+
+def ignored_project(home: Path, cwd: Path | None) -> str:
+    """Return why the project that a repository's file names is not taken in a directory; "" where
+    none is ignored.
+    """
+    return _projects(home, cwd)[1]
+
+
+def named_by_files(cwd: Path) -> str | None:
+    """Return the project that the nearest file of a repository names, taken or not."""
+    named = [_project_file(path).get("project") for path in project_files(cwd)]
+    return next((name for name in reversed(named) if name), None)
+
+
+def _projects(home: Path, cwd: Path | None) -> tuple[list[tuple[str, dict[str, Any]]], str]:
+    """Return what the files that hold in a directory say, the repository's root first, each with
+    its name; without a project that may not be taken, and with why the nearest such one is not.
+    """
+    found, ignored = [], ""
+    for path in project_files(cwd):
+        values = _project_file(path)
+        if name := values.get("project"):
+            ignored = ""
+            if not consents.may_take(home, path.parent, name):
+                del values["project"]
+                ignored = (
+                    f"{path} names the project {name!r}, which no remote of this repository "
+                    "bears: that is ignored. If you want its notes here: `mnemolog project allow`"
+                )
+        found.append((str(path), values))
+    return found, ignored
 
 
 def project_files(cwd: Path | None) -> list[Path]:

@@ -158,12 +158,30 @@ def project_of(directory: Path) -> str | None:
     worktrees share it, else the repository's folder name and a digest of its path. Only files
     under `.git` are read; git itself is not run.
     """
+    found = repository_of(directory)
+    return found.project if found is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository: its folder of git's, which its worktrees share, the project it is, and the
+    projects that its remotes name, origin or not.
+    """
+
+    folder: Path
+    project: str
+    remotes: frozenset[str]
+
+
+def repository_of(directory: Path) -> Repository | None:
+    """Return the repository a directory lies in; None outside any."""
     for folder in (directory.absolute(), *directory.absolute().parents):
         git = _git_folder(folder / ".git")
         if git is not None:
-            remote = _origin(git / "config")
+            remotes = _remotes(git / "config")
             home = git.parent if git.name == ".git" else git
-            return remote or f"{_plain(home.name)}@{sha256(os.fsencode(home)).hexdigest()[:8]}"
+            own = f"{_plain(home.name)}@{sha256(os.fsencode(home)).hexdigest()[:8]}"
+            return Repository(git, remotes.get("origin", own), frozenset(remotes.values()))
     return None
 
 
@@ -219,21 +237,29 @@ def _beginning(path: Path) -> str:
         return file.read(_MOST_READ).decode(errors="replace")
 
 
-_ORIGIN = re.compile(r'\[remote "origin"\]([^\[]*)')
+_REMOTE = re.compile(r'\[remote "([^"\n]*)"\]([^\[]*)')
 _URL = re.compile(r"^[ \t]*url[ \t]*=[ \t]*(\S+)", re.MULTILINE)
 _MOST_READ = 1 << 20  # bytes
 
 
-def _origin(config: Path) -> str | None:
+def _remotes(config: Path) -> dict[str, str]:
+    """Return the projects that the remotes of a repository name, by remote."""
     try:
-        section = _ORIGIN.search(_beginning(config)) if config.is_file() else None
+        sections = _REMOTE.findall(_beginning(config)) if config.is_file() else []
     except OSError:
-        return None
-    url = _URL.search(section[1]) if section else None
-    if url is None:
-        return None
+        return {}
+    found: dict[str, str] = {}
+    for remote, section in sections:
+        url = _URL.search(section)
+        if url is not None and (name := _project_at(url[1])) is not None:
+            found.setdefault(remote, name)
+    return found
+
+
+def _project_at(url: str) -> str | None:
+    """Return the project that a remote's address names; None where it names none of ours."""
     # https://user:secret@host/owner/repo.git and git@host:owner/repo.git are both host/owner/repo
-    bare = re.sub(r"^[a-z+]+://", "", url[1].strip('"'), flags=re.IGNORECASE)
+    bare = re.sub(r"^[a-z+]+://", "", url.strip('"'), flags=re.IGNORECASE)
     bare = re.split(r"[?#]", bare)[0]
     # a password may hold an @ or a /: what could be one goes, up to the last @
     bare = re.sub(r"^(?:[^@/:]*:.*@|[^/]*@)", "", bare)

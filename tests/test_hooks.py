@@ -19,7 +19,7 @@ from serve.hooks.event import HookEvent, Reply
 from serve.hooks.hosts.host import Host
 from serve.journal import Journals
 from serve.process.tenants import OpenTenants
-from store import tenant
+from store import consents, tenant
 from store.agent_events import Acted, Prompted, Surfaced
 from store.config import Settings
 from store.errors import LogBusy
@@ -161,6 +161,7 @@ def test_a_projects_own_settings_hold_for_its_hooks(hooks: Hooks, monkeypatch, t
     repository = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     (repository / ".mnemolog.toml").write_text('project = "acme/mono"\ntop_k = 3\n')
+    consents.allow(tmp_path, repository, "acme/mono")
     saying(monkeypatch, lambda call: Reply(f"{call.project} {call.choices.top_k}"))
     assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "acme/mono 3"}
 

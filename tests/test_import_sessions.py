@@ -21,7 +21,7 @@ from transcript_files import (
 )
 
 from serve.cli import imports, main
-from store import commands, frame
+from store import commands, consents, frame
 from store import tenant as tenants
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
@@ -398,6 +398,7 @@ def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None
     repository = tmp_path / "repository"
     (repository / ".git").mkdir(parents=True)
     (repository / ".mnemolog.toml").write_text('project = "renamed"\n')
+    consents.allow(tmp_path / "home", repository, "renamed")
     source = said("codex", tmp_path / "host", RULE, cwd=str(repository))
     command(tmp_path / "home", "import", "codex", str(source))
     with EventLog(tenants.tenant(tmp_path / "home").log) as log:

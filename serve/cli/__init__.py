@@ -63,6 +63,7 @@ _COMMANDS = {
     "hook": "hook.hook",
     "mcp": "mcp.mcp",
     "ui": "processes.ui",
+    "project": "project.project",
     "pause": "pause.pause",
     "resume": "pause.resume",
     "status": "status.status",

@@ -29,8 +29,15 @@ class Session:
     tenant: str | None = None
 
     def settings(self) -> Settings:
-        """Return the settings as seen from here; raise ConfigError."""
-        return self._loaded(Path.cwd())
+        """Return the settings as seen from here, and say so if a project's name is ignored; raise
+        ConfigError.
+        """
+        found = self._loaded(Path.cwd())
+        if found.ignored_project:
+            from serve.cli import output
+
+            output.note(f"note: {found.ignored_project}")
+        return found
 
     def settings_and_fault(self) -> tuple[Settings, str]:
         """Return the settings, and what is wrong with a project's file where they go without it.

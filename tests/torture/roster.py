@@ -32,6 +32,7 @@ NAMES = (
     "rpc",
     "gate",
     "dagster_pages",
+    "clones",
     "forms",
     "patterns",
     "state",
