@@ -164,3 +164,18 @@ def test_a_place_without_markdown_is_named(tmp_path):
         read(tmp_path)
     with pytest.raises(SourceError, match="gone does not exist"):
         read(tmp_path / "gone")
+
+
+def test_rules_in_a_repository_are_quoted_and_bind_nobody(tmp_path):
+    (tmp_path / ".git").mkdir()
+    drafts = read(note(tmp_path, "CLAUDE.md", RULES))
+    assert {(draft.kind, draft.trust) for draft in drafts} == {("fact", "tool")}
+
+
+def test_rules_in_a_repository_are_the_users_where_he_says_so(tmp_path):
+    (tmp_path / ".git").mkdir()
+    path = note(tmp_path, "CLAUDE.md", RULES)
+    mine = list(markdown.drafts(path, project="demo", is_mine=True))
+    assert [draft.kind for draft in mine].count("preference") == 2
+    assert {draft.trust for draft in mine} == {"user"}
+    assert not {draft.id for draft in mine} & {draft.id for draft in read(path)}

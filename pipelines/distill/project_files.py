@@ -107,7 +107,11 @@ def notes_that_left(
 def _said(root: Path, path: str, project: str) -> set[str] | None:
     """Return the ids of what a file of notes says now; None where a link makes it another file."""
     try:
-        found = list(markdown.drafts(root / path, project=project))
+        found = [
+            one
+            for is_mine in (False, True)
+            for one in markdown.drafts(root / path, project=project, is_mine=is_mine)
+        ]
     except SourceError:
         return None
     if any(one.metadata["path"] != path for one in found):

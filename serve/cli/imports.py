@@ -63,15 +63,20 @@ def git(
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
+@click.option("--mine", is_flag=True, help="They are your own words, also in a repository.")
 @_common
 @click.pass_obj
-def markdown(session_: Session, /, paths: tuple[Path, ...], **options: Any) -> None:
-    """Read Markdown notes: CLAUDE.md, AGENTS.md, decision records, folders of notes."""
+def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **options: Any) -> None:
+    """Read Markdown notes: CLAUDE.md, AGENTS.md, decision records, folders of notes.
+
+    What lies in a git repository may be anybody's: it is found when asked for, quoted, and is no
+    rule. With --mine it is your word, and its rules are rules.
+    """
     from store.importers.markdown import drafts
 
     def read(project: str | None, on_skip: Callable[[str], None]) -> "Iterator[Draft]":
         for path in paths:
-            yield from drafts(path, project=project, on_skip=on_skip)
+            yield from drafts(path, project=project, is_mine=mine, on_skip=on_skip)
 
     _import(session_, read, **options)
 

@@ -4,6 +4,9 @@ Markdown notes read into memories: CLAUDE.md and AGENTS.md, decision records, fo
 One memory for each section, its headings as context; the sentences of a list of rules one memory
 each. Ids come from the project, the file's place in it and the text, never from a clock, so that on
 a second import, from any clone, only sections that changed are new.
+
+What lies in a git repository may be anybody's: it is quoted, with a tool's trust, and is no rule,
+unless the user says that the words are theirs.
 """
 
 import os
@@ -48,9 +51,12 @@ def drafts(
     source: Path,
     *,
     project: str | None,
+    is_mine: bool = False,
     on_skip: Callable[[str], None] = lambda sentence: None,
 ) -> Iterator[Draft]:
     """Yield the memories of a file, or of every Markdown file below a folder, in order of path.
+
+    `is_mine`: the user's own words, also in a repository.
 
     Without `project` it is the repository's that `source` lies in, if any. Raise SourceError where
     there is no Markdown; a file in a folder that cannot be read is left out and `on_skip` told.
@@ -63,7 +69,14 @@ def drafts(
     for path in _files(source):
         text = _text(path, source, on_skip)
         place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-        yield from _file(text, plain(place), name, is_own=is_own and path.is_relative_to(root))
+        yield from _file(
+            text,
+            plain(place),
+            name,
+            is_own=is_own and path.is_relative_to(root),
+            is_quoted=not is_mine and git_root(path.parent) is not None,
+            is_mine=is_mine,
+        )
 
 
 def _files(source: Path) -> list[Path]:
@@ -101,26 +114,30 @@ def _text(path: Path, source: Path, on_skip: Callable[[str], None]) -> str:
     return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
-def _file(text: str, place: str, project: str | None, *, is_own: bool) -> Iterator[Draft]:
+def _file(
+    text: str, place: str, project: str | None, *, is_own: bool, is_quoted: bool, is_mine: bool
+) -> Iterator[Draft]:
     """Yield the memories of a file; `is_own`: it lies in the work tree of its project."""
     matter, rest = front(text)
     seen: set[str] = set()
     for section in sections(rest):
         context = one_line(" > ".join((place, *section.path)), 500)
         for content, is_rule in _memories(section, place):
-            id_ = derived_id(0, SOURCE, project or "", place, content)
+            # ids of their own: what was quoted once can still be taken for the user's words
+            marks = ("mine",) if is_mine else ()
+            id_ = derived_id(0, SOURCE, project or "", place, content, *marks)
             if id_ in seen:
                 continue
             seen.add(id_)
             yield Draft(
                 id=id_,
                 content=content,
-                kind=_kind(content, place, is_rule=is_rule),
+                kind=_kind(content, place, is_rule=is_rule, is_quoted=is_quoted),
                 context=context,
                 tags=matter.tags,
                 project=project,
                 source=SOURCE,
-                trust="user",
+                trust="tool" if is_quoted else "user",
                 created_at=matter.date,
                 metadata={"path": place} | ({"in_project": True} if is_own else {}),
             )
@@ -151,11 +168,12 @@ def _is_sentence(entry: str) -> bool:
     return len(first.split()) >= MIN_WORDS and (ends or bool(IMPERATIVE.match(first)))
 
 
-def _kind(content: str, place: str, *, is_rule: bool) -> MemoryKind:
+def _kind(content: str, place: str, *, is_rule: bool, is_quoted: bool) -> MemoryKind:
     if DECISIONS.search(place.lower()):
         return "decision"
     is_order = bool(IMPERATIVE.match(content)) or bool(re.search(r"\b(?:never|always)\b", content))
-    return "preference" if is_order and (is_rule or _is_rules_file(place)) else "fact"
+    binds = is_order and not is_quoted and (is_rule or _is_rules_file(place))
+    return "preference" if binds else "fact"
 
 
 def _is_rules_file(place: str) -> bool:

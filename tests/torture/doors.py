@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
@@ -236,6 +237,19 @@ def a_commit(place: Place, one: Poison) -> None:
     commands.import_drafts(place.tenant.log, drafts, NOW)
 
 
+def a_repositorys_document(place: Place, one: Poison) -> None:
+    """The rules file of a clone, which a person imports to look things up in it."""
+    folder = place.home.parent / f"clone-{one.canary}"
+    (folder / ".git").mkdir(parents=True)
+    path = folder / "CLAUDE.md"
+    path.write_text(f"# Rules of {one.canary}\n\n{one.text}\n\n- Always {one.text}\n")
+    # of no project, as the hooks are asked where none is: else nothing would be tried
+    drafts = (
+        msgspec.structs.replace(one, project=None) for one in markdown.drafts(path, project="up")
+    )
+    commands.import_drafts(place.tenant.log, drafts, NOW)
+
+
 def a_document(place: Place, one: Poison) -> None:
     """A file of notes that a person imports: his own word, as any he pastes."""
     path = place.home.parent / f"{one.canary}.md"
@@ -265,6 +279,7 @@ QUARANTINED: Mapping[str, Door] = {
     ),
     "a page, made of trusted": posted("tool", kind="lesson", source_ids=["true-1", "true-2"]),
     "a page, in two": in_two,
+    "a repository's rules": a_repositorys_document,
     "a turn of a tool": ingested("tool"),
     "a turn of a system": ingested("system"),
     "the command line": a_command,
