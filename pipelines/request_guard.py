@@ -209,7 +209,7 @@ async def _subscribe(
     """Hand a WebSocket on whose session lasts, each message anew; refuse any other with a 403."""
 
     def is_known() -> bool:
-        # a browser sends no other header along that a foreign page could not
+        # a browser names the page's origin with every WebSocket, which was compared with ours
         return access.has_token(asked) or ("origin" in asked.headers and access.has_session(asked))
 
     if refused is not None or not is_known():
