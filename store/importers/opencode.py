@@ -278,7 +278,7 @@ def _opened(path: Path) -> apsw.Connection:
         tables = {
             name for name, kind, sql in kinds if kind == "table" and "VIRTUAL" not in (sql or "")
         }
-    except BaseException:
+    except BaseException:  # whatever it is goes on, once the file is closed
         database.close()
         raise
     if missing := {"session", "message", "part"} - tables:

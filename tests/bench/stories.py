@@ -2,6 +2,7 @@
 Stories: does a memory that nobody feeds by hand serve the next session?
 
     python tests/bench/stories.py [--only NAME] [--crowd] [--embedder NAME] [--jobs ""] [--show]
+    python tests/bench/stories.py --ablation
 
 Twelve made-up projects (tests/data/stories) are lived through by the hook events of Claude Code,
 three sessions each, whose agent never calls a tool of the memory; the nightly jobs and a build run
@@ -11,7 +12,8 @@ sessions of all the other stories before.
 
 served: an alternative of what the probe needs stands in it whole. noise: a prompt of small talk, or
 about nothing of the project, brought a block. spoke: so did one about work of which the memory
-knows nothing. beside: notes of blocks that hold nothing needed.
+knows nothing. beside: notes of blocks that hold nothing needed. An ablation tells the same with one
+part of the product taken away at a time.
 """
 
 import argparse
@@ -39,6 +41,7 @@ from serve.query.intent import Reading
 from serve.reader import View
 from serve.recall import Hit
 from store import build, commands, tenant
+from store.agent_events import Prompted
 from store.config import Choices, Settings
 from store.embedding import embedder
 from store.events import micros
@@ -51,6 +54,14 @@ STORIES = Path(__file__).parents[1] / "data" / "stories"
 JOBS = ("facts", "distill")
 SILENT = "silent"
 TURN = timedelta(minutes=7)
+PARTS = {
+    "brief": "nothing is said at a session's start",
+    "notes": "nothing is said at a prompt",
+    "episodes": "what was done is no memory",
+    "statements": "what the user said is no memory",
+    "jobs": "no job runs at night",
+    "bar": "the best two hits are said at every prompt",
+}
 
 Asked = tuple[View, str, Reading, Sequence[Hit], Sequence[Hit]]  # what `speaking.signs` takes
 
@@ -108,6 +119,7 @@ class World:
     settings: Settings
     folder: Path
     jobs: Sequence[str]
+    without: str = ""  # one of PARTS
     at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     asked: list[Asked] = field(default_factory=list)
 
@@ -158,9 +170,13 @@ class World:
         from pipelines.jobs import job
 
         for one in (FACTS, DISTILL):
-            if one.name in self.jobs:
+            if one.name in self.jobs and self.without != "jobs":
                 job.run(one, self.settings, "default", micros(self.at), apply=True)
         with EventLog(tenant.tenant(self.settings.home).log) as log:
+            if self.without == "episodes":
+                for event in list(log.read()):
+                    if isinstance(event.body, Prompted):
+                        commands.forget(log, event.id, micros(self.at))
             model = embedder(self.settings.choices.embedder, self.settings.home)
             build.rebuild(tenant.tenant(self.settings.home), log, model, micros(self.at))
 
@@ -175,8 +191,8 @@ class World:
             probe["kind"],
             probe["prompt"],
             probe["needs"] or (),
-            plain(brief),
-            plain(block),
+            "" if self.without == "brief" else plain(brief),
+            "" if self.without == "notes" else plain(block),
             tuple(self.asked),
         )
 
@@ -186,17 +202,11 @@ def listening(world: World) -> Iterator[None]:
     """Keep what the hook asks `speaking` about each prompt."""
     usual = speaking.chosen
 
-    def chosen(
-        view: View,
-        prompt: str,
-        reading: Reading,
-        hits: Sequence[Hit],
-        told: Sequence[Hit] = (),
-        *,
-        is_passive: bool = False,
-    ) -> tuple[Hit, ...]:
-        world.asked.append((view, prompt, reading, hits, told))
-        return usual(view, prompt, reading, hits, told, is_passive=is_passive)
+    def chosen(*asked: Any, is_passive: bool = False) -> tuple[Hit, ...]:
+        world.asked.append(asked)  # type: ignore[arg-type]
+        if world.without == "bar":
+            return tuple(asked[3][: speaking.MOST])
+        return usual(*asked, is_passive=is_passive)
 
     speaking.chosen = chosen
     try:
@@ -211,18 +221,20 @@ def told(
     jobs: Sequence[str] = JOBS,
     background: Path | None = None,
     crowd: Sequence[dict[str, Any]] = (),
+    without: str = "",
 ) -> Iterator[Served]:
     """Live through a story; yield what each of its probes is given.
 
     The project had the sessions in `background`, a folder of transcripts, and of the `crowd`
-    before.
+    before. `without` is what is taken away, one of PARTS.
     """
     with tempfile.TemporaryDirectory(prefix="mnemolog-story-") as name:
         home, folder = Path(name) / "home", Path(name) / story["name"]
         (folder / ".git").mkdir(parents=True)
         remote = f'[remote "origin"]\n url = https://example.test/{story["name"]}.git\n'
         (folder / ".git" / "config").write_text(remote)
-        world = World(Settings(home, Choices(embedder=embedder_name)), folder, jobs)
+        choices = Choices(embedder=embedder_name, remember_words=without != "statements")
+        world = World(Settings(home, choices), folder, jobs, without)
         with EventLog(tenant.tenant(home).log, create=True) as log:
             if background is not None:
                 _import(log, background, f"example.test/{story['name']}", Path(name), world.at)
@@ -281,6 +293,30 @@ def report(found: Sequence[Served]) -> None:
     )
 
 
+def ablation(folder: Path, only: str, embedder_name: str, background: Path | None) -> None:
+    """Print what the probes are given without each part, a row of a table a part."""
+    print("| without | served | noise | beside | brief, block, bytes |\n|---|---|---|---|---|")
+    for part, what in {"": "nothing taken away", **PARTS}.items():
+        found = [
+            one
+            for story in stories(only, folder)
+            for one in told(story, embedder_name, background=background, without=part)
+        ]
+        served = [one.is_served for one in found if one.needs]
+        noise = [bool(one.block) for one in found if one.kind == SILENT]
+        notes, beside = sum(len(one.notes) for one in found), sum(one.beside for one in found)
+        briefs, blocks = (
+            median([len(text.encode()) for text in texts if text] or [0])
+            for texts in ([one.brief for one in found], [one.block for one in found])
+        )
+        print(
+            f"| {part or '-'}: {what} | {sum(served) / max(1, len(served)):.3f} "
+            f"| {sum(noise) / max(1, len(noise)):.3f} | {beside / max(1, notes):.3f} of {notes} "
+            f"| {briefs:.0f}, {blocks:.0f} |",
+            flush=True,
+        )
+
+
 def _spoke(one: Served) -> bool:
     return bool(one.block)
 
@@ -300,8 +336,12 @@ def main() -> None:
     parser.add_argument("--background", type=Path, help="transcripts the project had before")
     parser.add_argument("--embedder", default="lexical")
     parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--ablation", action="store_true", help="one part taken away at a time")
     parser.add_argument("--show", action="store_true", help="print what each probe was given")
     asked = parser.parse_args()
+    if asked.ablation:
+        ablation(asked.stories, asked.only, asked.embedder, asked.background)
+        return
     jobs = tuple(filter(None, asked.jobs.split(",")))
     found: list[Served] = []
     crowd = list(stories()) if asked.crowd else []
