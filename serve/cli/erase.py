@@ -189,7 +189,7 @@ def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
         first = log.about(id_)[0].body
         shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
         output.say(f"{verb} {output.short_id(log, id_)}  {shown}".rstrip())
-    output.say(f"{done.events} events of the log say it")
+    output.say(f"events of the log that say it: {done.events}")
     for id_ in done.made:
         output.say(f"made of it, stale from then on: {output.short_id(log, id_)}")
 
@@ -197,7 +197,7 @@ def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
 def _tell_receipt(found: "Receipt", path: str) -> None:
     seen = found.scan
     if found.cut:
-        output.say(f"{found.cut} more events quoted it: cut out")
+        output.say(f"others that quoted it, cut out of them: {found.cut}")
     output.say(f"{len(found.files_deleted)} files deleted, {len(found.dropped)} of others cleared")
     output.say(
         f"looked for {seen.marks:,} marks of it in {seen.files:,} files, {seen.bytes:,} bytes, "
