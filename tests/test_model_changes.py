@@ -114,11 +114,11 @@ def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
     made = build.start(tenant, log, Model(gives=0))
     steps = {one.name: build.step(made, one) for one in made.projections}
     ref, tables = steps["vectors"]
-    shown = metadata.of_projection(made, ref, tables, 0.1, reused=False)
+    shown = metadata.of_projection(made, ref, tables, 0.1, reused=False, quotes=False)
     assert shown["texts without a vector"].value == 2
     ref, tables = steps["memories"]
     assert "texts without a vector" not in metadata.of_projection(
-        made, ref, tables, 0.1, reused=False
+        made, ref, tables, 0.1, reused=False, quotes=False
     )
 
 

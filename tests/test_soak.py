@@ -42,6 +42,7 @@ def test_each_kind_of_wrong_answer_is_found() -> None:
         "forgotten": Asked("b", 5, 6, ("b",)),
         "twice": Asked("", 5, 6, ("x", "x")),
         "refused": Asked("", 5, 6, problem="503"),
+        "behind, and says so": Asked("a", 5, 6, ("x",), is_behind=True),
         "never written": Asked("c", 5, 6, ()),
     }
     told = soak.Told(list(asked.values()), written, forgotten, [0.1, soak.LATE_S], 1, 1.0)

@@ -131,7 +131,7 @@ def problems(told: Told) -> list[str]:
 
 
 def _is_missing(one: Asked, written: Mapping[str, Done], forgotten: Mapping[str, Done]) -> bool:
-    if one.about in one.found or not _before(written.get(one.about), one.began):
+    if one.is_behind or one.about in one.found or not _before(written.get(one.about), one.began):
         return False
     forgetting = forgotten.get(one.about)
     return forgetting is None or forgetting.began > one.ended
@@ -145,10 +145,12 @@ def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
     writes = [(one.ended - one.began) * 1e3 for one in told.written]
     fresh = sum(one.about.startswith(soakers.WRITTEN) for one in told.asked)
     manifests = {one.manifest for one in told.asked if not one.problem}
+    behind = sum(one.is_behind for one in told.asked)
     common = "; ".join(f"{many} x {what}" for what, many in Counter(wrong).most_common(_SHOWN))
     return (
         f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} "
-        f"clients ({fresh:,} of them for what was written meanwhile), {len(told.written):,} "
+        f"clients ({fresh:,} of them for what was written meanwhile; {behind:,} answers said that "
+        f"new memories were not indexed yet), {len(told.written):,} "
         f"memories written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
         f"{len(told.forgotten):,} forgotten, {len(told.lags_s)} builds, each answered from "
         f"{max(told.lags_s, default=0):.2f} s after its end at most, {len(manifests)} manifests "

@@ -41,9 +41,15 @@ class Done:
     problem: str = ""
 
 
+_BEHIND = "not found by their words yet"  # what recall says while it indexes what was written
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A recall: the memory it was about ("" for none in particular) and the ids it brought."""
+    """A recall: the memory it was about ("" for none in particular) and the ids it brought.
+
+    `is_behind`: it said that new memories are not indexed yet.
+    """
 
     about: str
     began: float
@@ -51,6 +57,7 @@ class Asked:
     found: tuple[str, ...] = ()
     manifest: int | None = None
     problem: str = ""
+    is_behind: bool = False
 
 
 _shared: Shared
@@ -119,8 +126,10 @@ def _asked(client: Client, about: str, query: str, mode: str) -> Asked:
         return Asked(about, began, ended, problem=f"{status} {said[:200]!r}")
     answer = json.loads(said)
     found = tuple(hit["id"] for hit in answer["hits"])
-    problem = f"degraded: {answer.get('notices')}" if answer["degraded"] else ""
-    return Asked(about, began, ended, found, answer["manifest"], problem)
+    others = [one for one in answer.get("notices", ()) if _BEHIND not in one]
+    problem = f"degraded: {others}" if others else ""
+    is_behind = answer["degraded"] and not others
+    return Asked(about, began, ended, found, answer["manifest"], problem, is_behind)
 
 
 def write(port: int, token: str) -> list[Done]:
