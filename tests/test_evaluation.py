@@ -217,7 +217,7 @@ def test_a_dataset_is_asked_and_reported(data, tmp_path):
     ranked = rows(tmp_path / "a.jsonl")
     assert list(ranked) == ["n-now", "n-then", "s2", "t-cat", "t-none", "s1"]
     assert ranked["n-then"]["ranked"] == ["0"]  # the later failure was not known then
-    assert ranked["t-none"] == {"query_id": "t-none", "ranked": [], "gate": 0.0}
+    assert ranked["t-none"] == {"query_id": "t-none", "ranked": [], "gate": 0.0, "said": []}
 
 
 def test_silence_is_measured_where_answers_were_right(data):
@@ -233,6 +233,36 @@ def test_the_bar_that_is_set_is_measured_too(data):
     assert (found["silence"][0]["bar"], found["silence"][0]["keep"]) == (0.99, None)
     assert found["overall"] == answer(data)["overall"]
     assert "as set" in evaluated(data).stdout
+
+
+def test_what_the_prompt_hook_says_is_measured_by_its_own_choice(data, tmp_path):
+    lines(
+        data / "silence.jsonl",
+        {"id": "s1", "workspace": "talk/two", "query": "ok, go on", "kind": "control"},
+        {"id": "s2", "workspace": "notes/one", "query": "a deploy token", "kind": "near"},
+    )
+    found = answer(data, "--set", "min_confidence=0.99", "--output", tmp_path / "a.jsonl")
+    said = {id_: row["said"] for id_, row in rows(tmp_path / "a.jsonl").items()}
+    assert said["n-now"][0] == "2"
+    assert said["s1"] == []
+    asked = found["unasked"]
+    assert asked["queries"] == 2  # a hook asks of now, so not of a past
+    assert asked["right"] == sum(bool(said[id_]) for id_ in ("n-now", "t-cat")) / 2
+    assert asked["injected"] == {"control": 0.0, "near": float(bool(said["s2"]))}
+    assert "correct answers: a right memory" in evaluated(data).stdout
+
+
+def test_what_a_labelled_prompt_lays_down_is_not_kept(data, tmp_path):
+    rule = "From now on never deploy on a Friday."
+    lines(
+        data / "silence.jsonl",
+        {"id": "s1", "workspace": "notes/one", "query": rule, "kind": "foreign"},
+    )
+    before = answer(data, "--keep", tmp_path / "kept")
+    for tenant in tenants(tmp_path / "kept"):
+        with EventLog(tenant.log) as log:
+            assert rule not in str(list(log.read()))
+    assert answer(data, "--keep", tmp_path / "kept") == before
 
 
 def test_people_get_tables(data):

@@ -82,6 +82,7 @@ def evaluate(
     DIR holds index.json, for each workspace memories.jsonl and queries.jsonl, and silence.jsonl:
     prompts that deserve no memory. Your own memories are not touched. The best 60 memories are
     asked for without a bar, so top_k changes nothing and min_confidence only what is injected.
+    What is told unasked is what the prompt hook says, by its own choice and in every mode.
     A model is asked once for the vector of a text; later runs find it in the cache.
     """
     from serve.evaluation import checkset, dataset, report
@@ -190,6 +191,7 @@ def _show(found: "Report") -> None:
         )
         output.say()
     _show_silence(found)
+    _show_unasked(found)
 
 
 def _show_silence(found: "Report") -> None:
@@ -206,6 +208,24 @@ def _show_silence(found: "Report") -> None:
             *(
                 [f"  {kind}", str(count), *(_number(one.injected[kind]) for one in found.silence)]
                 for kind, count in kinds.items()
+            ),
+        ],
+    )
+    output.say()
+
+
+def _show_unasked(found: "Report") -> None:
+    if (one := found.unasked) is None:
+        return
+    output.table(
+        ["told unasked, as the prompt hook decides", "prompts", "share"],
+        [
+            ["correct answers: something", str(one.queries), _number(one.kept)],
+            ["correct answers: a right memory", str(one.queries), _number(one.right)],
+            ["deserves silence", str(sum(found.prompts.values())), _number(one.injected_all)],
+            *(
+                [f"  {kind}", str(count), _number(one.injected[kind])]
+                for kind, count in found.prompts.items()
             ),
         ],
     )

@@ -69,11 +69,15 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a run gave for a query or prompt: ids best first, and the highest confidence."""
+    """What a run gave for a query or prompt: ids best first, and the highest confidence.
+
+    `said` is what the prompt hook says to it unasked: the same ids, none where it is silent.
+    """
 
     query_id: Text
     ranked: tuple[str, ...]
     gate: float = 0.0
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,21 @@ class Silence(msgspec.Struct, frozen=True):
     injected_all: float
 
 
+class Unasked(msgspec.Struct, frozen=True):
+    """What the prompt hook says by its own choice, whatever the confidence.
+
+    Of the `queries` that recall answers correctly and that ask of now, as a hook does, the share
+    `kept` is told something and the share `right` a relevant memory; `injected` is the share of the
+    prompts of each kind that deserve nothing and are told something.
+    """
+
+    queries: int
+    kept: float
+    right: float
+    injected: Mapping[str, float]
+    injected_all: float
+
+
 class Report(msgspec.Struct, frozen=True):
     level: Level
     overall: Scores
@@ -54,6 +69,7 @@ class Report(msgspec.Struct, frozen=True):
     categories: Mapping[str, Scores]
     prompts: Mapping[str, int]  # that deserve silence, by kind
     silence: tuple[Silence, ...]
+    unasked: Unasked | None  # None: no query was answered, or no prompt deserves silence
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -119,6 +135,7 @@ def report(
         {str(name): _means(values, categories == name) for name in np.unique(categories)},
         {kind: sum(prompt.kind == kind for prompt in prompts) for kind in kinds},
         tuple(_silence(asked, prompts, results, bar)),
+        _unasked(asked, prompts, results),
     )
 
 
@@ -233,8 +250,38 @@ def _silence(
         )
 
 
+def _unasked(
+    asked: Sequence[tuple[Workspace, Query]],
+    prompts: Sequence[Prompt],
+    results: Mapping[str, Result],
+) -> Unasked | None:
+    answered = metrics.hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
+    told = [
+        (results[query.id].said, query.relevant)
+        for (_, query), is_answered in zip(asked, answered, strict=True)
+        if is_answered and query.before_ts is None
+    ]
+    if not prompts or not told:
+        return None
+    spoke = [(one.kind, bool(results.get(one.id, _NOTHING).said)) for one in prompts]
+    return Unasked(
+        len(told),
+        _share([bool(said) for said, _ in told]),
+        _share([not set(said).isdisjoint(relevant) for said, relevant in told]),
+        {
+            kind: _share([said for of, said in spoke if of == kind])
+            for kind in sorted({kind for kind, _ in spoke})
+        },
+        _share([said for _, said in spoke]),
+    )
+
+
 def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> metrics.Values:
     return np.array([results.get(id_, _NOTHING).gate for id_ in ids], np.float64)
+
+
+def _share(held: Sequence[bool]) -> float:
+    return _rounded(sum(held) / len(held))
 
 
 def _rounded(value: float) -> float:

@@ -1,6 +1,9 @@
 """
 run(): every workspace written to a tenant of its own, built and asked, as a user's memory would be.
 
+Each query and prompt is asked twice: as a recall, without a bar, and as a prompt that is typed, to
+which the hook itself decides whether it says anything.
+
 Nothing depends on the day it runs: memories are written at the time of the workspace's newest one,
 and a query that names no time of its own is asked then. A tenant is named by a digest of what it
 holds, so a kept home serves again only what is unchanged.
@@ -14,10 +17,16 @@ from hashlib import sha256
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.answers import RecallRequest, answer
 from serve.evaluation.cache import CachedEmbedder
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
+from serve.hooks import prompt
+from serve.hooks.block import short_id
+from serve.hooks.call import Call
+from serve.hooks.event import HookEvent
+from serve.process.tenants import OpenTenant
 from serve.query.intent import read
 from serve.reader import Reader
 from serve.recall import Mode
@@ -35,6 +44,8 @@ from store.tenant import Tenant
 TOP_K = 60  # single memories: enough for a session level of the best ten
 
 Progress = Callable[[str, str], None]  # workspace, stage
+
+_SAID = re.compile(r'"id":"([^"]+)"')  # of a note in a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +77,23 @@ def run(
     refused: list[str] = []
     notices: dict[str, None] = {}
     for workspace in workspaces:
-        with _built(workspace, home, model, refused, on_progress) as reader:
+        with _built(workspace, home, model, refused, on_progress) as tenant:
             on_progress(workspace.name, "ask")
             ids = {_id(workspace, one): one.id for one in workspace.memories}
+            shown = {short_id(id_): own for id_, own in ids.items()}
             for asked in workspace.asked:
                 request = _request(asked, mode)
-                payload, _ = answer(reader, model, request, choices, _asked_at(workspace, asked))
+                at = _asked_at(workspace, asked)
+                payload, _ = answer(tenant.reader, model, request, choices, at)
                 hits = payload["hits"]
                 # what a job made takes a place and is relevant to nothing
                 ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
                 if isinstance(asked, Prompt) and read(asked.query).is_idle:
                     gate = 0.0  # a prompt's hook does not ask
-                results.append(Result(asked.id, ranked, gate))
+                block = _block(tenant, model, choices, asked, at)
+                said = tuple(shown.get(id_, id_) for id_ in _SAID.findall(block))
+                results.append(Result(asked.id, ranked, gate, said))
                 notices |= dict.fromkeys(payload.get("notices", ()))
         if cached is not None:
             cached.save()  # after each: a run that is stopped has not worked for nothing
@@ -101,6 +116,15 @@ def _asked_at(workspace: Workspace, asked: Query | Prompt) -> int:
     return micros(own) if own else newest(workspace)
 
 
+def _block(
+    tenant: OpenTenant, model: Embedder, choices: Choices, asked: Query | Prompt, at: int
+) -> str:
+    """Return what the prompt hook puts before the model, in a session that begins with this."""
+    event = HookEvent("eval", "prompt", asked.id, prompt=asked.query)
+    unrecorded = replace(choices, record=())  # a measurement leaves the memory as it is
+    return prompt.answered(Call(event, tenant, model, unrecorded, "", at)).context
+
+
 @contextmanager
 def _built(
     workspace: Workspace,
@@ -108,8 +132,8 @@ def _built(
     model: Embedder,
     refused: list[str],
     on_progress: Progress,
-) -> Iterator[Reader]:
-    """Give a reader over the workspace's tenant, written and built as far as it was not yet."""
+) -> Iterator[OpenTenant]:
+    """Give the workspace's tenant, written and built as far as it was not yet."""
     drafts = [_draft(workspace, memory) for memory in workspace.memories]
     tenant = tenant_of(workspace, home, model)
     at = newest(workspace)
@@ -119,7 +143,7 @@ def _built(
         on_progress(workspace.name, "build")
         if not _is_current(tenant, log, model):
             build.rebuild(tenant, log, model, at)
-        yield Reader(tenant, log, model)
+        yield OpenTenant(tenant, log, Reader(tenant, log, model))
 
 
 def tenant_of(workspace: Workspace, home: Path, model: Embedder) -> Tenant:
