@@ -27,7 +27,10 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r'["\u201c\u201e\u00ab][^"\u201d\u201c\u00bb\n]{8,400}["\u201d\u201c\u00bb]')
 _DIGIT = re.compile(r"\d")
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[\u3002\uff01\uff1f])|\n+")
-_TOKEN = re.compile(r"[^\W_]+(?:'\w+)?|[^\w\s]")
+# Thai, kana, Han and Hangul: a run of them is a clause and no word, or ends in what tells, so each
+# letter stands for a word, and pairs and edges of them for what words and endings say elsewhere
+_LETTERS = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_TOKEN = re.compile(rf"[{_LETTERS}]|[^\W_{_LETTERS}]+(?:'\w+)?|[^\w\s]")
 _LONGEST_BEFORE = 300  # characters: the end of what the agent said
 _EDGE = 3  # words at the beginning and at the end
 _CHARACTERS, _WORDS, _EDGES, _SHAPE, _AROUND, _BEFORE = 1.0, 1.0, 0.5, 0.5, 0.35, 0.3
