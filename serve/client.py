@@ -8,6 +8,10 @@ time; whatever goes wrong, the host goes on as if there were no memory.
 
 Where no server runs `serve.unserved` does what can be done; it is a file of its own, as this one is
 compiled anew at every hook.
+
+A memory that let one hook wait in vain trips a breaker, the file `server.breaker` in its home: for
+the next seconds hooks return nothing at once. After that a hook tries again, and waits for a moment
+only. The server closes the breaker: when it starts, and whenever it answers a hook in time.
 """
 
 import _thread
@@ -21,7 +25,9 @@ except ImportError:  # an interpreter that does it otherwise
     from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
 
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
-GIVE_UP_S = 4.0  # whatever holds us up, as a host that never ends its event
+PROBE_S = 0.04  # for a server that let another hook wait in vain
+BREAKER_S = 5.0  # from when the breaker tripped until a hook tries again
+GIVE_UP_S = 4.5  # whatever holds us up, as a host that never ends its event; hosts give up at 5 s
 MAX_BYTES = 4 << 20  # of an event: what the server takes
 CRLF = "\r\n"
 
@@ -32,24 +38,58 @@ def main(arguments: "list[str]") -> None:
     event = _stdin()
     if not host or not event:
         return
-    answer = ask(home, host, tenant, event)
+    is_tripped, may_try = _breaker(home)
+    # that a run is not recorded must be known before it goes on, so it is said all the same
+    if is_tripped and not (may_try or is_off(os.environ)):
+        return
+    if is_tripped:
+        trip(home)  # meanwhile no other tries
+    patience_s = PROBE_S if is_tripped else ANSWER_S
+    answer = ask(home, host, tenant, event, patience_s)
     if answer is None:
         ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         sys.path.append(ours)  # without `site` only the standard library is known
         from serve import unserved
 
-        answer = unserved.answer(home, host, tenant, event, ask, is_off=is_off(os.environ))
-    if answer.lstrip().startswith(b"{"):
+        off = is_off(os.environ)
+        answer = unserved.answer(home, host, tenant, event, ask, is_off=off, waits=not is_tripped)
+    if answer is None:
+        trip(home)
+    elif answer.lstrip().startswith(b"{"):
         _print(answer)
 
 
-def ask(home: str, host: str, tenant: str, event: bytes) -> "bytes | None":
-    """Return the server's answer, empty where it has none; None where no server runs."""
-    deadline = time.monotonic() + ANSWER_S
-    connection = _connected(home)
-    if connection is None:
-        return None
+def trip(home: str) -> None:
+    """Let the hooks of the next seconds return at once; an empty file fits on a full disk too."""
+    path = os.path.join(home, "server.breaker")
     try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        os.utime(path)
+    except OSError:  # nobody may write there: each hook waits for itself
+        return
+
+
+def _breaker(home: str) -> "tuple[bool, bool]":
+    """Return whether the breaker tripped, and whether that is so long ago that a hook may try."""
+    try:
+        age_s = time.time() - os.stat(os.path.join(home, "server.breaker")).st_mtime
+    except OSError:
+        return False, True
+    return True, not 0 <= age_s < BREAKER_S  # a clock that was put back does not keep it open
+
+
+def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0) -> "bytes | None":
+    """Return the server's answer, empty where it has none; None where no server runs.
+
+    A server that gives none within `patience_s` (0: ANSWER_S) trips the breaker.
+    """
+    patience_s = patience_s or ANSWER_S
+    deadline = time.monotonic() + patience_s
+    connection = None
+    try:
+        connection = _connected(home, patience_s)
+        if connection is None:
+            return None
         with open(os.path.join(home, "token"), encoding="utf-8") as file:
             token = file.read().strip()
         query = f"?tenant={tenant}" if tenant else ""
@@ -71,14 +111,21 @@ def ask(home: str, host: str, tenant: str, event: bytes) -> "bytes | None":
                 break
             answer += part
         return _body(answer)
-    except OSError:  # it hangs, hung up, or there is no token: silence
+    except TimeoutError:
+        trip(home)
+        return b""
+    except OSError:  # it hung up, or there is no token: silence
         return b""
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
 
 
-def _connected(home: str) -> "socket | None":
-    """Return a connection to the server that the home's registry names; None where none runs."""
+def _connected(home: str, patience_s: float) -> "socket | None":
+    """Return a connection to the server that the home's registry names; None where none runs.
+
+    Raise TimeoutError where one listens and takes no connection any more.
+    """
     try:
         with open(os.path.join(home, "server.json"), "rb") as file:
             registry = file.read(4_096)
@@ -89,8 +136,11 @@ def _connected(home: str) -> "socket | None":
     except (OSError, ValueError, OverflowError):
         return None
     try:
-        connection.settimeout(ANSWER_S / 2)
+        connection.settimeout(patience_s)
         connection.connect(("127.0.0.1", port))
+    except TimeoutError:
+        connection.close()
+        raise
     except (OSError, OverflowError):
         connection.close()
         return None

@@ -3,9 +3,11 @@ What the hook client does where no server runs: it starts one, and answers witho
 
 Standard library only, as the client. What a person or a model waits for with an empty page is
 answered by a process that reads the memory from the disk; whoever comes while a server is being
-started waits for that instead, as several such processes at once would be late each. What only
-notes something is dropped (a tool was used, the session ended): the prompt before it has started a
-server, so little is missed, and half a second after each use of a tool would be felt.
+started waits for that instead, as several such processes at once would be late each: for what is
+left of one start's time, so that a session waits for a start once. What only notes something is
+dropped (a tool was used, the session ended): the prompt before it has started a server, so little
+is missed, and half a second after each use of a tool would be felt. A server that comes up deletes
+`server.try`, so that the next one is started as soon as it is missed.
 """
 
 import json
@@ -15,8 +17,9 @@ import sys
 import time
 from collections.abc import Callable
 
-COLD_S = 2.0  # for an answer without a server: half a second, but for a busy machine
-COMING_S = 3.0  # a server that was begun to be started so lately is waited for
+# for an answer without a server, and from when one was started until nobody waits for it any more:
+# hosts give up at 5 s, our client at 4.5 s
+COLD_S = 4.0
 TRY_EVERY_S = 30.0  # a server that does not come up is not started again at every prompt
 # the events that are waited for, in the words of all hosts
 AWAITED = frozenset(
@@ -29,9 +32,19 @@ Ask = Callable[[str, str, str, bytes], "bytes | None"]
 
 
 def answer(
-    home: str, host: str, tenant: str, event: bytes, ask: Ask, *, is_off: bool = False
-) -> bytes:
+    home: str,
+    host: str,
+    tenant: str,
+    event: bytes,
+    ask: Ask,
+    *,
+    is_off: bool = False,
+    waits: bool = True,
+) -> "bytes | None":
     """Return the answer to what is waited for, else nothing, and see that a server is started.
+
+    None where there was no answer to be had, and no server came meanwhile: who asks next shall not
+    wait for one. Such a one says so by `waits`.
 
     A run of the agent that is off is told of once, so that it stays so, and starts none.
     """
@@ -49,24 +62,34 @@ def answer(
         return b""
     if is_first := _is_our_turn(home):
         _start_server(home, tenant)
-    if name and name not in AWAITED:
+    if not waits or (name and name not in AWAITED):
         return b""
-    if not is_first and _age_s(home) < COMING_S:
-        return _from_server(home, host, tenant, event, ask)
-    return _from_disk(home, host, tenant, event)
+    left_s = COLD_S - _age_s(home)
+    if not is_first and left_s > 0:
+        said = _from_server(home, host, tenant, event, ask, left_s)
+    else:
+        said = _from_disk(home, host, tenant, event)
+    # a server that came up deleted `server.try`: it answers the next
+    return said if said is not None or os.path.exists(_tried(home)) else b""
 
 
-def _from_server(home: str, host: str, tenant: str, event: bytes, ask: Ask) -> bytes:
-    """Return the answer of a server that is being started, nothing where it takes too long."""
-    deadline = time.monotonic() + COLD_S
+def _from_server(
+    home: str, host: str, tenant: str, event: bytes, ask: Ask, patience_s: float
+) -> "bytes | None":
+    """Return the answer of a server that is being started; None where it takes too long, or another
+    hook has waited in vain meanwhile.
+    """
+    deadline = time.monotonic() + patience_s
+    breaker = os.path.join(home, "server.breaker")
     while (said := ask(home, host, tenant, event)) is None:
-        if time.monotonic() > deadline:
-            return b""
+        if time.monotonic() > deadline or os.path.exists(breaker):
+            return None
         time.sleep(0.02)
     return said
 
 
-def _from_disk(home: str, host: str, tenant: str, event: bytes) -> bytes:
+def _from_disk(home: str, host: str, tenant: str, event: bytes) -> "bytes | None":
+    """Return the answer of a process that reads the memory itself; None where it fails."""
     words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
     try:
         done = subprocess.run(
@@ -79,8 +102,8 @@ def _from_disk(home: str, host: str, tenant: str, event: bytes) -> bytes:
             timeout=COLD_S,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return b""
-    return done.stdout if done.returncode == 0 else b""
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def _note(home: str, host: str, tenant: str, event: bytes) -> None:

@@ -151,6 +151,16 @@ class Settings:
         return self.home / "server.lock"
 
     @property
+    def server_try(self) -> Path:
+        """There since a hook began to start a server, until one has come up."""
+        return self.home / "server.try"
+
+    @property
+    def server_breaker(self) -> Path:
+        """There since a hook waited in vain, until a server answers one in time."""
+        return self.home / "server.breaker"
+
+    @property
     def server_log(self) -> Path:
         return self.home / "server.log"
 

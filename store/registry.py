@@ -127,8 +127,12 @@ def is_held(settings: Settings) -> bool:
 
 @contextmanager
 def register(settings: Settings, server: Server) -> Iterator[None]:
-    """Name a server in the file, for as long as the block lasts."""
+    """Name a server in the file, for as long as the block lasts; what hooks kept of its absence
+    goes.
+    """
     replace_file(settings.server_file, msgspec.json.encode(server))
+    settings.server_try.unlink(missing_ok=True)
+    settings.server_breaker.unlink(missing_ok=True)
     try:
         yield
     finally:

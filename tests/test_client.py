@@ -44,11 +44,30 @@ def event(name: str = "UserPromptSubmit", **fields: object) -> bytes:
 
 def run(sent: bytes = b"", *words: str, before: tuple[str, ...] = ()) -> bytes:
     """Return what the client prints; it must end well, say nothing else and hold no pipe."""
+    return _run([str(CLIENT)], sent, *words, before=before)
+
+
+def run_patiently(sent: bytes = b"", *words: str) -> bytes:
+    """Return what a client prints that waits for a server however long this machine takes."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); from serve import client; "
+        "client.ANSWER_S = client.PROBE_S = 60.0; client.main(sys.argv[1:])"
+    )
+    return _run(["-c", code, str(CLIENT.parents[1])], sent, *words, timeout_s=90.0)
+
+
+def _run(
+    program: list[str],
+    sent: bytes,
+    *words: str,
+    before: tuple[str, ...] = (),
+    timeout_s: float = LATEST_S,
+) -> bytes:
     done = subprocess.run(
-        [sys.executable, "-I", "-S", *before, str(CLIENT), "claude-code", *words],
+        [sys.executable, "-I", "-S", *before, *program, "claude-code", *words],
         input=sent or event(),
         capture_output=True,
-        timeout=LATEST_S,
+        timeout=timeout_s,
     )
     assert done.returncode == 0
     assert done.stderr == b"" or before
@@ -113,6 +132,18 @@ def kinds(home: Path) -> list[str]:
         return [one.kind for one in log.read()]
 
 
+def breaker(home: Path) -> Path:
+    return Settings(home).server_breaker
+
+
+def tripped(home: Path, ago_s: float = 0.0) -> None:
+    """Let a hook have waited in vain some seconds ago."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    client.trip(str(home))
+    then = time.time() - ago_s
+    os.utime(breaker(home), (then, then))
+
+
 def tried(home: Path) -> bool:
     return (home / "server.try").exists()
 
@@ -120,7 +151,7 @@ def tried(home: Path) -> bool:
 def test_the_servers_answer_is_printed_as_it_is(home: Path):
     heard: list[bytes] = []
     with listening(home, saying(http(ANSWER), heard)):
-        assert run(event(), "--tenant", "work") == ANSWER
+        assert run_patiently(event(), "--tenant", "work") == ANSWER
     head, _, body = heard[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /v1/hooks/claude-code?tenant=work HTTP/1.1\r\n")
     assert b"Authorization: Bearer secret" in head
@@ -144,15 +175,96 @@ def test_the_servers_answer_is_printed_as_it_is(home: Path):
 )
 def test_what_is_no_whole_answer_is_silence(home: Path, answer: bytes):
     with listening(home, saying(answer)):
-        assert run() == b""
+        assert run_patiently() == b""
     assert not tried(home)
 
 
-def test_a_server_that_hangs_is_waited_for_no_longer_than_a_moment(home: Path):
+def test_a_server_that_hangs_is_waited_for_once(home: Path):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         register(home, mute.getsockname()[1], os.getpid())
         assert run() == b""
+        mute.accept()[0].close()
+        assert run() == b""
+        mute.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            mute.accept()
     assert not tried(home)
+
+
+def test_a_server_that_takes_no_connection_is_not_taken_for_none(home: Path):
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            register(home, port, os.getpid())
+            assert run() == b""
+    assert breaker(home).exists() and not tried(home)
+
+
+def test_after_a_pause_one_hook_tries_a_server_that_hung(home: Path):
+    tripped(home, ago_s=client.BREAKER_S + 1)
+    with listening(home, saying(http(ANSWER))):
+        assert run_patiently() == ANSWER
+
+
+def test_a_clock_that_was_put_back_keeps_no_breaker_open(home: Path):
+    tripped(home, ago_s=-3_600)
+    assert client._breaker(str(home)) == (True, True)
+
+
+def test_where_no_server_comes_nobody_waits_a_second_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mnemolog("record", "The tides come at noon", "--no-project")
+    tenant(home).log.write_bytes(os.urandom(20_000))
+    run()
+    assert breaker(home).exists()
+    monkeypatch.setattr(unserved, "_from_disk", None)  # who waits now fails
+    monkeypatch.setattr(unserved, "_from_server", None)
+    assert unserved.answer(str(home), "claude-code", "", event(), client.ask, waits=False) == b""
+
+
+def test_who_waits_for_a_server_leaves_when_another_waited_in_vain(home: Path):
+    tripped(home)
+    said = unserved._from_server(str(home), "claude-code", "", event(), lambda *asked: None, 60.0)
+    assert said is None
+
+
+def test_a_run_that_is_off_is_told_of_although_the_server_hung(home: Path):
+    heard: list[bytes] = []
+    tripped(home)
+    with listening(home, saying(http(b"{}"), heard)):
+        with_off = os.environ | {"MNEMOLOG_OFF": "1"}
+        subprocess.run(
+            [sys.executable, "-I", "-S", str(CLIENT), "claude-code"],
+            input=event("SessionStart"),
+            env=with_off,
+            timeout=LATEST_S,
+            check=True,
+        )
+        until(lambda: heard)
+    assert b"X-Mnemolog-Off: 1" in heard[0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGSTOP")
+def test_a_server_that_goes_on_closes_the_breaker_itself(home: Path):
+    mnemolog("record", "The tides come at noon", "--no-project")
+    pid = said("start")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert run() == b""
+        assert breaker(home).exists()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: not breaker(home).exists())
+
+
+def test_a_server_that_was_ended_is_started_again_at_the_next_prompt(home: Path):
+    mnemolog("record", "The tides come at noon", "--no-project")
+    for _ in range(2):
+        run()
+        until(lambda: running(Settings(home)))
+        assert not tried(home)
+        said("stop")
 
 
 def test_a_host_that_never_ends_its_event_is_left(home: Path):
@@ -178,8 +290,8 @@ def test_an_event_too_large_is_dropped_and_one_as_large_as_may_be_is_sent(home: 
     heard: list[bytes] = []
     largest = b" " * client.MAX_BYTES
     with listening(home, saying(http(ANSWER), heard)):
-        assert run(largest) == ANSWER
-        assert run(largest + b" ") == b""
+        assert run_patiently(largest) == ANSWER
+        assert run_patiently(largest + b" ") == b""
     assert len(heard) == 1
 
 
@@ -216,7 +328,7 @@ def test_its_home_is_the_one_of_the_settings(
 def test_a_home_that_is_named_wins(home: Path, tmp_path: Path):
     other = tmp_path / "other"
     with listening(other, saying(http(ANSWER))):
-        assert run(event(), "--home", str(other)) == ANSWER
+        assert run_patiently(event(), "--home", str(other)) == ANSWER
 
 
 def test_what_is_answered_from_the_disk_is_what_the_server_answers(
@@ -242,7 +354,7 @@ def test_while_a_server_is_being_started_it_is_waited_for(home: Path):
     home.mkdir(mode=0o700)
     (home / "server.try").touch()
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(run)
+        asking = pool.submit(run_patiently)
         time.sleep(0.3)  # by then it has found that none listens yet
         with listening(home, saying(http(ANSWER))):
             assert asking.result() == ANSWER
@@ -252,8 +364,9 @@ def test_a_server_that_does_not_come_is_waited_for_once(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(unserved, "COLD_S", 60.0)
+    monkeypatch.setattr(unserved, "TRY_EVERY_S", 600.0)
     mnemolog("record", "The tides come at noon", "--no-project")
-    tried_s = time.time() - unserved.COMING_S
+    tried_s = time.time() - unserved.COLD_S
     (home / "server.try").touch()
     os.utime(home / "server.try", (tried_s, tried_s))
     sent = event(prompt="when do the tides come?")
@@ -276,7 +389,7 @@ def test_four_sessions_at_once_start_one_server(home: Path):
     mnemolog("record", "The tides come at noon", "--no-project")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: run(event(session_id=f"s{number}")), range(4)))
-    until(lambda: running(Settings(home)))
+    until(lambda: "listens on" in (home / "server.log").read_text())
     log = (home / "server.log").read_text()
     assert (log.count("listens on"), log.count("ERROR")) == (1, 0)
 

@@ -24,7 +24,9 @@ from serve.connect.machine import Install, Machine
 from serve.connect.texts import text
 
 TIMEOUT_S = 5  # the client answers within its own deadline; this ends one that hangs
-HTTP_TIMEOUT_S = 2
+HTTP_TIMEOUT_S = (
+    1  # the server is silent after 0.2 s; a hung one is waited for at each use of a tool
+)
 CODEX_END_TIMEOUT_S = 3  # more is cut to this, with a warning at every start
 _SKELETON = '{\n  "version": 1\n}\n'
 

@@ -124,11 +124,20 @@ class Hooks:
     def _in_time(self, call: Call) -> Reply:
         waiting = self._threads.submit(_answered, call)
         try:
-            return waiting.result(self._deadline_s)
+            reply = waiting.result(self._deadline_s)
         except TimeoutError:
             what = f"{call.event.host} {call.event.moment}"
             log.warning("%s was not answered within %.1f s", what, self._deadline_s)
             return SILENCE
+        self._close_breaker()
+        return reply
+
+    def _close_breaker(self) -> None:
+        """Let hook clients wait for answers again: one was in time."""
+        try:
+            self._tenants.settings.server_breaker.unlink(missing_ok=True)
+        except OSError as error:  # a home nobody may write: clients go on without us
+            log.warning("server.breaker could not be deleted: %s", error)
 
 
 def _short(reply: Reply) -> str:
