@@ -5,6 +5,8 @@ Query vectors are kept, the last few hundred, and a text that several ask for at
 once: the others wait for that answer, and nobody for another text's. A failure closes the way to
 the model for some seconds, so that a dead one costs one timeout and not one a recall; then a single
 recall tries it again, and it recovers by itself. Until a heavy model is loaded recall goes without.
+A model elsewhere is asked in a thread of its own: its client may take longer than it was given, or
+not come back at all.
 """
 
 import threading
@@ -24,15 +26,21 @@ Vector = npt.NDArray[np.float32]
 
 KEPT = 512  # query vectors: 0.8 MB at 384 dimensions
 PAUSE_S = 5.0  # after a failure
+PATIENCE_S = 2.0  # for a model elsewhere; what asks it is imported in that time too
 _FIRST = "what did we decide"  # the first text a model embeds: it loads what it needs
 
 
 class QueryEmbedder:
     """An Embedder around another. Threads may share it."""
 
-    def __init__(self, model: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        model: Embedder,
+        clock: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """`clock` gives seconds that never go back."""
-        self._model, self._clock = model, clock
+        self._model, self._clock, self._patience_s = model, clock, patience_s
         self._lock = threading.Lock()
         self._vectors: OrderedDict[str, Vector] = OrderedDict()
         self._asking: dict[str, Future[Vector]] = {}
@@ -82,21 +90,35 @@ class QueryEmbedder:
             if (asking := self._asking.get(text)) is None:
                 self._raise_in_a_pause()
                 mine = self._asking[text] = Future()
-        return self._settled(text, mine) if asking is None else asking.result()
+        if asking is not None:
+            return self._waited(asking)
+        if self._model.is_local:
+            self._settle(text, mine)
+        else:
+            threading.Thread(target=self._settle, args=(text, mine), daemon=True).start()
+        return self._waited(mine)
 
-    def _settled(self, text: str, answer: "Future[Vector]") -> Vector:
-        """Return the model's own answer, which those who wait for it are given too."""
+    def _settle(self, text: str, answer: "Future[Vector]") -> None:
+        """Give the model's own answer, or its failure, to all who wait for it."""
         try:
-            vector = self._asked(text)
+            answer.set_result(self._asked(text))
         except BaseException as error:
             answer.set_exception(error)
-            raise
-        else:
-            answer.set_result(vector)
-            return vector
         finally:
             with self._lock:
                 del self._asking[text]
+
+    def _waited(self, answer: "Future[Vector]") -> Vector:
+        """Return an answer that somebody asked for; raise EmbedderError where it takes too long."""
+        if self._model.is_local:
+            return answer.result()
+        try:
+            return answer.result(self._patience_s)
+        except TimeoutError:
+            failure = f"{self.model}: no answer within {self._patience_s:g} s"
+        with self._lock:
+            self._failure, self._again_at = failure, self._clock() + PAUSE_S
+        raise EmbedderError(failure)
 
     def _raise_in_a_pause(self) -> None:
         """Raise EmbedderError in a pause; at its end one tries, the others go on without."""

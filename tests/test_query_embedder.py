@@ -180,3 +180,33 @@ def test_recall_goes_on_while_the_model_is_being_loaded():
 
 def test_the_lexical_embedder_needs_no_loading():
     assert QueryEmbedder(LexicalEmbedder(), Clock()).load() is None
+
+
+class Remote(Model):
+    is_local = False
+
+
+def test_a_model_elsewhere_that_never_answers_is_left_and_not_asked_again_at_once():
+    model = Remote()
+    model.may_answer.clear()
+    embedder = QueryEmbedder(model, Clock(), patience_s=0.01)
+    with pytest.raises(EmbedderError, match=r"slow-1: no answer within 0\.01 s"):
+        embedder.embed(["deploy"])
+    with pytest.raises(EmbedderError, match=r"no answer within 0\.01 s"):
+        embedder.embed(["rollback"])
+    assert model.asked == ["deploy"]
+    model.may_answer.set()
+
+
+def test_an_answer_that_comes_late_is_kept_for_who_asks_next():
+    model = Remote()
+    model.may_answer.clear()
+    embedder = QueryEmbedder(model, Clock(), patience_s=0.01)
+    with pytest.raises(EmbedderError):
+        embedder.embed(["deploy"])
+    late = embedder._asking.get("deploy")
+    model.may_answer.set()
+    if late is not None:
+        late.result(30)
+    np.testing.assert_array_equal(embedder.embed(["deploy"]), LexicalEmbedder().embed(["deploy"]))
+    assert model.asked == ["deploy"]

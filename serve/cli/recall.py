@@ -186,10 +186,11 @@ def _answer(
 
 
 def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
+    from serve.query_embedder import QueryEmbedder
     from serve.reader import Reader
     from store.embedding import embedder
 
-    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
+    model = QueryEmbedder(embedder(settings.choices.embedder, settings.home, while_asked=True))
     return Reader(session.chosen(settings), log, model), model
 
 
