@@ -2,15 +2,19 @@
 Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl` to take back.
 
 Read from the log alone, so that it holds what was recorded a moment ago and no build is needed. A
-forgotten memory's line says so and holds no text.
+forgotten memory's line says so and holds no text. Links and ratings stand in the line of the memory
+they begin at or are of; ratings of whole recalls, whose receipts are not exported, in none.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any, Literal
 
 import msgspec
 
-from store.events import EPISODE, moment
-from store.importers.jsonl import Exported
+from store import visible_json
+from store.events import EPISODE, Event, Rated, moment
+from store.importers.jsonl import Exported, ExportedLink, ExportedRating
 from store.log import EventLog
 from store.projections.memories import (
     ACTIVE,
@@ -30,14 +34,47 @@ def export(
     Without `all_states` only those that are active at `now`; with `project` only its own, and not
     those that belong to no project.
     """
+    fold, ratings = _folded(log)
+    links: dict[str, dict[ExportedLink, None]] = defaultdict(dict)
+    for edge in fold.edges:
+        one = msgspec.convert({"target": edge.target, "relation": edge.relation}, ExportedLink)
+        links[edge.source][one] = None
+    for memory in _wanted(fold, now, all_states=all_states, project=project):
+        beside = {"links": tuple(links.get(memory.id, ())), "ratings": ratings.get(memory.id, [])}
+        yield visible_json.encode(_forgotten(memory) or _line(memory, now, beside))
+
+
+def memories(
+    log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
+) -> list[Memory]:
+    """Return the memories of which `export` yields a line, without the forgotten ones."""
+    wanted = _wanted(_folded(log)[0], now, all_states=all_states, project=project)
+    return [one for one in wanted if one.state != FORGOTTEN]
+
+
+def _folded(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
+    """Return all memories, and their ratings in the order they were given."""
     fold = Fold()
+    ratings: dict[str, list[ExportedRating]] = defaultdict(list)
     for event in log.standing(0, log.head(), cold=False):
         fold.apply(event)
+        if isinstance(event.body, Rated):
+            ratings[event.subject].append(_rating(event, event.body))
+    return fold, ratings
+
+
+def _rating(event: Event, body: Rated) -> ExportedRating:
+    trust: Literal["user", "agent"] = "agent" if event.trust == "agent" else "user"
+    at = moment(event.at)
+    return ExportedRating(verdict=body.verdict, reason=body.reason, at=at, trust=trust)
+
+
+def _wanted(fold: Fold, now: int, *, all_states: bool, project: str | None) -> Iterator[Memory]:
     for memory in sorted(fold.rows.values(), key=lambda one: one.seq):
         if memory.kind == EPISODE or (project is not None and memory.project != project):
             continue
         if all_states or (memory.state == ACTIVE and not _is_expired(memory, now)):
-            yield msgspec.json.encode(_forgotten(memory) or _line(memory, now))
+            yield memory
 
 
 def _is_expired(memory: Memory, now: int) -> bool:
@@ -50,7 +87,7 @@ def _forgotten(memory: Memory) -> Exported | None:
     return msgspec.convert({"id": memory.id, "content": "", "state": FORGOTTEN}, Exported)
 
 
-def _line(memory: Memory, now: int) -> Exported:
+def _line(memory: Memory, now: int, beside: dict[str, Any]) -> Exported:
     same = {
         name: getattr(memory, name)
         for name in Exported.__struct_fields__
@@ -68,6 +105,8 @@ def _line(memory: Memory, now: int) -> Exported:
         "updated_at": moment(memory.updated_at),
         "metadata": msgspec.json.decode(memory.metadata),
     }
+    if memory.ended_at is not None:
+        same["ended_at"] = moment(memory.ended_at)
     if memory.expires_at is not None:  # what is left of it; the least where it has run out
         same["ttl_s"] = max(1, (memory.expires_at - now) // 1_000_000)
-    return msgspec.convert(same, Exported)
+    return msgspec.convert(same | beside, Exported)

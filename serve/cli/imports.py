@@ -81,16 +81,43 @@ def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **option
     _import(session_, read, **options)
 
 
-@import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl"))
+@import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl --dry-run"))
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
+@click.option("--dry-run", is_flag=True, help="Only count what there is; write nothing.")
 @_common
 @click.pass_obj
-def jsonl(session_: Session, /, file: Path, **options: Any) -> None:
-    """Read JSON Lines, as `mnemolog export` writes them; `-` is standard input."""
-    from store.importers.jsonl import drafts
+def jsonl(
+    session_: Session,
+    /,
+    file: Path,
+    dry_run: bool,
+    project: str | None,
+    and_build: bool,
+    as_json: bool,
+) -> None:
+    """Read JSON Lines, as `mnemolog export` writes them; `-` is standard input.
 
+    What a line says of its memory's state, links and ratings is taken over with a new memory.
+    """
+    from store import tenant as tenants
+    from store.importers.jsonl import import_file, survey
+
+    settings, now = session_.settings(), session.now()
     source = standard_input() if str(file) == "-" else file
-    _import(session_, lambda project, on_skip: drafts(source, project=project), **options)
+    belongs = checked_project(project) if project is not None else None
+    if dry_run:
+        has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
+        with session.open_log(settings) if has_log else nullcontext() as log:
+            counts = survey(log, source, now, project=belongs)
+        _tell(counts, 0, as_json=as_json, next_step=False)
+        if not as_json:
+            output.note("nothing was written")
+        return
+    with session.open_or_make(settings) as log:
+        counts = import_file(log, source, now, project=belongs)
+    _tell(counts, 0, as_json=as_json, next_step=not and_build)
+    if and_build:
+        click.get_current_context().exit(processes.build(settings, quiet=as_json))
 
 
 def standard_input() -> Path:
@@ -383,31 +410,49 @@ def _counted(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
 @click.option("--output", "file", default="-", metavar="FILE|-", help="Where to; else stdout.")
 @click.option("--all-states", is_flag=True, help="Also archived, superseded and forgotten ones.")
 @click.option("--project", help="Only this project's.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "markdown"]),
+    default="jsonl",
+    show_default=True,
+    help="Markdown is for people.",
+)
 @output.json_option
 @click.pass_obj
 def export(
-    session_: Session, /, file: str, all_states: bool, project: str | None, as_json: bool
+    session_: Session, /, file: str, all_states: bool, project: str | None, form: str, as_json: bool
 ) -> None:
-    """Write the memories as JSON Lines, which `import jsonl` takes back.
+    """Write the memories as JSON Lines, which `import jsonl` takes back, or as a Markdown page.
 
-    Of a forgotten memory only its id is written.
+    Of a forgotten memory only its id is written, on a page nothing.
     """
     from store.export import export as exported
+    from store.export import memories
 
     belongs = checked_project(project) if project is not None else None
     settings = session_.settings()
     tenant, now = session.chosen(settings), session.now()
     with session.open_log(settings) as log:
-        lines = exported(log, now, all_states=all_states, project=belongs)
+        shown = None
+        lines: Iterable[bytes]
+        if form == "markdown":
+            from serve.summaries.export_page import markdown
+
+            shown = memories(log, now, all_states=all_states, project=belongs)
+            lines = (line.encode() for line in markdown(shown, now))
+        else:
+            lines = exported(log, now, all_states=all_states, project=belongs)
         if file == "-":
             session.note_copy(tenant, "export", "stdout", now)
             for line in lines:
                 click.echo(line)
             return
         written = list(lines)
+    count = len(written) if shown is None else len(shown)
     output.write(Path(file), b"".join(line + b"\n" for line in written))
     session.note_copy(tenant, "export", str(Path(file).absolute()), now)
     if as_json:
-        output.emit({"file": file, "memories": len(written)})
+        output.emit({"file": file, "memories": count})
     else:
-        output.say(f"{len(written)} memories written to {file}")
+        output.say(f"{count} memories written to {file}")

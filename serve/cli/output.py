@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from serve.harmless import harmless
+from store import visible_json
 from store.errors import InvalidInput, LogError
 from store.log import EventLog
 
@@ -40,7 +40,7 @@ def example(*lines: str) -> str:
 
 def emit(value: object) -> None:
     """Print a value as one line of JSON; bytes, so that no terminal's encoding spoils it."""
-    click.echo(msgspec.json.encode(value))
+    click.echo(visible_json.encode(value))
 
 
 def say(line: str = "") -> None:

@@ -1,8 +1,10 @@
 """
 JSON Lines, one memory a line: what `mnemolog export` writes, and what is easily written by hand.
 
-A line is a `Draft`; what an export adds about a memory's state is accepted. Unlike a transcript
-this is our own format, so a wrong line is an error that names its number, never left out.
+A line is a `Draft`, and what an export adds: the memory's state and since when, its links and
+ratings. Those become events of their own, with ids that are derived from the line, so that they are
+added once. Unlike a transcript this is our own format, so a wrong line is an error that names its
+number, never left out.
 """
 
 from collections.abc import Iterator
@@ -11,25 +13,143 @@ from typing import Any, Literal
 
 import msgspec
 
-from store.commands import Draft
-from store.errors import SourceError
-from store.events import derived_id, micros
+from store.body import Body, Id, Instant
+from store.commands import Counts, Draft, checked_text, import_drafts, recorded
+from store.errors import InvalidInput, SourceError
+from store.events import (
+    Archived,
+    Event,
+    Linked,
+    Rated,
+    Recorded,
+    Relation,
+    Restored,
+    Superseded,
+    Trust,
+    derived_id,
+    encode,
+    micros,
+)
 from store.importers.lines import is_crowded, lines
+from store.log import EventLog
 
 SOURCE = "jsonl"
 MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line ends must not be read
 
 
+class ExportedLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An edge from the line's memory to another; left out where that one is not imported."""
+
+    target: Id
+    relation: Relation
+
+
+class ExportedRating(Rated, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rating of the line's memory, and when and by whom it was given."""
+
+    at: Instant
+    trust: Literal["user", "agent"] = "user"
+
+
 class Exported(Draft, frozen=True, kw_only=True):
-    """A draft, and what an export says of the memory's state. Forgotten ones are not imported."""
+    """A draft, and what an export says of the memory's state, links and ratings.
+
+    Forgotten ones are not imported. `ended_at` is null while the memory is active.
+    """
 
     state: Literal["active", "archived", "superseded", "forgotten", "stale"] = "active"
     superseded_by: str | None = None
     updated_at: Any = None
+    ended_at: Instant | None = None
     seq: int | None = None
+    links: tuple[ExportedLink, ...] = ()
+    ratings: tuple[ExportedRating, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(Exported)
+
+
+def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -> Counts:
+    """Record the file's memories, then what its lines say of their states, links and ratings.
+
+    The counts are of memories. A memory that was there before, or of which anything else was said
+    since, is left alone. Raise SourceError as `drafts` does.
+    """
+    lines: list[tuple[Draft, Exported]] = []  # those that say more than their draft
+    newest: dict[tuple[str | None, str], str | None] = {}  # the last value of each key
+
+    def read() -> Iterator[Draft]:
+        for line in _exported(source):
+            draft = _draft(line, project)
+            if draft.key is not None:
+                newest[draft.project, draft.key] = draft.id
+            if line.state != "active" or line.links or line.ratings or draft.key is not None:
+                lines.append((draft, line))
+            yield draft
+
+    counts = import_drafts(log, read(), now)
+    told: list[Event] = []
+    restored: list[Event] = []  # last, as they are to stay
+    for draft, line in lines:
+        again = []
+        if line.state == "active" and draft.key and newest[draft.project, draft.key] != draft.id:
+            again = [_event(draft, Restored(), now)]
+        events = list(_told(log, draft, line, now))
+        if _is_of_this_file(log, draft, {one.id for one in (*events, *again)}):
+            told += events
+            restored += again
+    import_drafts(log, told, now)
+    import_drafts(log, restored, now)
+    return counts
+
+
+def survey(log: EventLog | None, source: Path, now: int, *, project: str | None) -> Counts:
+    """Return what `import_file` would count, and write nothing; None is a log yet to be made."""
+    seen: set[str] = set()
+    added = known = refused = 0
+    for draft in drafts(source, project=project):
+        try:
+            id_ = recorded(draft, now).id
+        except InvalidInput:
+            refused += 1
+            continue
+        is_known = id_ in seen or (log is not None and bool(log.known([id_])))
+        added, known = added + (not is_known), known + is_known
+        seen.add(id_)
+    return Counts(added, known, refused)
+
+
+def _told(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
+    """Yield what a line says of its memory beside the draft; others must be there to be named."""
+    by = line.superseded_by
+    known = log.known([*(one.target for one in line.links), *([by] if by else [])])
+    for rating in line.ratings:
+        body = Rated(verdict=rating.verdict, reason=rating.reason)
+        yield _event(draft, body, micros(rating.at), rating.trust, str(rating.at))
+    for one in line.links:
+        if one.target in known:
+            yield _event(draft, Linked(target=one.target, relation=one.relation), now)
+    if line.state != "active":
+        ended = micros(line.ended_at) if line.ended_at else now
+        yield _event(draft, Superseded(by=by) if by and by in known else Archived(), ended)
+
+
+def _event(draft: Draft, body: Body, at: int, trust: Trust = "user", *parts: str) -> Event:
+    assert draft.id is not None
+    began = micros(draft.created_at) if draft.created_at else 0
+    kind = type(body).__name__
+    id_ = derived_id(began, SOURCE, draft.id, kind, encode(body), *parts)
+    return Event(id_, at, body, draft.id, draft.project, trust=trust)
+
+
+def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
+    """Return whether a memory is as a reading of the file left it, be it one that was killed."""
+    assert draft.id is not None
+    events = log.about(draft.id)
+    if not events or not isinstance(events[0].body, Recorded):
+        return False
+    is_same = events[0].body.content == checked_text(draft.content)
+    return is_same and all(one.id in ids for one in events[1:])
 
 
 def drafts(source: Path, *, project: str | None) -> Iterator[Draft]:
@@ -39,6 +159,11 @@ def drafts(source: Path, *, project: str | None) -> Iterator[Draft]:
     so that it is added once. Raise SourceError where the file cannot be read, and for the first
     line that is no memory, with its number.
     """
+    return (_draft(line, project) for line in _exported(source))
+
+
+def _exported(source: Path) -> Iterator[Exported]:
+    """Yield the file's lines, without the forgotten ones."""
     for number, raw in enumerate(_lines(source), 1):
         if not raw.strip():
             continue
@@ -51,7 +176,7 @@ def drafts(source: Path, *, project: str | None) -> Iterator[Draft]:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SourceError(f"{source.name} line {number}: {error}") from error
         if line.state != "forgotten":
-            yield _draft(line, project)
+            yield line
 
 
 def _lines(source: Path) -> Iterator[bytes]:

@@ -1,0 +1,147 @@
+"""What `export` writes and `import jsonl` takes back is the same memory, links and ratings too."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conftest import NOW, Built
+
+from serve.cli import main
+from store import commands
+from store.commands import Draft
+from store.events import Recorded
+from store.export import export
+from store.importers import jsonl
+from store.log import EventLog
+from store.tenant import tenant
+
+DAY = 86_400_000_000
+LATER = NOW + 40 * DAY
+
+
+@pytest.fixture
+def file(built: Built, tmp_path: Path) -> Path:
+    """An export of a memory with a history."""
+    for id_, when in (("h1", 1), ("h2", 2)):
+        draft = Draft(id=id_, key="db.port", value=id_, content=f"The port is that of {id_}")
+        commands.record(built.log, draft, NOW + when * DAY)
+    commands.restore(built.log, "h1", NOW + 3 * DAY)  # so that the older value holds
+    commands.rate(built.log, "m02", -0.5, NOW + 4 * DAY, "it misled", trust="agent")
+    commands.rate(built.log, "m02", 1.0, NOW + 5 * DAY)
+    commands.archive(built.log, "m21", NOW + 6 * DAY)
+    return written(built.log, tmp_path / "memories.jsonl")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> EventLog:
+    return EventLog(tenant(tmp_path / "other").log, create=True)
+
+
+def written(log: EventLog, path: Path) -> Path:
+    path.write_bytes(b"".join(line + b"\n" for line in export(log, LATER, all_states=True)))
+    return path
+
+
+def lines(path: Path) -> dict[str, dict[str, object]]:
+    """Return the lines by id, without what the importing says itself, and forgotten ones."""
+    read = (json.loads(line) for line in path.read_text().splitlines())
+    kept = {one["id"]: one for one in read if one.get("state") != "forgotten"}
+    for one in kept.values():
+        for name in ("seq", "updated_at", "source", "ttl_s"):
+            one.pop(name, None)
+        one["links"] = sorted(map(str, one.get("links", ())))
+    return kept
+
+
+def test_an_export_that_was_imported_exports_the_same(file: Path, other: EventLog, tmp_path: Path):
+    jsonl.import_file(other, file, LATER, project=None)
+    again = lines(written(other, tmp_path / "again.jsonl"))
+    expected = lines(file)
+    assert expected["m02"]["ratings"] and expected["m04"]["links"] and expected["m21"]["ended_at"]
+    assert again == expected
+
+
+def test_a_second_import_adds_nothing(file: Path, other: EventLog):
+    jsonl.import_file(other, file, LATER, project=None)
+    head = other.head()
+    counts = jsonl.import_file(other, file, LATER + DAY, project=None)
+    assert (counts.added, other.head()) == (0, head)
+
+
+def test_an_import_that_was_killed_before_the_links_is_ended_by_the_next(
+    file: Path, other: EventLog, tmp_path: Path
+):
+    commands.import_drafts(other, jsonl.drafts(file, project=None), LATER)
+    jsonl.import_file(other, file, LATER, project=None)
+    assert lines(written(other, tmp_path / "again.jsonl")) == lines(file)
+
+
+def test_what_is_said_of_a_memory_here_is_left_alone(file: Path, other: EventLog):
+    jsonl.import_file(other, file, LATER, project=None)
+    commands.restore(other, "m21", LATER)
+    head = other.head()
+    jsonl.import_file(other, file, LATER, project=None)
+    assert other.head() == head
+
+
+def test_a_memory_that_only_has_the_same_id_is_left_alone(other: EventLog, tmp_path: Path):
+    commands.record(other, Draft(id="m1", content="The tides come at noon"), NOW)
+    path = tmp_path / "hand.jsonl"
+    path.write_text('{"id": "m1", "content": "We deploy at noon", "state": "archived"}\n')
+    jsonl.import_file(other, path, LATER, project=None)
+    assert [one.kind for one in other.about("m1")] == ["recorded"]
+
+
+def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_path: Path):
+    path = tmp_path / "hand.jsonl"
+    link = {"target": "gone", "relation": "support"}
+    line = {"id": "m1", "content": "We deploy at noon", "links": [link]}
+    path.write_text(json.dumps(line) + "\n")
+    jsonl.import_file(other, path, LATER, project=None)
+    assert [one.kind for one in other.about("m1")] == ["recorded"]
+
+
+def test_a_dry_run_counts_what_the_import_then_adds(file: Path, built: Built):
+    def run(*words: str) -> dict[str, int]:
+        found = CliRunner().invoke(main, ["import", "jsonl", str(file), "--json", *words])
+        return json.loads(found.output)
+
+    with file.open("a") as more:
+        more.write('{"id": "n1", "content": "The tides come at noon"}\n{"content": "todo"}\n')
+    head = built.log.head()
+    survey = run("--dry-run")
+    assert built.log.head() == head
+    assert survey == run()
+    assert (survey["added"], survey["refused"]) == (1, 1)
+
+
+def test_a_dry_run_makes_no_memory(file: Path, tmp_path: Path):
+    words = ["--home", str(tmp_path / "new"), "import", "jsonl", str(file), "--dry-run"]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_turns_a_line_around_is_escaped_and_comes_back(
+    built: Built, other: EventLog, tmp_path: Path
+):
+    text = "push \u202eniam ot\u202c\x9b31m\u2066 and\u200b go"
+    commands.record(built.log, Draft(id="b1", content=text), NOW)
+    path = written(built.log, tmp_path / "memories.jsonl")
+    shown = CliRunner().invoke(main, ["show", "b1", "--json"])
+    for written_ in (path.read_text(), shown.output):
+        assert "\\u202e" in written_ and not set(written_) & set("\u202e\u202c\x9b\u2066\u200b")
+    jsonl.import_file(other, path, LATER, project=None)
+    [recorded] = other.about("b1")
+    assert isinstance(recorded.body, Recorded) and recorded.body.content == text
+
+
+def test_a_markdown_page_holds_every_text_as_a_quote(built: Built):
+    text = "# No heading\nof \u202ethis page"
+    commands.record(built.log, Draft(id="b1", content=text, project="acme/web"), NOW)
+    page = CliRunner().invoke(main, ["export", "--format", "markdown", "--all-states"]).output
+    assert "> # No heading\n> of this page" in page
+    assert "\n## acme/web\n" in page
+    assert "`m06`" not in page  # forgotten
+    headings = [line for line in page.splitlines() if line.startswith("#")]
+    assert headings[0].startswith("# Memories, ") and len(headings) < 20

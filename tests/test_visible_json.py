@@ -1,0 +1,21 @@
+"""JSON shows what is in it: nothing turns a line around, and the value stays the same."""
+
+import json
+import sys
+import unicodedata
+
+from store import visible_json
+
+UNSEEN = {"Cc", "Cf", "Co", "Zl", "Zp"}
+
+
+def test_no_character_that_is_not_shown_as_itself_is_written_as_it_is():
+    points = (chr(one) for one in range(sys.maxunicode + 1) if not 0xD800 <= one < 0xE000)
+    text = "".join(points)
+    made = visible_json.encode({"text": text})
+    assert json.loads(made) == {"text": text}
+    assert {one for one in made.decode() if unicodedata.category(one) in UNSEEN} == set()
+
+
+def test_letters_stay_as_they_are():
+    assert visible_json.encode(["Größe 大 😀"]).decode() == '["Größe 大 😀"]'
