@@ -20,7 +20,7 @@ from serve.access.rate import Rates
 from serve.api import routes as api_routes
 from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
-from serve.hooks.answer import Hooks
+from serve.hooks.answer import DEADLINE_S, Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
 from serve.mcp_server.product import product
 from serve.problem import code_of, problem, status_of
@@ -42,9 +42,11 @@ def create_app(
     token: str,
     clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     seconds: Callable[[], float] = time.monotonic,
+    hook_deadline_s: float = DEADLINE_S,
 ) -> Flask:
     """Return the application over open tenants. `clock` gives microseconds UTC, `seconds` those of
-    a clock that never goes back.
+    a clock that never goes back. A hook that takes longer than `hook_deadline_s` is answered by
+    silence.
     """
     app = Flask("serve", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
@@ -64,7 +66,7 @@ def create_app(
     app.register_error_handler(Exception, _unexpected)
     app.register_blueprint(api_routes.blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(product(tenants, clock, version)))
-    app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock)))
+    app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock, hook_deadline_s)))
     shell.register(app, tenants, owners, clock)
     return app
 

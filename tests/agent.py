@@ -29,7 +29,9 @@ class Agent:
 
     @classmethod
     def start(cls, tenants: OpenTenants, cwd: Path, clock: Callable[[], int]) -> "Agent":
-        return cls(create_app(tenants, TOKEN, clock).test_client(), tenants, cwd)
+        return cls(
+            create_app(tenants, TOKEN, clock, hook_deadline_s=30.0).test_client(), tenants, cwd
+        )
 
     def again(self, session: str) -> "Agent":
         """Return another session of the same server."""

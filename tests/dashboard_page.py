@@ -56,7 +56,7 @@ class Browser:
 
 
 def application(tenants: OpenTenants, clock: Callable[[], int] = lambda: NOW) -> Flask:
-    return create_app(tenants, TOKEN, clock)
+    return create_app(tenants, TOKEN, clock, hook_deadline_s=30.0)
 
 
 def browser(app: Flask) -> Browser:

@@ -40,7 +40,7 @@ def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
 
 @pytest.fixture
 def client(tenants: OpenTenants) -> FlaskClient:
-    return create_app(tenants, TOKEN, lambda: NOW).test_client()
+    return create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
 
 
 def post(client: FlaskClient, path: str, body: object, **headers: str) -> TestResponse:
@@ -344,7 +344,7 @@ def test_a_body_over_the_limit_is_too_large(client: FlaskClient):
 
 
 def test_a_defect_of_ours_tells_nothing_of_the_inside(tenants: OpenTenants):
-    client = create_app(tenants, TOKEN, clock=lambda: 1 // 0).test_client()
+    client = create_app(tenants, TOKEN, clock=lambda: 1 // 0, hook_deadline_s=30.0).test_client()
     answer = post(client, "/v1/memories", NOTE)
     assert code(answer) == (500, "internal")
     assert "division" not in answer.text

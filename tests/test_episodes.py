@@ -205,7 +205,9 @@ def test_the_beginning_of_an_episodes_id_names_it_everywhere(session: Session):
     id_ = turn(session)
     session.stop(SAID)
     short = id_[:14]
-    client = create_app(session.tenants, TOKEN, lambda: session.at).test_client()
+    client = create_app(
+        session.tenants, TOKEN, lambda: session.at, hook_deadline_s=30.0
+    ).test_client()
     answer = get(client, f"/v1/memories/{short}")
     assert (answer.status_code, answer.json["id"], answer.json["kind"]) == (200, id_, EPISODE)
     assert get(client, "/v1/memories/01ZZZZZZZZ").status_code == 404
@@ -218,7 +220,9 @@ def test_an_id_that_could_be_two_is_refused_with_both(session: Session):
     for id_ in ("01AAAAAAAAAAAAA1", "01AAAAAAAAAAAAA2"):
         body = Prompted(prompt=f"ask {id_}")
         session.log.append([Event(id_, session.at, body, id_, session="s1")])
-    client = create_app(session.tenants, TOKEN, lambda: session.at).test_client()
+    client = create_app(
+        session.tenants, TOKEN, lambda: session.at, hook_deadline_s=30.0
+    ).test_client()
     answer = get(client, "/v1/memories/01AAAAAAAAAAAA")
     assert answer.status_code == 400
     assert "could be 01AAAAAAAAAAAAA1, 01AAAAAAAAAAAAA2" in answer.json["detail"]

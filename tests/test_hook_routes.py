@@ -40,7 +40,7 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenTenants]:
 
 @pytest.fixture(scope="module")
 def client(tenants: OpenTenants) -> FlaskClient:
-    return create_app(tenants, TOKEN, lambda: NOW).test_client()
+    return create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
 
 @pytest.fixture
 def hooks(tenants: OpenTenants) -> Iterator[Hooks]:
-    made = Hooks(tenants, lambda: NOW, deadline_s=5.0)
+    made = Hooks(tenants, lambda: NOW, deadline_s=30.0)
     yield made
     made.close()
 
@@ -67,7 +67,7 @@ def event(kind: object, session: str = "s1", id_: str = "e1") -> Event:
 
 
 def test_a_hook_key_opens_the_hook_route_of_its_host_and_nothing_else(tenants: OpenTenants):
-    client = create_app(tenants, TOKEN, lambda: NOW).test_client()
+    client = create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
     with_key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
     assert post(client, "/v1/hooks/claude-code", PROMPT, **with_key).status_code == 204
     for path in ("/v1/hooks/codex", "/v1/recall", "/v1/memories", "/v1/hooks/x/claude-code"):
@@ -77,7 +77,7 @@ def test_a_hook_key_opens_the_hook_route_of_its_host_and_nothing_else(tenants: O
 
 def test_a_hook_key_opens_one_tenant_and_no_other(tenants: OpenTenants):
     EventLog(tenant.tenant(tenants.settings.home, "acme").log, create=True).close()
-    client = create_app(tenants, TOKEN, lambda: NOW).test_client()
+    client = create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
     keys = {None: hook_key(TOKEN, "claude-code"), "acme": hook_key(TOKEN, "claude-code", "acme")}
     for name, key in keys.items():
         for asked in (None, "acme", "other"):
@@ -87,13 +87,13 @@ def test_a_hook_key_opens_one_tenant_and_no_other(tenants: OpenTenants):
 
 
 def test_a_new_token_ends_the_hook_keys_of_the_old(tenants: OpenTenants):
-    client = create_app(tenants, "another", lambda: NOW).test_client()
+    client = create_app(tenants, "another", lambda: NOW, hook_deadline_s=30.0).test_client()
     with_key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
     assert post(client, "/v1/hooks/claude-code", PROMPT, **with_key).status_code == 401
 
 
 def test_an_unknown_host_is_told_which_there_are(tenants: OpenTenants):
-    client = create_app(tenants, TOKEN, lambda: NOW).test_client()
+    client = create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
     refused = post(client, "/v1/hooks/emacs", PROMPT)
     assert refused.status_code == 404
     assert "claude-code" in refused.json["detail"]

@@ -146,7 +146,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
             },
         ),
         ("sqlite3", set()),
-        ("tomllib", {"store/config.py"}),
+        ("tomllib", {"store/config.py", "serve/connect/edits/toml_edit.py"}),
         ("litellm", {"pipelines/llm/provider.py", "store/embedders/remote.py"}),
         (
             "flask",

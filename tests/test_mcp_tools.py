@@ -42,7 +42,7 @@ def log(tenants: OpenTenants) -> EventLog:
 
 @pytest.fixture
 def client(tenants: OpenTenants) -> FlaskClient:
-    return create_app(tenants, TOKEN, lambda: NOW).test_client()
+    return create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
 
 
 def called(client: FlaskClient, name: str, headers: dict[str, str] | None = None, **arguments: Any):

@@ -49,7 +49,7 @@ def tenants(home: Path) -> Iterator[OpenTenants]:
 @pytest.fixture
 def client(tenants: OpenTenants) -> FlaskClient:
     times = iter(range(NOW, NOW + 10_000 * MINUTE, MINUTE))
-    return create_app(tenants, TOKEN, lambda: next(times)).test_client()
+    return create_app(tenants, TOKEN, lambda: next(times), hook_deadline_s=30.0).test_client()
 
 
 def tell(client: FlaskClient, session: str, name: str, **fields: object) -> str:

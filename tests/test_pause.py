@@ -155,7 +155,9 @@ def test_tools_read_where_recording_is_off_and_write_nothing(agent: Agent, work:
         run("pause")
     else:
         headers["X_Mnemolog_Off"] = "1"
-    client = create_app(agent.tenants, TOKEN, lambda: time.time_ns() // 1000).test_client()
+    client = create_app(
+        agent.tenants, TOKEN, lambda: time.time_ns() // 1000, hook_deadline_s=30.0
+    ).test_client()
 
     def call(tool: str, **arguments: Any) -> Any:
         body = message("tools/call", {"name": tool, "arguments": arguments})
@@ -253,7 +255,7 @@ def test_a_run_that_is_off_stays_off_for_hooks_that_cannot_say_so(
     from serve.hooks.answer import Hooks
     from serve.hooks.hosts import HOSTS
 
-    host, hooks = HOSTS["claude-code"], Hooks(tenants, lambda: time.time_ns() // 1000)
+    host, hooks = HOSTS["claude-code"], Hooks(tenants, lambda: time.time_ns() // 1000, 30.0)
     base = {"session_id": "s1", "cwd": str(work)}
     start = base | {"hook_event_name": "SessionStart", "source": "startup"}
     stop = base | {"hook_event_name": "Stop", "last_assistant_message": "done"}
@@ -275,7 +277,7 @@ def test_a_run_that_is_off_is_no_longer_shown_as_paused_once_it_ended(
     from serve.hooks.answer import Hooks
     from serve.hooks.hosts import HOSTS
 
-    hooks = Hooks(tenants, lambda: time.time_ns() // 1000)
+    hooks = Hooks(tenants, lambda: time.time_ns() // 1000, 30.0)
     for name in ("SessionStart", "UserPromptSubmit", "SessionEnd"):
         told = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
         hooks.answer(HOSTS["claude-code"], told, is_off=True)

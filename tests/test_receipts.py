@@ -152,7 +152,7 @@ def test_only_a_recall_is_found_as_a_receipt(recalls: EventLog):
 @pytest.fixture
 def client(recalls: EventLog) -> Iterator[FlaskClient]:
     opened = OpenTenants(Settings(recalls.path.parent.parent.parent))
-    yield create_app(opened, "owner", lambda: NOW + DAY).test_client()
+    yield create_app(opened, "owner", lambda: NOW + DAY, hook_deadline_s=30.0).test_client()
     opened.close()
 
 
@@ -243,7 +243,7 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
     commands.record(log, Draft(content="the deploy host fails at noon"), NOW)
     opened = OpenTenants(Settings(home))
     try:
-        client = create_app(opened, "owner", lambda: NOW).test_client()
+        client = create_app(opened, "owner", lambda: NOW, hook_deadline_s=30.0).test_client()
         answer = client.post(path, json=body, headers=OURS | {"MCP-Protocol-Version": "2025-06-18"})
         assert answer.status_code in (200, 204), answer.text
         opened.get("default").notes.write()

@@ -40,7 +40,7 @@ def opened(home: Path) -> Iterator[OpenTenants]:
 
 @pytest.fixture
 def client(opened: OpenTenants) -> FlaskClient:
-    return create_app(opened, OWNERS, lambda: NOW).test_client()
+    return create_app(opened, OWNERS, lambda: NOW, hook_deadline_s=30.0).test_client()
 
 
 def ask(

@@ -357,7 +357,7 @@ def seconds() -> list[float]:
 
 @pytest.fixture
 def client(opened: OpenTenants, seconds: list[float]) -> FlaskClient:
-    app = create_app(opened, OWNERS, lambda: NOW, lambda: seconds[0])
+    app = create_app(opened, OWNERS, lambda: NOW, lambda: seconds[0], hook_deadline_s=30.0)
     app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
     return app.test_client()
 

@@ -180,7 +180,7 @@ def test_hooks_and_tools_answer_without_the_log(
     begun = {"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup"}
     assert "Answer every recall" in json.dumps(hooks.answer(HOSTS["claude-code"], begun))
     hooks.close()
-    client = create_app(opened, mcp_client.TOKEN, lambda: NOW).test_client()
+    client = create_app(opened, mcp_client.TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
     told = mcp_client.modern(client, "tools/call", name="recall", arguments={"query": ASKED})
     said = told.json["result"]["structuredContent"]
     assert said["degraded"] and said["memories"][0]["text"] == FOUND

@@ -95,7 +95,7 @@ def world(home: Path, *names: str) -> Iterator[World]:
         assert opened.make(NOBODYS) == (NOBODYS not in names)  # as a server does when it starts
         opened.get(NOBODYS)
         clock = itertools.count(NOW + 3_600_000_000, 1_000).__next__
-        app = create_app(opened, OWNERS, clock)
+        app = create_app(opened, OWNERS, clock, hook_deadline_s=30.0)
         app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
         wanted = Wanted(scopes=ALL, per_minute=1_000_000)
         _, token = tokens.make(home, MINE, wanted, NOW)
@@ -155,7 +155,7 @@ def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
 
 def _owner(opened: OpenTenants, clock: Any) -> Any:
     """Return what asks as the owner does."""
-    app = create_app(opened, OWNERS, clock).test_client()
+    app = create_app(opened, OWNERS, clock, hook_deadline_s=30.0).test_client()
 
     def owner(method: str, path: str, body: object = None) -> Any:
         answer = app.open(

@@ -85,7 +85,9 @@ def place(home: Path) -> Iterator[Place]:
         tenants.make("default")
         clock = itertools.count(NOW + MINUTE, 1_000_000).__next__
         try:
-            yield Place(home, tenants, create_app(tenants, TOKEN, clock).test_client())
+            yield Place(
+                home, tenants, create_app(tenants, TOKEN, clock, hook_deadline_s=30.0).test_client()
+            )
         finally:
             tenants.close()
 

@@ -85,7 +85,13 @@ def served(tenant: Tenant) -> Iterator[Flask]:
     opened.start()
     try:
         # a clock of a thousand seconds a request
-        yield create_app(opened, "owner", lambda: NOW, iter(range(0, 10**9, 1_000)).__next__)
+        yield create_app(
+            opened,
+            "owner",
+            lambda: NOW,
+            iter(range(0, 10**9, 1_000)).__next__,
+            hook_deadline_s=30.0,
+        )
     finally:
         opened.close()
 

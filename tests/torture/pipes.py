@@ -59,7 +59,7 @@ def attacked(folder: Path, scale: Scale) -> Iterator[Outcome]:
     opened = OpenTenants(Settings(home))
     chance = random.Random(7)
     try:
-        with _listening(home, create_app(opened, TOKEN, lambda: NOW)):
+        with _listening(home, create_app(opened, TOKEN, lambda: NOW, hook_deadline_s=30.0)):
             yield _lines(home, scale.of(100, 2_000), chance)
             yield _long_line(home)
             yield _clients(home, scale.of(8, 200), chance)

@@ -57,7 +57,7 @@ def served(home: Path) -> Iterator[tuple[FlaskClient, OpenTenants]]:
     opened = OpenTenants(Settings(home))
     # how busy this machine is, is not what is tried here
     with patch("serve.app.Hooks", partial(Hooks, deadline_s=60.0)):
-        app = create_app(opened, TOKEN, lambda: NOW)
+        app = create_app(opened, TOKEN, lambda: NOW, hook_deadline_s=30.0)
     try:
         yield app.test_client(), opened
     finally:

@@ -1,21 +1,26 @@
 """
 One table of ours in a TOML file, put at its end and taken out again, with all else left as it is.
 
-The lines are ours to find, because we write one key a line; tomlkit does what is written otherwise.
+The lines are ours to find, because we write one key a line; tomlkit does what is written otherwise,
+and only that: to read a line of some megabytes it takes seconds, the standard library none.
 What must stay true: the new text parses to what the same edit makes of the plain value, else the
 edit is refused. TOML 1.0: https://toml.io/en/v1.0.0.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from serve.connect.edits.json_edit import line_end
 from serve.connect.edits.jsonc import BOM
 from store.errors import ConfigError
+
+MOST_DEEP = (
+    100  # tables and lists: values are compared, and Python compares deeper ones only so far
+)
 
 Values = Mapping[str, str | list[str]]
 _KEY_LINE = re.compile(r"[A-Za-z0-9_-]+[ \t]*=[^\n]*(?:\n|$)")
@@ -24,12 +29,18 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9_-]+[ \t]*=[^\n]*(?:\n|$)")
 def parse(text: str) -> dict[str, Any]:
     """Return the plain values; raise ConfigError with the line and column of the first mistake."""
     try:
-        plain: dict[str, Any] = tomlkit.parse(text.removeprefix(BOM)).unwrap()
-    except TOMLKitError as error:
+        plain = tomllib.loads(text.removeprefix(BOM))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(error)) from error
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits; lists without end
         raise ConfigError(f"a value cannot be read: {error}") from error
-    return plain
+    level: list[Any] = [plain]
+    for _ in range(MOST_DEEP):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [one for some in inner for one in some if isinstance(one, dict | list)]
+        if not level:
+            return plain
+    raise ConfigError(f"its tables are nested more than {MOST_DEEP} deep")
 
 
 def put(text: str, table: str, name: str, values: Values) -> str:
