@@ -25,7 +25,7 @@ except ImportError:  # an interpreter that does it otherwise
     from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
 
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
-PROBE_S = 0.04  # for a server that let another hook wait in vain
+PROBE_S = 0.03  # for a server that let another hook wait in vain
 BREAKER_S = 5.0  # from when the breaker tripped until a hook tries again
 GIVE_UP_S = 4.5  # whatever holds us up, as a host that never ends its event; hosts give up at 5 s
 MAX_BYTES = 4 << 20  # of an event: what the server takes
