@@ -2,10 +2,10 @@
 EventLog: the append-only log in one SQLite file, the only truth mnemolog keeps.
 
 What must stay true: an append is acknowledged only after COMMIT with `synchronous=FULL`; every text
-is redacted before it reaches the disk; an id that is there already is the same event, never a
-second one. Several processes may append at once: each write is one `BEGIN IMMEDIATE`, because
-SQLite answers an upgrade from a read lock with BUSY whatever the timeout
-(https://www.sqlite.org/lang_transaction.html).
+is redacted before it reaches the disk, and what is shown once more, by today's patterns; an id that
+is there already is the same event, never a second one. Several processes may append at once: each
+write is one `BEGIN IMMEDIATE`, because SQLite answers an upgrade from a read lock with BUSY
+whatever the timeout (https://www.sqlite.org/lang_transaction.html).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +32,7 @@ from store.logfile.head import Gap, HeadFile, OtherLog
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
 from store.logfile.write import Appended
 from store.redaction import redact
+from store.redaction.event import redacted
 
 __all__ = ["MOST_SEQ", "Appended", "EventLog"]
 
@@ -146,7 +147,7 @@ class EventLog:
             "AND seq > ? AND seq <= ? ORDER BY seq",
             (*kinds, after, until),
         )
-        return self._events(rows)
+        return self._redacted(rows)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -173,7 +174,7 @@ class EventLog:
         rows = self._fetch(
             f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
         )
-        return self._events(rows)
+        return self._redacted(rows)
 
     def newest_change(self, subject: str) -> int:
         """Return the seq of the newest event that changed a memory; 0: none did."""
@@ -185,7 +186,7 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
             (redact.redact(session), after),  # as it was kept
         )
-        return self._events(rows)
+        return self._redacted(rows)
 
     def told(self, kinds: Sequence[str], since: int, until: int) -> list[Event]:
         """Return the events of some kinds with `since` <= at < `until`, in the order of the log."""
@@ -195,7 +196,7 @@ class EventLog:
             "ORDER BY seq",
             (since, until, *kinds),
         )
-        return self._events(rows)
+        return self._redacted(rows)
 
     def window(
         self, kind: str, since: int, until: int, holding: str = ""
@@ -397,6 +398,10 @@ class EventLog:
 
     def _events(self, rows: Sequence[Row]) -> list[Event]:
         return [event_of(row) for row in self.whole(rows)]
+
+    def _redacted(self, rows: Sequence[Row]) -> list[Event]:
+        """Return what may be shown; who folds all events (`read`) redacts what it takes of them."""
+        return [redacted(event) for event in self._events(rows)]
 
     def _fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
         return self._connections.fetch(sql, values)

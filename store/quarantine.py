@@ -3,7 +3,8 @@ Quarantine: memories that an audit fails on by themselves, taken out so that the
 
 That a memory was taken out is an event, so every build, recall and backup knows of it; it is hidden
 as a forgotten one is, but nothing that was made of it falls. A person releases or forgets it. A
-text that was released is not held against its memory again; numbers of the index are.
+block of ours that was released is not held against its memory again; secrets, which are redacted in
+what is built, and numbers of the index are.
 """
 
 from collections.abc import Iterable, Sequence

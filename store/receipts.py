@@ -6,7 +6,7 @@ pass costs no more than one that all do. Bodies are read of what is returned, an
 asks for what they say; of those that were put away one part of a segment at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +17,7 @@ from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, event_of
 from store.redaction import redact
+from store.redaction.event import redacted
 
 LOOKED_AT = 8_000  # receipts of a page
 _STEP = 2_000  # of a query: a group of a segment
@@ -72,9 +73,13 @@ def page(
             return Page(tuple(map(event_of, found[:limit])), place, looked_at)
         looked_at += len(keys)
         if len(keys) < step:
-            return Page(tuple(map(event_of, found)), None, looked_at)
+            return Page(_events(found), None, looked_at)
         place = keys[-1]
-    return Page(tuple(map(event_of, found)), place, looked_at)
+    return Page(_events(found), place, looked_at)
+
+
+def _events(rows: Iterable[Row]) -> tuple[Event, ...]:
+    return tuple(redacted(event_of(row)) for row in rows)
 
 
 def find(log: EventLog, id_: str) -> Event:

@@ -34,7 +34,7 @@ _SAMPLE = 200  # documents whose BM25 scores are computed again
 _QUERIES = 10  # of these documents are asked for
 _PIECES, _PIECE = 4, 64  # runs of so many terms of each: what rounding adds grows with their number
 _ROUNDING = 2.0**-24  # of a float32
-_FEW = 20  # memories that may fail alone, or one in a hundred
+_FEW = 20  # memories whose numbers alone may be wrong, or one in a hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,13 @@ def audit(projection: str, audited: Audited) -> list[CheckResult]:
     for one in AUDITS:
         if one.projection == projection:
             found = one.run(audited)
-            alone: Sequence[str] = ()
-            # where more fail, it is no accident: the build is wrong
-            if found.isolates and len(found.rows) <= max(_FEW, audited.count // 100):
-                alone = found.rows
             results.append(
                 CheckResult(
                     one.name,
                     found.passed,
                     found.sentence,
                     projection,
-                    alone=tuple(alone),
+                    alone=tuple(found.rows) if found.isolates else (),
                     cure="" if found.passed or found.warns else one.cure,
                     warns=found.warns,
                 )
@@ -123,7 +119,7 @@ def bm25_parity(audited: Audited) -> Found:
         is_off |= ~(gap <= 2 * (len(query) + 4) * _ROUNDING * size)
         worst = max(worst, float((gap / np.maximum(size, 1.0)).max()))
     said = f"{len(sample)} documents, largest difference {worst:.1e} of the score"
-    return Found(not is_off.any(), said, audited.ids(sample[is_off]), isolates=True)
+    return _of_few(audited, sample[is_off], said)
 
 
 def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
@@ -138,7 +134,7 @@ def vectors_are_unit(audited: Audited) -> Found:
     if count != audited.count:
         return Found(False, f"{count} vectors for {audited.count} memories")
     wrong, said = _not_unit(audited, "codes")
-    return Found(not len(wrong), said, audited.ids(wrong), isolates=True)
+    return _of_few(audited, wrong, said)
 
 
 def fields_are_unit(audited: Audited) -> Found:
@@ -147,7 +143,7 @@ def fields_are_unit(audited: Audited) -> Found:
     if len(of) and not 0 <= of.min() <= of.max() < audited.count:
         return Found(False, f"fields of memories {of.min()} to {of.max()} of {audited.count}")
     wrong, said = _not_unit(audited, "rows")
-    return Found(not len(wrong), said, audited.ids(of[wrong]), isolates=True)
+    return _of_few(audited, of[wrong], said)
 
 
 def mentions_in_range(audited: Audited) -> Found:
@@ -232,6 +228,15 @@ def _lessons_counted_wrong(audited: Audited) -> list[str]:
         if counted != (told[id_, Surfaced], told[id_, Followed]):
             wrong.append(id_)
     return wrong
+
+
+def _of_few(audited: Audited, rows: npt.NDArray[np.signedinteger], said: str) -> Found:
+    """Return that numbers of some rows are wrong; of many, it is no accident: the build is wrong.
+
+    What a memory says fails by itself however many do.
+    """
+    ids = audited.ids(rows)
+    return Found(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
 def _not_unit(audited: Audited, codes: str) -> tuple[npt.NDArray[np.int64], str]:

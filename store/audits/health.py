@@ -33,6 +33,7 @@ from store.manifest import CheckResult, Manifest
 from store.model_programs import program_of
 from store.plans import roster
 from store.projection import Projection
+from store.redaction.event import redacted
 from store.registry import is_held, listens, running
 from store.tenant import Tenant, existing
 
@@ -264,6 +265,17 @@ def _log(log: EventLog) -> Iterator[Finding]:
     if gaps := log.stated():
         yield Finding("warn", f"the log has lost {numbers(gaps)}, and says so", _LOST)
     yield Finding("ok", f"{log.count()} events, all as they were written")
+    yield from _secrets(log)
+
+
+def _secrets(log: EventLog) -> Iterator[Finding]:
+    """Say which events hold what only today's patterns know; nothing where none does."""
+    found = [event.id for event in log.read(cold=False) if redacted(event) is not event]
+    if found:
+        named = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+        what = f"the log keeps secrets that an earlier version did not know in {len(found)} events"
+        what = f"{what}: {named}; what is built and shown of them is redacted"
+        yield Finding("warn", what, "`mnemolog erase ID` destroys them: they are still on the disk")
 
 
 def _cold(tenant: Tenant) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from store.errors import IdConflict, LogBusy
 from store.events import Event, decode, encode, is_erased
 from store.logfile.file import Row
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, hashed
+from store.redaction.event import redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Appended:
 def insert(connection: apsw.Connection, event: Event, row: Row) -> Appended:
     """Write one event's row; one of its id that says the same is not written again.
 
-    What was put away or erased counts as the same. Raise IdConflict where it is something else.
+    What was put away or erased counts as the same, and so does what an earlier version redacted
+    less of. Raise IdConflict where it is something else.
     """
     inserted: list[Row] = connection.execute(
         "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
@@ -49,7 +51,9 @@ def insert(connection: apsw.Connection, event: Event, row: Row) -> Appended:
         there = event_of(found)
         known = (there.kind, there.subject, there.project)
         is_same = known == (event.kind, event.subject, event.project)
-        is_same = is_same and (there.body == body or is_erased(there.body))
+        is_same = is_same and (
+            there.body == body or is_erased(there.body) or redacted(there).body == body
+        )
     if not is_same:
         raise IdConflict(
             f"id {event.id} was used before for something else: send a new id, or none"

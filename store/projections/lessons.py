@@ -19,6 +19,8 @@ import pyarrow as pa
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.events import Event
 from store.projection import Inputs, Made, Previous, Projection, Tables
+from store.redaction import redact
+from store.redaction.event import redacted
 
 _SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
 _IN_VAIN = "in_vain"  # shown before a tool and not applicable, by what was done afterwards
@@ -79,7 +81,7 @@ class Tally:
             case Followed():
                 self._judge(event.subject, event.body)
             case Proposed(what="lesson"):
-                self.drafts[event.id] = _draft(event, event.body)
+                self.drafts[event.id] = _draft(redacted(event))
             case Accepted() | Rejected():
                 self.drafts.pop(event.subject, None)
             case _:
@@ -123,7 +125,9 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     return tally.tables()
 
 
-def _draft(event: Event, body: Proposed) -> dict[str, Any]:
+def _draft(event: Event) -> dict[str, Any]:
+    body = event.body
+    assert isinstance(body, Proposed)
     return {
         "id": event.id,
         "at": event.at,
@@ -159,7 +163,7 @@ class Lessons:
 
 LESSONS_PROJECTION = Projection(
     name="lessons",
-    version="2",
+    version=f"2.{redact.VERSION}",
     inputs=("log",),
     schemas={"lessons": LESSONS, "efforts": EFFORTS, "drafts": DRAFTS},
     build=build,

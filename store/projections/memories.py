@@ -42,6 +42,7 @@ from store.projections.memory.table import (
     texts,
 )
 from store.projections.places import PLACES
+from store.redaction import redact
 
 # readers of the tables take what their rows are made of from here too
 __all__ = [
@@ -112,7 +113,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version="8",
+    version=f"8.{redact.VERSION}",
     inputs=("log",),
     schemas=SCHEMAS,
     build=build,

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from store.redaction import containers, joined
-from store.redaction.issued import BLOCKS, WORDS, Pattern
+from store.redaction.issued import BLOCKS, ISSUED, WORDS, Pattern
 from store.redaction.joined import Joined
 from store.redaction.named import NAMED
 from store.redaction.values import is_mixed, is_placeholder
@@ -48,6 +48,12 @@ def _grouped(patterns: Sequence[Pattern]) -> _Groups:
     return tuple(groups.items())
 
 
+def _version() -> str:
+    shapes = [(one.kind, one.cue, one.expression) for one in (*ISSUED, *NAMED)]
+    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:8]
+
+
+VERSION = _version()  # of the patterns: what was built with others is built anew
 _ROOTS = ("pass", "auth", "key", "token", "secret", "sess", "login")
 _BLOCK_CUES, _WORD_CUES, _NAMED_CUES = _grouped(BLOCKS), _grouped(WORDS), _grouped(NAMED)
 

@@ -41,6 +41,7 @@ from store.events import (
     Quarantined,
     Recorded,
     Restored,
+    Revised,
 )
 from store.projections.memory import episode as episodes
 from store.projections.memory.effects import changes_of, recorded, tiered
@@ -56,8 +57,11 @@ from store.projections.memory.memory import (
     Edge,
     Memory,
 )
+from store.redaction.event import redacted
 from store.text import text_hash
 from store.traits import MAY_RULE
+
+_WITH_TEXTS = (Recorded, Revised, Prompted, Acted, SessionTold)
 
 
 class Rows(Protocol):
@@ -128,6 +132,8 @@ class Fold:
         """Apply one event; return the ids of the memories it made or changed, but for those of
         episodes that go on: nobody finds them yet.
         """
+        if isinstance(event.body, _WITH_TEXTS):
+            event = redacted(event)  # kept by an earlier version, it may hold a secret
         body = event.body
         if isinstance(body, (Prompted, Acted, SessionTold)):
             return self._told(event)
