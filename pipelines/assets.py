@@ -22,7 +22,7 @@ from pipelines.history import past
 from pipelines.metadata import QUARANTINED
 from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
 from pipelines.vector_table import vector_table
-from store import build, quarantine
+from store import build
 from store import manifest as manifests
 from store.audits.audit import AUDITS
 from store.errors import SnapshotError
@@ -116,7 +116,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             if any(one.stops for one in results):
                 now = time.time_ns() // 1_000
                 build.refuse(made, now)
-                for one in quarantine.put(made.log, results, now):
+                for one in build.take_out(made, results, now):
                     context.log.error(f"quarantined {one.id}: the next run builds without it")
             return dg.MaterializeResult(
                 metadata=metadata.of_projection(

@@ -43,6 +43,7 @@ from store.files import make_folder, sweep
 from store.log import EventLog
 from store.manifest import CheckResult, Manifest, Refusal
 from store.projection import Built, Inputs, Previous, Projection, checked_build
+from store.projections.memory.parts import MemoryParts
 from store.quarantine import Held
 from store.snapshot import SnapshotRef
 from store.tenant import Tenant
@@ -295,11 +296,17 @@ def _taken_out(build: Build, on_progress: Progress, now: int) -> list[Held]:
     for projection in build.projections:
         on_progress(projection.name)
         _, tables = step(build, projection, on_progress)
-        if taken := quarantine.put(build.log, check(build, projection, tables), now):
+        if taken := take_out(build, check(build, projection, tables), now):
             for one in taken:
                 on_progress(f"quarantined {one.id}: {one.check}: {one.reason}")
             return taken
     return []
+
+
+def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Held]:
+    """Quarantine the candidate's memories that failed checks name as failing alone; return them."""
+    memories = load(build, candidates.refs(build.tenant, build.names)["memories"])
+    return quarantine.put(build.log, results, MemoryParts.open(memories), now)
 
 
 def digests(

@@ -62,6 +62,7 @@ Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
+State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"]  # of a memory
 
 STATEMENT = "statement"  # the user's own words, quoted, until somebody makes a rule of them
 EPISODE = "episode"  # one turn of an agent: folded from what its hooks told, never recorded
@@ -145,9 +146,13 @@ class Forgotten(Body, frozen=True, kw_only=True):
 
 
 class Restored(Body, frozen=True, kw_only=True):
-    """Forgotten, archived, superseded or expired before, and current again."""
+    """Forgotten, archived, superseded or expired before, and current again.
+
+    From quarantine it comes back in the `state` that it had.
+    """
 
     reason: str | None = None
+    state: State = "active"
 
 
 class Quarantined(Body, frozen=True, kw_only=True):
@@ -155,6 +160,7 @@ class Quarantined(Body, frozen=True, kw_only=True):
 
     check: str
     reason: str
+    was: State = "active"
 
 
 class Erased(Body, frozen=True, kw_only=True):

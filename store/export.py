@@ -2,19 +2,20 @@
 Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl` to take back.
 
 Read from the log alone, so that it holds what was recorded a moment ago and no build is needed. A
-forgotten memory's line says so and holds no text. Links and ratings stand in the line of the memory
-they begin at or are of; ratings of whole recalls, whose receipts are not exported, in none.
+forgotten memory's line says so and holds no text; one in quarantine, where no person put it, says
+so and keeps it. Links and ratings stand in the line of the memory they begin at or are of; ratings
+of whole recalls, whose receipts are not exported, in none.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from store import visible_json
+from store import quarantine, visible_json
 from store.events import EPISODE, Event, Rated, moment
-from store.importers.jsonl import Exported, ExportedLink, ExportedRating
+from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log import EventLog
 from store.projections.memories import (
     ACTIVE,
@@ -31,25 +32,33 @@ def export(
 ) -> Iterator[bytes]:
     """Yield one line for each memory, without the line's end.
 
-    Without `all_states` only those that are active at `now`; with `project` only its own, and not
-    those that belong to no project.
+    Without `all_states` only those that are active at `now`, or were until they were quarantined;
+    with `project` only its own, and not those that belong to no project.
     """
     fold, ratings = _folded(log)
     links: dict[str, dict[ExportedLink, None]] = defaultdict(dict)
     for edge in fold.edges:
         one = msgspec.convert({"target": edge.target, "relation": edge.relation}, ExportedLink)
         links[edge.source][one] = None
-    for memory in _wanted(fold, now, all_states=all_states, project=project):
-        beside = {"links": tuple(links.get(memory.id, ())), "ratings": ratings.get(memory.id, [])}
-        yield visible_json.encode(_forgotten(memory) or _line(memory, now, beside))
+    held = _held(log)
+    for memory in _wanted(fold, held, now, all_states=all_states, project=project):
+        beside: dict[str, Any] = {
+            "links": tuple(links.get(memory.id, ())),
+            "ratings": ratings.get(memory.id, []),
+        }
+        if memory.id in held:
+            beside["state"] = QUARANTINED
+        is_gone = memory.state == FORGOTTEN and memory.id not in held
+        yield visible_json.encode(_forgotten(memory) if is_gone else _line(memory, now, beside))
 
 
 def memories(
     log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
 ) -> list[Memory]:
     """Return the memories of which `export` yields a line, without the forgotten ones."""
-    wanted = _wanted(_folded(log)[0], now, all_states=all_states, project=project)
-    return [one for one in wanted if one.state != FORGOTTEN]
+    held = _held(log)
+    wanted = _wanted(_folded(log)[0], held, now, all_states=all_states, project=project)
+    return [one for one in wanted if one.id in held or one.state != FORGOTTEN]
 
 
 def _folded(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
@@ -69,21 +78,28 @@ def _rating(event: Event, body: Rated) -> ExportedRating:
     return ExportedRating(verdict=body.verdict, reason=body.reason, at=at, trust=trust)
 
 
-def _wanted(fold: Fold, now: int, *, all_states: bool, project: str | None) -> Iterator[Memory]:
+def _wanted(
+    fold: Fold, held: Mapping[str, str], now: int, *, all_states: bool, project: str | None
+) -> Iterator[Memory]:
+    """Yield the memories to be exported; `held` are the states of those in quarantine, by id."""
     for memory in sorted(fold.rows.values(), key=lambda one: one.seq):
         if memory.kind == EPISODE or (project is not None and memory.project != project):
             continue
-        if all_states or (memory.state == ACTIVE and not _is_expired(memory, now)):
+        state = held.get(memory.id, memory.state)
+        if all_states or (state == ACTIVE and not _is_expired(memory, now)):
             yield memory
+
+
+def _held(log: EventLog) -> dict[str, str]:
+    """Return the states that memories in quarantine had before, by their ids."""
+    return {one.id: one.was for one in quarantine.held(log)}
 
 
 def _is_expired(memory: Memory, now: int) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
 
 
-def _forgotten(memory: Memory) -> Exported | None:
-    if memory.state != FORGOTTEN:
-        return None
+def _forgotten(memory: Memory) -> Exported:
     return msgspec.convert({"id": memory.id, "content": "", "state": FORGOTTEN}, Exported)
 
 

@@ -7,30 +7,37 @@ block of ours that was released is not held against its memory again; secrets, w
 what is built, and numbers of the index are.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from store import commands
 from store.errors import Conflict
-from store.events import Erased, Event, Forgotten, Quarantined, Restored, new_id
+from store.events import Erased, Event, Forgotten, Quarantined, Restored, State, new_id
 from store.log import EventLog
 from store.manifest import CheckResult
+from store.projections.memory.parts import MemoryParts
 
 CURE = "`mnemolog quarantine --release ID` takes it in, `--forget ID` leaves it out for good"
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A memory in quarantine: since when (microseconds UTC), which check failed on it, and why."""
+    """A memory in quarantine: since when (microseconds UTC), which check failed on it, and why.
+
+    `was` is the state it had.
+    """
 
     id: str
     at: int
     check: str
     reason: str
+    was: State
 
 
-def put(log: EventLog, results: Iterable[CheckResult], now: int) -> list[Held]:
-    """Take out the memories that failed checks name as failing alone; return them.
+def put(
+    log: EventLog, results: Iterable[CheckResult], memories: MemoryParts, now: int
+) -> list[Held]:
+    """Take out those of the memories that failed checks name as failing alone; return them.
 
     None is taken out where a check failed for another reason: the build is refused all the same.
     Raise LogError where the log cannot be written.
@@ -39,7 +46,10 @@ def put(log: EventLog, results: Iterable[CheckResult], now: int) -> list[Held]:
     if not failed or not all(one.alone for one in failed):
         return []
     reasons = {id_: one for one in reversed(failed) for id_ in one.alone}
-    found = [Held(id_, now, one.name, one.detail) for id_, one in sorted(reasons.items())]
+    found = [
+        Held(id_, now, one.name, one.detail, memories.value(_row(memories, id_), "state"))
+        for id_, one in sorted(reasons.items())
+    ]
     log.append([_event(log, one) for one in found])
     return found
 
@@ -47,42 +57,67 @@ def put(log: EventLog, results: Iterable[CheckResult], now: int) -> list[Held]:
 def held(log: EventLog) -> list[Held]:
     """Return the memories that are in quarantine now, the first one first."""
     found = []
-    for id_ in log.subjects(("quarantined",))["quarantined"]:
+    for id_ in _ever(log):
         newest = _newest(log, id_)
         if isinstance(newest.body, Quarantined):
-            found.append(Held(id_, newest.at, newest.body.check, newest.body.reason))
+            body = newest.body
+            found.append(Held(id_, newest.at, body.check, body.reason, body.was))
     return sorted(found, key=lambda one: (one.at, one.id))
 
 
 def released(log: EventLog, until: int) -> frozenset[str]:
     """Return the ids of memories that were taken out and then released, up to a seq."""
-    ids = log.subjects(("quarantined",))["quarantined"]
+    ids = _ever(log)
     return frozenset(id_ for id_ in ids if isinstance(_newest(log, id_, until).body, Restored))
 
 
 def release(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
-    """Take memories in again, all or none; raise NotFound, or Conflict for one that is not held."""
-    return _settled(log, ids, Restored(reason="released from quarantine"), now)
+    """Take memories in again in the states that they had, all or none.
+
+    Raise NotFound, or Conflict for one that is not held.
+    """
+
+    def restored(held_by: Quarantined) -> Restored:
+        return Restored(reason="released from quarantine", state=held_by.was)
+
+    return _settled(log, ids, restored, now)
 
 
 def forget(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
     """Leave memories out for good, all or none; raise as `release` does."""
-    return _settled(log, ids, Forgotten(reason="quarantined"), now)
+    return _settled(log, ids, lambda held_by: Forgotten(reason="quarantined"), now)
 
 
 def _settled(
-    log: EventLog, ids: Sequence[str], change: Restored | Forgotten, now: int
+    log: EventLog,
+    ids: Sequence[str],
+    change: Callable[[Quarantined], Restored | Forgotten],
+    now: int,
 ) -> list[Event]:
-    events = [commands.told(log, id_, change, now) for id_ in ids]
-    known = {one.id for one in held(log)}
-    if other := [id_ for id_ in ids if id_ not in known]:
-        raise Conflict(f"memory {other[0]!r} is not in quarantine: `mnemolog quarantine` lists it")
+    known = {id_: _newest(log, id_).body for id_ in _ever(log)}
+    events = []
+    for id_ in ids:
+        if not isinstance(held_by := known.get(id_), Quarantined):
+            cure = "`mnemolog quarantine` lists what is"
+            raise Conflict(f"memory {id_!r} is not in quarantine: {cure}")
+        events.append(commands.told(log, id_, change(held_by), now))
     return [one.event for one in log.append(events)]
 
 
+def _row(memories: MemoryParts, id_: str) -> int:
+    row = memories.row(id_)
+    assert row is not None  # checks name memories of the candidate
+    return row
+
+
 def _event(log: EventLog, one: Held) -> Event:
-    body = Quarantined(check=one.check, reason=one.reason)
+    body = Quarantined(check=one.check, reason=one.reason, was=one.was)
     return Event(new_id(one.at), one.at, body, one.id, log.about(one.id)[0].project)
+
+
+def _ever(log: EventLog) -> frozenset[str]:
+    """Return the ids of the memories that were ever taken out."""
+    return log.subjects(("quarantined",))["quarantined"]
 
 
 def _newest(log: EventLog, id_: str, until: int | None = None) -> Event:

@@ -9,7 +9,9 @@ from serve.cli import main
 from store import build, commands, frame, quarantine
 from store.commands import Draft
 from store.errors import BuildRefused, Conflict
-from store.events import Event, Quarantined, Recorded, Restored
+from store.events import Archived, Event, Quarantined, Recorded, Restored, Superseded
+from store.export import export
+from store.importers import jsonl
 from store.job_events import Made
 from store.projections.memories import Fold
 
@@ -147,3 +149,33 @@ def test_the_command_does_nothing_unless_told_what_and_to_which(built):
     for words in (("m01",), ("--all",), ("--release",), ("--forget", "m01", "--all")):
         assert CliRunner().invoke(main, ["quarantine", *words]).exit_code == 2
     assert cli("quarantine", "--forget", "--all") == "nothing is in quarantine\n"
+
+
+def test_a_released_memory_is_again_what_it_was(built, plant):
+    plant_block(built, plant, "put-away")
+    plant_block(built, plant, "replaced")
+    built.log.append([Event("e1", NOW + 1, Archived(), "put-away")])
+    built.log.append([Event("e2", NOW + 2, Superseded(by="m01"), "replaced")])
+    built.rebuild()
+    assert {one.was for one in quarantine.held(built.log)} == {"archived", "superseded"}
+    quarantine.release(built.log, ["put-away", "replaced"], NOW)
+    built.rebuild()
+    table = build.digests(built.log, built.embedder, built.log.head())["memories"]["memories"]
+    rows = {row["id"]: row for row in table.to_pylist()}
+    assert (rows["put-away"]["state"], rows["put-away"]["ended_at"]) == ("archived", NOW + 1)
+    one = rows["replaced"]
+    assert (one["state"], one["superseded_by"], one["ended_at"]) == ("superseded", "m01", NOW + 2)
+
+
+def test_an_export_keeps_what_is_in_quarantine_and_says_so(built, tmp_path):
+    said = "the lamp is of tungsten"
+    commands.record(built.log, Draft(id="spoilt", content=said), NOW)
+    build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
+    lines = {one["id"]: one for one in map(json.loads, export(built.log, NOW))}
+    assert (lines["spoilt"]["state"], lines["spoilt"]["content"]) == ("quarantined", said)
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(b"\n".join(export(built.log, NOW)))
+    assert "spoilt" in {draft.id for draft in jsonl.drafts(file, project=None)}
+    quarantine.forget(built.log, ["spoilt"], NOW)
+    lines = {one["id"]: one for one in map(json.loads, export(built.log, NOW, all_states=True))}
+    assert (lines["spoilt"]["state"], lines["spoilt"]["content"]) == ("forgotten", "")

@@ -31,8 +31,8 @@ def quarantine_command(
     """List the memories that builds leave out; release or forget them.
 
     A memory that alone fails a check is left out, so that it holds up no other. Nobody finds it
-    until you release it: a text is then taken as it is, while what an index makes of it is checked
-    again by the next build.
+    until you release it, as what it was: archived, if it was. A text is then taken as it is, with
+    any secret redacted, while what an index makes of it is checked again by the next build.
     """
     from store import quarantine
 

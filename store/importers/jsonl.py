@@ -34,6 +34,7 @@ from store.importers.lines import is_crowded, lines
 from store.log import EventLog
 
 SOURCE = "jsonl"
+QUARANTINED = "quarantined"  # as an export says it: forgotten, but not by a person
 MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line ends must not be read
 
 
@@ -54,10 +55,13 @@ class ExportedRating(Rated, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Exported(Draft, frozen=True, kw_only=True):
     """A draft, and what an export says of the memory's state, links and ratings.
 
-    Forgotten ones are not imported. `ended_at` is null while the memory is active.
+    Forgotten ones are not imported; one in quarantine is, as an active one: the next build finds
+    whether it still fails. `ended_at` is null while the memory is active.
     """
 
-    state: Literal["active", "archived", "superseded", "forgotten", "stale"] = "active"
+    state: Literal["active", "archived", "superseded", "forgotten", "stale", "quarantined"] = (
+        "active"
+    )
     superseded_by: str | None = None
     updated_at: Any = None
     ended_at: Instant | None = None
@@ -66,6 +70,7 @@ class Exported(Draft, frozen=True, kw_only=True):
     ratings: tuple[ExportedRating, ...] = ()
 
 
+_STANDING = ("active", QUARANTINED)
 _decoder = msgspec.json.Decoder(Exported)
 
 
@@ -83,7 +88,7 @@ def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -
             draft = _draft(line, project)
             if draft.key is not None:
                 newest[draft.project, draft.key] = draft.id
-            if line.state != "active" or line.links or line.ratings or draft.key is not None:
+            if line.state not in _STANDING or line.links or line.ratings or draft.key is not None:
                 lines.append((draft, line))
             yield draft
 
@@ -92,7 +97,7 @@ def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -
     restored: list[Event] = []  # last, as they are to stay
     for draft, line in lines:
         again = []
-        if line.state == "active" and draft.key and newest[draft.project, draft.key] != draft.id:
+        if line.state in _STANDING and draft.key and newest[draft.project, draft.key] != draft.id:
             again = [_event(draft, Restored(), now)]
         events = list(_told(log, draft, line, now))
         if _is_of_this_file(log, draft, {one.id for one in (*events, *again)}):
@@ -129,7 +134,7 @@ def _told(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Eve
     for one in line.links:
         if one.target in known:
             yield _event(draft, Linked(target=one.target, relation=one.relation), now)
-    if line.state != "active":
+    if line.state not in _STANDING:
         ended = micros(line.ended_at) if line.ended_at else now
         yield _event(draft, Superseded(by=by) if by and by in known else Archived(), ended)
 

@@ -145,6 +145,8 @@ def changes_of(event: Event) -> dict[str, Any]:
             return {"state": FORGOTTEN, "ended_at": event.at}
         case Staled():
             return {"state": STALE, "ended_at": event.at}
+        case Restored(state=state) if state != ACTIVE:
+            return {"state": state}  # what ended it, and what took its place, did not change
         case Restored():
             return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
         case Erased():

@@ -152,7 +152,9 @@ class Fold:
             changes |= {"state": STALE, "ended_at": event.at}
         if not changes or before.text_hash == ERASED:
             return ()
-        if before.state == FORGOTTEN and changes.get("state", ACTIVE) not in (ACTIVE, FORGOTTEN):
+        state = changes.get("state", ACTIVE)
+        is_put_away = state not in (ACTIVE, FORGOTTEN) and not isinstance(body, Restored)
+        if before.state == FORGOTTEN and is_put_away:
             return ()  # put away or replaced, it would be told again to who asks for those
         has_ended = before.ended_at is not None and changes.get("ended_at") is not None
         if has_ended and not isinstance(body, Erased):  # what ended that one is blanked in the log
