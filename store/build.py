@@ -305,8 +305,10 @@ def _taken_out(build: Build, on_progress: Progress, now: int) -> list[Held]:
 
 def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Held]:
     """Quarantine the candidate's memories that failed checks name as failing alone; return them."""
+    if not (failed := quarantine.alone(results)):
+        return []
     memories = load(build, candidates.refs(build.tenant, build.names)["memories"])
-    return quarantine.put(build.log, results, MemoryParts.open(memories), now)
+    return quarantine.put(build.log, failed, MemoryParts.open(memories), now)
 
 
 def digests(

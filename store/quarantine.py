@@ -7,7 +7,7 @@ block of ours that was released is not held against its memory again; secrets, w
 what is built, and numbers of the index are.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -34,21 +34,27 @@ class Held(msgspec.Struct, frozen=True):
     was: State
 
 
-def put(
-    log: EventLog, results: Iterable[CheckResult], memories: MemoryParts, now: int
-) -> list[Held]:
-    """Take out those of the memories that failed checks name as failing alone; return them.
+def alone(results: Iterable[CheckResult]) -> dict[str, CheckResult]:
+    """Return the memories that failed checks name as failing alone, and the first check of each.
 
-    None is taken out where a check failed for another reason: the build is refused all the same.
-    Raise LogError where the log cannot be written.
+    None where a check failed for another reason: the build is refused all the same.
     """
     failed = [one for one in results if one.stops]
-    if not failed or not all(one.alone for one in failed):
-        return []
-    reasons = {id_: one for one in reversed(failed) for id_ in one.alone}
+    if not all(one.alone for one in failed):
+        return {}
+    return {id_: one for one in reversed(failed) for id_ in one.alone}
+
+
+def put(
+    log: EventLog, failed: Mapping[str, CheckResult], memories: MemoryParts, now: int
+) -> list[Held]:
+    """Take out memories that a check failed on; return them.
+
+    Raise LogError where the log cannot be written.
+    """
     found = [
         Held(id_, now, one.name, one.detail, memories.value(_row(memories, id_), "state"))
-        for id_, one in sorted(reasons.items())
+        for id_, one in sorted(failed.items())
     ]
     log.append([_event(log, one) for one in found])
     return found

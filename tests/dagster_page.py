@@ -1,6 +1,6 @@
 """
 Dagster's UI as the tests start it: a process of its own, on a home of two tenants, one of which has
-a secret in its log that no build may serve.
+a memory in its log that no build may serve.
 """
 
 import json
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pipelines
+from store import frame
 from store.commands import Draft, record
 from store.config import Settings
 from store.events import Recorded
@@ -26,7 +27,7 @@ from store.tenant import Tenant, tenant
 
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 _OURS = ("DAGSTER", "XDG", "MNEMOLOG")  # of the environment: none of it reaches the UI
-SECRET = "the token is ghp_" + "a1B2c3D4e5F6" * 3
+HELD = f"{frame.OPENING} to be kept from everybody"
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def opened(folder: Path, plant: Callable[[EventLog, str, Recorded], None]) -> Pa
     with EventLog(good.log, create=True) as log:
         record(log, Draft(content="the UI builds this by itself"), 1)
     with EventLog(leaky.log, create=True) as log:
-        record(log, Draft(content="what is beside a secret is not served"), 1)
-        plant(log, "planted", Recorded(content=SECRET))
+        record(log, Draft(content="what is beside it waits"), 1)
+        plant(log, "planted", Recorded(content=HELD))
     port = free_port()
     with (folder / "output").open("wb") as output:
         process = start(port, home, user, stands_in, output)

@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from store import build, commands, projections, snapshot
+from store import build, commands, frame, projections, snapshot
 from store import manifest as manifests
 from store.commands import Draft
 from store.errors import BuildBusy, BuildRefused, NotFound
@@ -18,7 +18,7 @@ from store.manifest import Manifest
 from store.projection import digest
 
 NOW = 1_790_000_000_000_000
-TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+OURS = f"{frame.OPENING} a note"
 
 
 def paths(manifest: Manifest) -> dict[str, list[str]]:
@@ -152,21 +152,23 @@ def test_a_build_takes_away_what_killed_writers_left(built):
 
 
 def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeypatch):
-    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
-    plant(built.log, "bad", Recorded(content=f"the token is {TOKEN}"))
+    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    plant(built.log, "bad", Recorded(content=OURS))
     for _ in range(2):
-        with pytest.raises(BuildRefused, match="no_secrets"):
+        with pytest.raises(BuildRefused, match="no_self_injection"):
             built.rebuild()
         assert manifests.current(built.tenant) == built.manifest
     refusal = manifests.last_refusal(built.tenant)
-    assert refusal.watermark == built.log.head() and TOKEN not in str(refusal)
+    assert refusal.watermark == built.log.head() and OURS not in str(refusal)
     (reason,) = refusal.reasons
-    assert reason.startswith("no_secrets: 1 secrets (github-token): memory bad. `mnemolog ")
+    assert reason.startswith(
+        "no_self_injection: 1 memories hold our own block: memory bad. `mnemolog "
+    )
 
 
 def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, monkeypatch):
-    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
-    plant(built.log, "bad", Recorded(content=f"the token is {TOKEN}"))
+    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    plant(built.log, "bad", Recorded(content=OURS))
     counts = set()
     for _ in range(3):
         with pytest.raises(BuildRefused):
@@ -176,8 +178,8 @@ def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, mon
 
 
 def test_a_build_that_passes_again_forgets_the_refusal(built, plant, tamper, monkeypatch):
-    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
-    plant(built.log, "bad", Recorded(content=f"the token is {TOKEN}"))
+    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    plant(built.log, "bad", Recorded(content=OURS))
     with pytest.raises(BuildRefused):
         built.rebuild()
     tamper(built.log.path, "DELETE FROM events WHERE id = 'bad'")

@@ -87,11 +87,11 @@ def test_the_jobs_that_learn_follow_what_is_served(page, tab):
 
 
 def test_a_failed_check_says_why(page, tab, tmp_path):
-    tab.goto(f"{page.url}/assets/memories?view=checks&checkDetail=no_secrets")
-    tab.get_by_text("1 secrets, first github-token in planted").wait_for()
+    tab.goto(f"{page.url}/assets/memories?view=checks&checkDetail=no_self_injection")
+    tab.get_by_text("1 memories hold our own block: memory planted").wait_for()
     tab.get_by_text("Failed", exact=True).first.wait_for()
     tab.screenshot(path=tmp_path / "check.png")
-    assert "ghp_" not in tab.content()
+    assert "kept from everybody" not in tab.content()
 
 
 def test_a_run_shows_its_steps_and_which_of_them_failed(page, tab, tmp_path):
@@ -102,7 +102,7 @@ def test_a_run_shows_its_steps_and_which_of_them_failed(page, tab, tmp_path):
     tab.goto(f"{page.url}/runs/{run['runId']}")
     for said in ("memories", "event_log", "Failure", "leaky"):
         tab.get_by_text(said).first.wait_for()
-    tab.get_by_text("no_secrets").first.wait_for()
+    tab.get_by_text("no_self_injection").first.wait_for()
     tab.screenshot(path=tmp_path / "run.png")
 
 

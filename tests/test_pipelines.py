@@ -27,11 +27,13 @@ from pipelines.definitions import definitions
 from pipelines.failures import classified
 from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
-from store import build, commands, events, projections, quarantine
+from store import build, commands, events, frame, projections, quarantine
 from store import manifest as manifests
+from store.agent_events import Surfaced
 from store.config import Choices, Settings
 from store.embedding import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
+from store.job_events import Undone
 from store.log import EventLog
 from store.tenant import Tenant, tenant
 
@@ -72,10 +74,10 @@ def remember(settings: Settings, name: str, *contents: str) -> Tenant:
     return found
 
 
-def plant_secret(found: Tenant, id_: str = "planted") -> None:
-    """Write a memory with a secret past redaction, as a bug in it would."""
-    body = events.encode(events.Recorded(content="the token is ghp_" + "a1B2c3D4e5F6" * 3))
-    row = (id_, NOW, "recorded", id_, None, None, None, "user", body)
+def plant_block(found: Tenant) -> None:
+    """Write a memory that is a block of ours past every check, as a bug in them would."""
+    body = events.encode(events.Recorded(content=frame.OPENING))
+    row = ("planted", NOW, "recorded", "planted", None, None, None, "user", body)
     digest = sha256(msgspec.json.encode(row)).digest()
     connection = apsw.Connection(str(found.log))
     connection.execute(
@@ -264,7 +266,7 @@ def test_manifest_remembers_how_the_memory_grew(settings, default, instance, mon
 def test_failing_check_leaves_what_is_served(settings, default, instance):
     build_in_process(settings, instance)
     before = default.head.read_bytes()
-    plant_secret(default)
+    plant_block(default)
     result = build_in_process(settings, instance)
     assert not result.success
     assert default.head.read_bytes() == before
@@ -276,7 +278,7 @@ def test_failing_check_leaves_what_is_served(settings, default, instance):
 
 
 def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instance):
-    plant_secret(default)
+    plant_block(default)
     result = build_in_process(settings, instance)
     logged = instance.all_logs(result.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
     failed = [
@@ -284,14 +286,14 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
         for event in logged
         if event.dagster_event and not event.dagster_event.asset_check_evaluation_data.passed
     ]
-    assert [(one.check_name, one.blocking) for one in failed] == [("no_secrets", True)]
+    assert [(one.check_name, one.blocking) for one in failed] == [("no_self_injection", True)]
     refusal = manifests.last_refusal(default)
     assert refusal is not None
-    assert refusal.reasons == [f"no_secrets: {failed[0].description}"]
+    assert refusal.reasons == [f"no_self_injection: {failed[0].description}"]
 
 
 def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default):
-    plant_secret(default)
+    plant_block(default)
     published = run.build(settings, "default", lambda event: None)
     with EventLog(default.log) as log:
         assert published.watermark == log.head()
@@ -304,7 +306,7 @@ def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default
         ]
         key = dg.AssetKey("published_manifest")
         shown = instance.get_latest_materialization_event(key).asset_materialization.metadata
-        assert shown["quarantined"].value.startswith("- planted: no_secrets: 1 secrets")
+        assert shown["quarantined"].value.startswith("- planted: no_self_injection: 1 memories")
         logged = instance.all_logs(runs[1].run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
         (failed,) = [
             one.dagster_event.asset_check_evaluation_data
@@ -347,7 +349,7 @@ def test_build_that_loses_some_canaries_is_served_with_a_warning(
 
 
 def test_refused_step_is_not_tried_again(settings, default, instance):
-    plant_secret(default)
+    plant_block(default)
     result = build_in_process(settings, instance)
     assert not [one for one in result.all_events if one.is_step_up_for_retry]
 
@@ -569,11 +571,12 @@ def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, 
 
 
 def test_refused_build_command_names_every_failed_check(settings, default, tmp_path):
-    for number in range(21):  # fewer are quarantined
-        plant_secret(default, f"planted{number}")
+    shown = events.Event("shown", NOW, Surfaced(place="prompt"), "nobody")
+    with EventLog(default.log) as log:  # counted among what was shown, and not in what is built
+        log.append([shown, events.Event("undone", NOW, Undone(events=("shown",)), "undone")])
     done = jobs(settings, "build", "--json", cwd=tmp_path)
     assert done.returncode == 1
-    assert "no_secrets: 21 secrets" in done.stderr
+    assert "lessons_match_log: 0 times shown" in done.stderr
     assert "Traceback" not in done.stderr
     assert json.loads(done.stdout)["error"]["code"] == "build_refused"
 

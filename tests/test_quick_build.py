@@ -9,7 +9,7 @@ import pytest
 
 import pipelines
 from pipelines import quick
-from store import build, commands
+from store import build, commands, frame
 from store import manifest as manifests
 from store.config import Settings
 from store.embedding import LexicalEmbedder
@@ -72,11 +72,11 @@ def test_a_candidate_that_loses_its_canaries_is_not_served(settings, default, mo
 def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
     settings, default, plant, monkeypatch
 ):
-    monkeypatch.setattr("store.audits.audit._FEW", 0)  # else it is built without the memory
+    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
     with EventLog(default.log) as log:
-        plant(log, "planted", Recorded(content="the token is ghp_" + "a1B2c3D4e5F6" * 3))
+        plant(log, "planted", Recorded(content=frame.OPENING))
     steps: list[str] = []
-    with pytest.raises(BuildRefused, match="no_secrets: 1 secrets"):
+    with pytest.raises(BuildRefused, match="no_self_injection: 1 memories"):
         quick.build(settings, "default", steps.append)
     assert steps[-1] == "publish" and "checks" not in steps
     assert not default.head.exists()
