@@ -8,10 +8,11 @@ from itertools import count
 
 import pytest
 from background import until
-from conftest import Built
+from conftest import NOW, Built
 
 import serve.process.tenants
-from serve.process.tenants import OpenTenants
+from serve.fresh.live_tail import MOST
+from serve.process.tenants import PATIENCE_S, OpenTenants
 from serve.query_embedder import QueryEmbedder
 from store import commands
 from store.commands import Draft
@@ -125,3 +126,38 @@ def test_whoever_asks_ends_its_idleness(begin: Begin):
     assert tenants.idle_s() == 100
     tenants.get("default")
     assert tenants.idle_s() == 0
+
+
+@pytest.fixture
+def asked_always(
+    built: Built, builds: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[int], int]]:
+    """Let some seconds go by in which somebody asks all the time; return how many builds began."""
+    now, made = [0.0], builds()
+    settings = Settings(built.tenant.root.parents[1], Choices(build_after=1))
+    tenants = OpenTenants(settings, made, lambda: now[0])
+
+    def passing(seconds: int) -> int:
+        for _ in range(seconds):
+            now[0] += 1.0
+            tenants._keep_up(tenants.get("default"))
+        return made.begun
+
+    tenants.get("default")
+    yield passing
+    tenants.close()
+
+
+def test_who_is_asked_without_a_pause_is_built_in_a_few_minutes(asked_always, built: Built):
+    assert asked_always(1) == 0
+    commands.record(built.log, Draft(content="the tide comes at noon"), NOW)
+    assert asked_always(int(PATIENCE_S)) == 0
+    assert asked_always(1) == 1
+    assert asked_always(int(PATIENCE_S)) == 1  # not again for the same
+
+
+def test_where_recall_indexes_no_more_no_pause_is_waited_for(asked_always, built: Built):
+    size = 60_000
+    drafts = [Draft(content=f"{n} " + "tide " * (size // 5)) for n in range(1 + MOST // size)]
+    commands.record_batch(built.log, drafts, NOW)
+    assert asked_always(1) == 1

@@ -3,7 +3,8 @@ The tenants a server holds open, and what happens to them between requests.
 
 A tenant is opened when first asked for, or when a batch waits to be recorded in it. A background
 thread opens newly published manifests, writes the receipts of past answers in one transaction, and
-starts a build, as a process of its own, when nobody asks and one is due.
+starts a build that is due, as a process of its own: when nobody asks, or when nobody ever stops
+asking.
 """
 
 import logging
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve.answers import RecallRequest, answer
+from serve.fresh import live_tail
 from serve.journal import Journals
 from serve.metrics import Recalls
 from serve.process import jobs
@@ -40,6 +42,7 @@ log = logging.getLogger("mnemolog")
 
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
+PATIENCE_S = 300.0  # and one that is due starts all the same
 FINISH_S = 5.0  # for what is being answered from a tenant that is to be deleted
 _STEPS = 20  # of a tail that grows, in a look: half a second or so
 _FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
@@ -102,6 +105,7 @@ class OpenTenants:
         self._build = build
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._learning: dict[str, subprocess.Popen[bytes]] = {}
+        self._due_since: dict[str, float] = {}
         self.ingest = Ingest(
             settings.home, self._opened, lambda: self.idle_s() >= IDLE_S, read_facts
         )
@@ -234,7 +238,7 @@ class OpenTenants:
                 if self.requests.is_any or not one.reader.grow():
                     break
             if one.log.is_open:  # else it was said, and each tick tries again
-                self._build_if_idle(one)
+                self._build_if_due(one)
         except (LogError, OSError):
             # upkeep must never end the server; the next tick tries again
             log.exception("upkeep of tenant %s failed", one.tenant.name)
@@ -261,18 +265,27 @@ class OpenTenants:
         self._learning[one.tenant.name] = _spawn_job(self.settings, one.tenant, job)
         return True
 
-    def _build_if_idle(self, one: OpenTenant) -> None:
+    def _build_if_due(self, one: OpenTenant) -> None:
+        """Begin a build that is due once nobody asks, but wait no longer than PATIENCE_S for that,
+        and not at all where the tail indexes no more.
+        """
         name, wanted = one.tenant.name, self.settings.choices.build_after
         if _runs(self._building.get(name)):
             return
-        if self._build is None or not wanted or self._clock() - self._asked_at < IDLE_S:
+        if self._build is None or not wanted:
             return
         if self.ingest.is_reading_facts:  # which builds first, if need be
             return
         waiting, now = _waiting(one), time.time_ns() // 1000
         days = self.settings.choices.episodes_days
         is_due = upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted)
-        if is_due or (days and _is_over(one, days, now)):
+        if not is_due and not (days and _is_over(one, days, now)):
+            self._due_since.pop(name, None)
+            return
+        due_s = self._clock() - self._due_since.setdefault(name, self._clock())
+        is_full = is_due and waiting.bytes >= live_tail.MOST
+        if self._clock() - self._asked_at >= IDLE_S or due_s >= PATIENCE_S or is_full:
+            del self._due_since[name]
             upkeep.begin(one.tenant, waiting, now)
             self.build_now(one)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
