@@ -74,8 +74,11 @@ class Access:
         return self.sessions.session(cookie, self.clock()) is not None
 
 
-def guarded(app: ASGIApp, access: Access) -> ASGIApp:
-    """Return an application that hands to `app` what passed the guard, and answers the rest."""
+def guarded(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIApp:
+    """Return an application that hands to `app` what passed the guard, and answers the rest.
+
+    `know` is told the address of each client of whom something passed.
+    """
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -88,6 +91,7 @@ def guarded(app: ASGIApp, access: Access) -> ASGIApp:
             return
         answer = refused or await _entrance(access, asked, receive) or _known(access, asked)
         if answer is None:
+            know(scope.get("client"))
             await app(_harmless(scope), receive, _adding_headers(send))
         else:
             await answer(scope, receive, send)

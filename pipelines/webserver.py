@@ -27,6 +27,8 @@ from dagster._core.workspace.load_target import (
 )
 from dagster_webserver.app import create_app_from_workspace_process_context
 
+from pipelines.channels import Channels
+from pipelines.channels import server as channels_server
 from pipelines.request_guard import Access, guarded
 from pipelines.ui import interruptible
 from store.access.owner_token import owner_token
@@ -62,16 +64,9 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
         ) as context,
     ):
         pages = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
-        app = guarded(pages, access)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="warning",
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=_FINISH_S,
-            )
-        )
+        channels = Channels()
+        app = guarded(pages, access, channels.know)
+        server = channels_server(app, channels, finish_s=_FINISH_S)
         _end_with(daemon, server)
         with register_ui(settings, port):
             listening.listen(_BACKLOG)

@@ -16,11 +16,12 @@ from test_server import Server, Start, start
 
 from serve import gate
 from serve.app import MAX_BODY, create_app
-from serve.process import connections, turns
 from serve.process import server as server_process
-from serve.process.connections import Connections
+from serve.process import turns
 from serve.process.tenants import OpenTenants
 from serve.process.turns import Turns, is_late
+from store.access import connections
+from store.access.connections import Connections
 from store.config import Settings
 
 __all__ = ["start"]  # the fixture of test_server

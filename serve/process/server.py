@@ -23,11 +23,11 @@ import waitress
 from serve import gate
 from serve.app import MAX_BODY, create_app
 from serve.process import control
-from serve.process.connections import CONNECTIONS, Connections
 from serve.process.ingest import spawn_facts
 from serve.process.tenants import OpenTenants, spawn_build
 from serve.process.turns import RANKING, WAITING, Turns, channel, is_late
 from store import tenant as tenants
+from store.access.connections import CONNECTIONS, Connections
 from store.access.owner_token import owner_token
 from store.config import Choices, Settings
 from store.errors import ConfigError, LogError

@@ -68,7 +68,7 @@ def pages(home: Path) -> Pages:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"in"})
 
-    app = guarded(inside, Access(OWNERS, sessions, lambda: NOW))
+    app = guarded(inside, Access(OWNERS, sessions, lambda: NOW), lambda client: None)
     name = sessions.cookie
     return Pages(app, {"cookie": f"{name}={good}", "spent cookie": f"{name}={spent}"}, reached)
 

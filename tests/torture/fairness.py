@@ -32,7 +32,7 @@ NOW = 1_790_000_000_000_000
 UNBOUNDED = (
     "import serve.fresh.live_tail as t, serve.fresh.slots as s, serve.fresh.vectors as v; "
     "t.AT_ONCE = t.MOST = t.LONGEST = s.LONGEST = v.LONGEST = 1 << 40; "
-    "import serve.process.connections as c; c.STRANGERS = 1 << 30; c.FIRST_S = 1e9; "
+    "import store.access.connections as c; c.STRANGERS = 1 << 30; c.FIRST_S = 1e9; "
 )
 
 

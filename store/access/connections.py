@@ -16,7 +16,7 @@ REQUEST_S = 20.0  # for a request to come whole: who dribbles it keeps a connect
 
 
 class Connections:
-    """The open connections, waitress's `channels` in the order of their opening.
+    """The open connections, `channels` as waitress has them, in the order of their opening.
 
     One thread looks at them. Of a channel, `request` is what is coming, `requests` are those that
     are to be answered.

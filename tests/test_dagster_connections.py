@@ -1,0 +1,102 @@
+"""Who opens connections to Dagster's pages and sends nothing keeps nobody else out."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from background import until
+from starlette.responses import PlainTextResponse
+
+from pipelines.channels import Channels, server
+from pipelines.request_guard import Access, guarded
+from store.access import connections
+from store.access.sessions import signer
+from store.config import Settings
+
+TOKEN = "t" * 43
+GET = f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+
+@dataclass
+class Pages:
+    """Pages behind the guard, on a clock that moves when told to."""
+
+    port: int
+    now: float = 1_000.0
+    looks: int = 0
+    opened: ExitStack = field(default_factory=ExitStack)
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        found = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        self.opened.enter_context(found)
+        found.sendall(sent)
+        return found
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass between two looks at all that is open."""
+        for wait_s in (0.0, seconds):
+            self.now += wait_s
+            looks = self.looks
+            until(lambda seen=looks: self.looks > seen + 1)
+
+
+@pytest.fixture
+def pages(home: Path) -> Iterator[Pages]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        found = Pages(listening.getsockname()[1])
+        channels = Channels(lambda: found.now)
+        look = channels.look
+
+        def counted() -> None:
+            look()
+            found.looks += 1
+
+        channels.look = counted
+        access = Access(TOKEN, signer(TOKEN, Settings(home)), lambda: 0)
+        app = guarded(PlainTextResponse("here"), access, channels.know)
+        served = server(app, channels, finish_s=1)
+        thread = threading.Thread(target=served.run, kwargs={"sockets": [listening]})
+        thread.start()
+        until(lambda: served.started)
+        with found.opened:
+            yield found
+        served.should_exit = True
+        thread.join()
+
+
+def is_hung_up(connection: socket.socket) -> bool:
+    """Return whether a server hung up, waiting for it or for an answer."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def is_answered(connection: socket.socket) -> bool:
+    return connection.recv(65_536).startswith(b"HTTP/1.1 200")
+
+
+def test_who_sends_no_whole_request_is_hung_up_on(pages: Pages):
+    silent, half = pages.connect(), pages.connect(GET[:40])
+    pages.pass_s(connections.FIRST_S)
+    assert is_hung_up(silent)
+    half.sendall(GET[40:])  # in time
+    assert is_answered(half)
+    half.sendall(GET[:40])
+    pages.pass_s(connections.REQUEST_S)
+    assert is_hung_up(half)
+    assert is_answered(pages.connect(GET))
+
+
+def test_strangers_without_number_keep_nobody_out(pages: Pages, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "STRANGERS", 4)
+    known = pages.connect(GET)
+    assert is_answered(known)
+    strangers = [pages.connect() for _ in range(40)]
+    assert all(map(is_hung_up, strangers[:36]))
+    known.sendall(GET)
+    assert is_answered(known) and is_answered(pages.connect(GET))
