@@ -17,6 +17,7 @@ NAMES = (
     "disks",
     "locks",
     "fairness",
+    "poisoned_rows",
     "clocks",
     "archives",
     "imports",
