@@ -11,7 +11,6 @@ from background import until
 from conftest import NOW, Built
 
 import serve.process.tenants
-from serve.fresh.live_tail import MOST
 from serve.process.tenants import PATIENCE_S, OpenTenants
 from serve.query_embedder import QueryEmbedder
 from store import commands
@@ -154,10 +153,3 @@ def test_who_is_asked_without_a_pause_is_built_in_a_few_minutes(asked_always, bu
     assert asked_always(int(PATIENCE_S)) == 0
     assert asked_always(1) == 1
     assert asked_always(int(PATIENCE_S)) == 1  # not again for the same
-
-
-def test_where_recall_indexes_no_more_no_pause_is_waited_for(asked_always, built: Built):
-    size = 60_000
-    drafts = [Draft(content=f"{n} " + "tide " * (size // 5)) for n in range(1 + MOST // size)]
-    commands.record_batch(built.log, drafts, NOW)
-    assert asked_always(1) == 1

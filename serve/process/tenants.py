@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve.answers import RecallRequest, answer
-from serve.fresh import live_tail
 from serve.journal import Journals
 from serve.metrics import Recalls
 from serve.process import jobs
@@ -266,9 +265,7 @@ class OpenTenants:
         return True
 
     def _build_if_due(self, one: OpenTenant) -> None:
-        """Begin a build that is due once nobody asks, but wait no longer than PATIENCE_S for that,
-        and not at all where the tail indexes no more.
-        """
+        """Begin a build that is due once nobody asks; wait no longer than PATIENCE_S for that."""
         name, wanted = one.tenant.name, self.settings.choices.build_after
         if _runs(self._building.get(name)):
             return
@@ -283,8 +280,7 @@ class OpenTenants:
             self._due_since.pop(name, None)
             return
         due_s = self._clock() - self._due_since.setdefault(name, self._clock())
-        is_full = is_due and waiting.bytes >= live_tail.MOST
-        if self._clock() - self._asked_at >= IDLE_S or due_s >= PATIENCE_S or is_full:
+        if self._clock() - self._asked_at >= IDLE_S or due_s >= PATIENCE_S:
             del self._due_since[name]
             upkeep.begin(one.tenant, waiting, now)
             self.build_now(one)

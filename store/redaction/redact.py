@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
+from threading import Lock
 from typing import TypeAlias
 
 from store.redaction import containers, joined
@@ -87,6 +88,27 @@ def find(text: str) -> list[Secret]:
 
 def redact(text: str) -> str:
     """Return `text` with each secret replaced by `[redacted:<kind>:<4 hex of its sha256>]`."""
+    if len(text) < _LONG:
+        return _redacted(text)
+    # a long text is redacted as it is written, and soon again as it is read
+    with _looking_up:
+        if text in _clean:
+            return text
+    found = _redacted(text)
+    if found == text:
+        with _looking_up:
+            _clean[text] = None
+            while len(_clean) > _KNOWN:
+                del _clean[next(iter(_clean))]
+    return found
+
+
+_LONG, _KNOWN = 4_096, 64  # characters; texts
+_clean: dict[str, None] = {}  # the last long texts without a secret
+_looking_up = Lock()
+
+
+def _redacted(text: str) -> str:
     # Taking one secret out can uncover another, so until none is left. Each round
     # shortens what is not a placeholder, hence it ends.
     while secrets := find(text):

@@ -69,13 +69,13 @@ LARGE: dict[str, dict[str, object]] = {
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     names = [*POISONS][:: scale.of(5, 1)]
-    points, wrong = _built(folder / "built", names)
+    points, wrong = _built(folder / "built", names, (1, MANY))
     yield Outcome("memories that no door let in", points, "builds", wrong, floor=80)
     with ExitStack() as weakened:  # a build that takes nothing out, of texts as they lie
         weakened.enter_context(patch.object(build, "take_out", lambda *given: []))
         as_it_lies = "store.projections.memory.fold.redacted"
         weakened.enter_context(patch(as_it_lies, lambda event: event))
-        points, wrong = _built(folder / "refused", [*POISONS][::4])
+        points, wrong = _built(folder / "refused", ("a block of ours", "a secret"), (1,))
     yield Outcome("and nothing taken out", points, "builds", wrong, is_control=True)
     points, wrong = _refused(folder / "doors")
     yield Outcome("memories that are too large", points, "writes", wrong, floor=40)
@@ -84,14 +84,13 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     yield Outcome("and nobody counts tags", points, "writes", wrong, is_control=True)
 
 
-def _built(folder: Path, names: Sequence[str]) -> tuple[int, list[str]]:
-    """Build in steps and anew beside each poison, alone and sixty times."""
+def _built(folder: Path, names: Sequence[str], times: Sequence[int]) -> tuple[int, list[str]]:
+    """Build in steps and anew beside each poison, so many times each."""
     points, wrong = 0, []
     for number, name in enumerate(names):
         body, unseen = POISONS[name]
-        # sixty of a megabyte are the business of `fairness`
-        counts = (1, MANY) if len(encode(body)) < 10_000 else (1,)
-        for count in counts:
+        is_large = len(encode(body)) > 10_000  # many of these are the business of `fairness`
+        for count in times[:1] if is_large else times:
             one = tenant(folder / f"{number}-{count}")
             with EventLog(one.log, create=True) as log:
                 commands.record(log, Draft(id="beside", content=BESIDE), NOW)
