@@ -25,7 +25,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -55,8 +55,6 @@ JOBS = ("facts", "distill")
 SILENT = "silent"
 TURN = timedelta(minutes=7)
 PARTS = {
-    "brief": "nothing is said at a session's start",
-    "notes": "nothing is said at a prompt",
     "episodes": "what was done is no memory",
     "statements": "what the user said is no memory",
     "jobs": "no job runs at night",
@@ -191,8 +189,8 @@ class World:
             probe["kind"],
             probe["prompt"],
             probe["needs"] or (),
-            "" if self.without == "brief" else plain(brief),
-            "" if self.without == "notes" else plain(block),
+            plain(brief),
+            plain(block),
             tuple(self.asked),
         )
 
@@ -296,25 +294,32 @@ def report(found: Sequence[Served]) -> None:
 def ablation(folder: Path, only: str, embedder_name: str, background: Path | None) -> None:
     """Print what the probes are given without each part, a row of a table a part."""
     print("| without | served | noise | beside | brief, block, bytes |\n|---|---|---|---|---|")
-    for part, what in {"": "nothing taken away", **PARTS}.items():
+    for part in ("", *PARTS):
         found = [
             one
             for story in stories(only, folder)
             for one in told(story, embedder_name, background=background, without=part)
         ]
-        served = [one.is_served for one in found if one.needs]
-        noise = [bool(one.block) for one in found if one.kind == SILENT]
-        notes, beside = sum(len(one.notes) for one in found), sum(one.beside for one in found)
-        briefs, blocks = (
-            median([len(text.encode()) for text in texts if text] or [0])
-            for texts in ([one.brief for one in found], [one.block for one in found])
-        )
-        print(
-            f"| {part or '-'}: {what} | {sum(served) / max(1, len(served)):.3f} "
-            f"| {sum(noise) / max(1, len(noise)):.3f} | {beside / max(1, notes):.3f} of {notes} "
-            f"| {briefs:.0f}, {blocks:.0f} |",
-            flush=True,
-        )
+        _row(PARTS.get(part, "nothing is taken away"), found)
+        if not part:
+            _row("nothing is said at a session's start", [replace(one, brief="") for one in found])
+            _row("nothing is said at a prompt", [replace(one, block="") for one in found])
+
+
+def _row(name: str, found: Sequence[Served]) -> None:
+    served = [one.is_served for one in found if one.needs]
+    noise = [bool(one.block) for one in found if one.kind == SILENT]
+    notes, beside = sum(len(one.notes) for one in found), sum(one.beside for one in found)
+    briefs, blocks = (
+        median([len(text.encode()) for text in texts if text] or [0])
+        for texts in ([one.brief for one in found], [one.block for one in found])
+    )
+    print(
+        f"| {name} | {sum(served) / max(1, len(served)):.3f} "
+        f"| {sum(noise) / max(1, len(noise)):.3f} | {beside / max(1, notes):.3f} of {notes} "
+        f"| {briefs:.0f}, {blocks:.0f} |",
+        flush=True,
+    )
 
 
 def _spoke(one: Served) -> bool:
