@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from werkzeug.test import TestResponse
 
 from serve.access.owner import hook_key
 from serve.app import create_app
-from serve.hooks.answer import Hooks
 from serve.process import control
 from serve.process.tenants import OpenTenants
 from store import commands, failures, recommendations, tokens
@@ -85,8 +83,6 @@ class World:
 def world(home: Path, *names: str) -> Iterator[World]:
     """Give a home with some tenants, the first of them the token's."""
     with pytest.MonkeyPatch.context() as patch:
-        # an answer of a hook must not depend on how busy the machine is
-        patch.setattr("serve.app.Hooks", partial(Hooks, deadline_s=60.0))
         opened = OpenTenants(Settings(home))
         patch.setattr(opened.ingest, "_clock", lambda: NOW + 1_800_000_000)
         made = {name: _fill(home, opened, name) for name in names}
@@ -95,7 +91,7 @@ def world(home: Path, *names: str) -> Iterator[World]:
         assert opened.make(NOBODYS) == (NOBODYS not in names)  # as a server does when it starts
         opened.get(NOBODYS)
         clock = itertools.count(NOW + 3_600_000_000, 1_000).__next__
-        app = create_app(opened, OWNERS, clock, hook_deadline_s=30.0)
+        app = create_app(opened, OWNERS, clock, hook_deadline_s=60.0)
         app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
         wanted = Wanted(scopes=ALL, per_minute=1_000_000)
         _, token = tokens.make(home, MINE, wanted, NOW)

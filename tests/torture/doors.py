@@ -8,12 +8,10 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
 from hosts_told import PROMPTS, RECORDED, contexts, event_name, in_session
@@ -23,7 +21,6 @@ from transcript_files import imported
 
 from serve.app import create_app
 from serve.cli import main
-from serve.hooks.answer import Hooks
 from serve.process.tenants import OpenTenant, OpenTenants
 from store import build, commands
 from store.config import Settings
@@ -79,17 +76,14 @@ class Place:
 
 @contextmanager
 def place(home: Path) -> Iterator[Place]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("serve.app.Hooks", partial(Hooks, deadline_s=60.0))
-        tenants = OpenTenants(Settings(home))
-        tenants.make("default")
-        clock = itertools.count(NOW + MINUTE, 1_000_000).__next__
-        try:
-            yield Place(
-                home, tenants, create_app(tenants, TOKEN, clock, hook_deadline_s=30.0).test_client()
-            )
-        finally:
-            tenants.close()
+    tenants = OpenTenants(Settings(home))
+    tenants.make("default")
+    clock = itertools.count(NOW + MINUTE, 1_000_000).__next__
+    app = create_app(tenants, TOKEN, clock, hook_deadline_s=60.0)
+    try:
+        yield Place(home, tenants, app.test_client())
+    finally:
+        tenants.close()
 
 
 Door = Callable[[Place, Poison], None]

@@ -184,7 +184,7 @@ def copied(home: Path, to: Path) -> Settings:
     shutil.rmtree(to, ignore_errors=True)
     ignored = shutil.ignore_patterns("other", "*-shm", "*.lock")
     shutil.copytree(home, to, copy_function=copy, ignore=ignored)
-    return Settings(to, Choices())
+    return Settings(to, Choices(port=1))
 
 
 def files(root: Path, *patterns: str) -> Sequence[Path]:

@@ -9,10 +9,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from flask.testing import FlaskClient
 from hosts_told import SCHEMAS
@@ -22,7 +20,6 @@ from torture.outcome import Outcome, Scale
 from torture.sent import event, frame
 
 from serve.app import create_app
-from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
 from serve.process.tenants import OpenTenants
@@ -56,8 +53,7 @@ def served(home: Path) -> Iterator[tuple[FlaskClient, OpenTenants]]:
             commands.record(log, Draft(content=text, kind=kind, importance=1.0), NOW)
     opened = OpenTenants(Settings(home))
     # how busy this machine is, is not what is tried here
-    with patch("serve.app.Hooks", partial(Hooks, deadline_s=60.0)):
-        app = create_app(opened, TOKEN, lambda: NOW, hook_deadline_s=30.0)
+    app = create_app(opened, TOKEN, lambda: NOW, hook_deadline_s=60.0)
     try:
         yield app.test_client(), opened
     finally:
