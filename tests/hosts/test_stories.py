@@ -38,7 +38,7 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize(
-    ("name", "probe"), [("quarry", "quarry-x17"), ("halyard", "halyard-02")], ids=str
+    ("name", "probe"), [("quarry", "quarry-x17"), ("halyard", "halyard-x04")], ids=str
 )
 def test_what_a_new_session_needs_of_a_story_reaches_the_model(
     desk: Desk, agent: Agent, name: str, probe: str
