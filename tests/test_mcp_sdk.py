@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,9 +35,9 @@ def server(home: Path) -> Iterator[None]:
 
 
 def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run in a thread of its own: the main one's loop may be another library's, left open."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
+    """Run in a loop of its own: the main thread's may be another library's, left open."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(work)
 
 
 @asynccontextmanager

@@ -159,7 +159,8 @@ def sent(app: ASGIApp, scope: Scope) -> tuple[int, list[bytes]]:
     async def send(message: Message) -> None:
         messages.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves litellm its loop
+        runner.run(app(scope, receive, send))
     first = messages[0]
     if scope["type"] == "websocket":
         return (200 if first["type"] == "websocket.accept" else 403), []
