@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from store.errors import ConfigError
-from store.files import file_lock, replace_file
+from store.files import file_lock, read_rows, replace_file
 from store.tenant import Repository, repository_of
 
 
@@ -70,11 +70,4 @@ def _consent(repository: Repository, project: str) -> Consent:
 
 
 def _read(path: Path) -> tuple[Consent, ...]:
-    try:
-        return _decoder.decode(path.read_bytes())
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
-        raise ConfigError(
-            f"{path} cannot be read ({error}): delete it, then `mnemolog project allow` again"
-        ) from error
+    return read_rows(path, _decoder, "delete it, then `mnemolog project allow` again")

@@ -10,7 +10,10 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
+
+import msgspec
 
 from store.errors import ConfigError
 
@@ -43,6 +46,22 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+_Rows = TypeVar("_Rows", bound=tuple[object, ...])
+
+
+def read_rows(path: Path, decoder: msgspec.json.Decoder[_Rows], cure: str) -> _Rows:
+    """Return the rows of a small JSON file, none where there is no file.
+
+    Raise ConfigError, which ends with the cure, where it cannot be read.
+    """
+    try:
+        return decoder.decode(path.read_bytes())
+    except FileNotFoundError:
+        return decoder.decode(b"[]")
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): {cure}") from error
+
+
 FileStamp = tuple[int, ...]
 
 
@@ -63,13 +82,18 @@ def file_lock(path: Path) -> Iterator[None]:
     """
     import filelock  # costs a tenth of a server's start, and what it guards is seldom changed
 
-    lock = path.with_suffix(".lock")
-    make_folder(lock.parent)
+    lock = filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_PATIENCE_S, mode=0o600)
     try:
-        with filelock.FileLock(lock, timeout=_LOCK_PATIENCE_S, mode=0o600):
-            yield
+        make_folder(path.parent)
+        lock.acquire()
     except filelock.Timeout:
-        raise ConfigError(f"{lock} is held by another process: try again") from None
+        raise ConfigError(f"{path} is held by another process: try again") from None
+    except OSError as error:
+        raise ConfigError(f"{path.parent} cannot be written ({error.strerror})") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def passing_name(path: Path) -> Path:

@@ -8,8 +8,6 @@ is not imported later. A file that cannot be read pauses everything.
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +15,7 @@ import msgspec
 
 from store.errors import ConfigError
 from store.events import isoformat
-from store.files import make_folder, replace_file
+from store.files import file_lock, read_rows, replace_file
 
 Scope = Literal["project", "directory", "session"]
 
@@ -56,16 +54,8 @@ def file_of(home: Path) -> Path:
 
 def read(home: Path) -> tuple[Pause, ...]:
     """Return all pauses, those that are over too, oldest first; raise ConfigError."""
-    path = file_of(home)
-    try:
-        return _decoder.decode(path.read_bytes())
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
-        raise ConfigError(
-            f"{path} cannot be read ({error}): nothing is recorded; `mnemolog resume --all` "
-            "writes it anew"
-        ) from error
+    cure = "nothing is recorded; `mnemolog resume --all` writes it anew"
+    return read_rows(file_of(home), _decoder, cure)
 
 
 def pause(
@@ -80,7 +70,7 @@ def pause(
     """Pause something; return the pause. What is paused already stays so, for as long as is said
     now. Raise ConfigError.
     """
-    with _alone(home):
+    with file_lock(file_of(home)):
         known = read(home)
         there = [one for one in known if (one.scope, one.name) == (scope, name) and one.holds(now)]
         made = Pause(scope, name, there[0].since if there else now, until, is_of_a_run)
@@ -93,7 +83,7 @@ def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> 
 
     Raise ConfigError; without a scope a file that cannot be read is written anew.
     """
-    with _alone(home):
+    with file_lock(file_of(home)):
         try:
             known = read(home)
         except ConfigError:
@@ -183,17 +173,3 @@ def _write(home: Path, pauses: tuple[Pause, ...]) -> None:
         replace_file(file_of(home), msgspec.json.format(msgspec.json.encode(pauses)) + b"\n")
     except OSError as error:
         raise ConfigError(f"{file_of(home)} cannot be written ({error.strerror})") from error
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    import filelock  # few pause, and a server starts without it
-
-    try:
-        make_folder(home)
-        with filelock.FileLock(home / "paused.lock", timeout=5.0, mode=0o600):
-            yield
-    except filelock.Timeout:
-        raise ConfigError(f"{file_of(home)} is held by another process: try again") from None
-    except OSError as error:
-        raise ConfigError(f"{home} cannot be written ({error.strerror})") from error
