@@ -130,7 +130,7 @@ def look_up(
     named = named_by_text(view, call.filter, prompt)
     return Found(
         answer=answer,
-        chosen=speaking.chosen(view, prompt, reading, hits, told, is_passive=is_passive),
+        chosen=speaking.weighed(view, prompt, reading, hits, told, is_passive=is_passive).chosen,
         is_short=chosen.get("context") == "summarize",
         rules=tuple(
             one.memory

@@ -97,19 +97,6 @@ def weighed(
     return Weighed(tuple(hits), chances, model.bar + (PASSIVE if is_passive else 0.0))
 
 
-def chosen(
-    view: View,
-    prompt: str,
-    reading: Reading,
-    hits: Sequence[Hit],
-    told: Sequence[Hit] = (),
-    *,
-    is_passive: bool = False,
-) -> tuple[Hit, ...]:
-    """Return the hits to be said, the likeliest to help first; `told` the model knows already."""
-    return weighed(view, prompt, reading, hits, told, is_passive=is_passive).chosen
-
-
 def signs(
     view: View, prompt: str, reading: Reading, hits: Sequence[Hit], told: Sequence[Hit] = ()
 ) -> list[tuple[float, ...]]:

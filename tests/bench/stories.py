@@ -23,7 +23,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -57,7 +57,6 @@ TURN = timedelta(minutes=7)
 PARTS = {
     "episodes": "what was done is no memory",
     "statements": "what the user said is no memory",
-    "jobs": "no job runs at night",
     "bar": "the best two hits are said at every prompt",
 }
 
@@ -168,7 +167,7 @@ class World:
         from pipelines.jobs import job
 
         for one in (FACTS, DISTILL):
-            if one.name in self.jobs and self.without != "jobs":
+            if one.name in self.jobs:
                 job.run(one, self.settings, "default", micros(self.at), apply=True)
         with EventLog(tenant.tenant(self.settings.home).log) as log:
             if self.without == "episodes":
@@ -198,19 +197,28 @@ class World:
 @contextmanager
 def listening(world: World) -> Iterator[None]:
     """Keep what the hook asks `speaking` about each prompt."""
-    usual = speaking.chosen
+    usual = speaking.weighed
 
-    def chosen(*asked: Any, is_passive: bool = False) -> tuple[Hit, ...]:
-        world.asked.append(asked)  # type: ignore[arg-type]
+    def weighed(
+        view: View,
+        prompt: str,
+        reading: Reading,
+        hits: Sequence[Hit],
+        told: Sequence[Hit] = (),
+        *,
+        is_passive: bool = False,
+    ) -> speaking.Weighed:
+        world.asked.append((view, prompt, reading, hits, told))
         if world.without == "bar":
-            return tuple(asked[3][: speaking.MOST])
-        return usual(*asked, is_passive=is_passive)
+            best = tuple(hits[: speaking.MOST])
+            return speaking.Weighed(best, (1.0,) * len(best), 0.0)
+        return usual(view, prompt, reading, hits, told, is_passive=is_passive)
 
-    speaking.chosen = chosen
+    speaking.weighed = weighed
     try:
         yield
     finally:
-        speaking.chosen = usual
+        speaking.weighed = usual
 
 
 def told(
@@ -269,6 +277,36 @@ def stories(only: str = "", folder: Path = STORIES) -> Iterator[dict[str, Any]]:
             yield json.loads(path.read_text(encoding="utf-8"))
 
 
+@dataclass(frozen=True)
+class Figures:
+    """What all probes together were given; the medians are of what was not empty, in bytes."""
+
+    served: tuple[int, int]  # of the probes that need something
+    noise: tuple[int, int]  # of those that nothing should be said to
+    idle: tuple[int, int]  # of those that ask about what the memory knows nothing of
+    beside: tuple[int, int]  # of the notes
+    brief: float
+    block: float
+
+
+def figures(found: Sequence[Served]) -> Figures:
+    silent = [one for one in found if one.kind == SILENT]
+    idle = [one for one in found if not one.needs and one.kind != SILENT]
+    needed = [one for one in found if one.needs]
+    brief, block = (
+        median([len(text.encode()) for text in texts if text] or [0])
+        for texts in ([one.brief for one in found], [one.block for one in found])
+    )
+    return Figures(
+        (sum(one.is_served for one in needed), len(needed)),
+        (sum(bool(one.block) for one in silent), len(silent)),
+        (sum(bool(one.block) for one in idle), len(idle)),
+        (sum(one.beside for one in found), sum(len(one.notes) for one in found)),
+        brief,
+        block,
+    )
+
+
 def report(found: Sequence[Served]) -> None:
     kinds = defaultdict(list)
     for one in found:
@@ -278,57 +316,40 @@ def report(found: Sequence[Served]) -> None:
         spoke = sum(bool(one.block) for one in some) / len(some)
         served = sum(one.is_served for one in some) / len(some)
         print(f"{kind:10} {len(some):6} {served:7.2f} {spoke:6.2f}")
-    needed = [one for one in found if one.needs]
-    silent = [one for one in found if one.kind == SILENT]
-    idle = [one for one in found if not one.needs and one.kind != SILENT]
-    notes, beside = sum(len(one.notes) for one in found), sum(one.beside for one in found)
-    spoken = [len(one.block) for one in found if one.block]
+    all_ = figures(found)
     print(
-        f"served {_share(one.is_served for one in needed)}; noise {_share(map(_spoke, silent))}; "
-        f"spoke where nothing is known {_share(map(_spoke, idle))}; beside {beside}/{notes} = "
-        f"{beside / max(1, notes):.3f}; brief p50 {median(len(one.brief) for one in found):.0f}, "
-        f"block p50 {median(spoken or [0]):.0f} characters"
+        f"served {_share(all_.served)}; noise {_share(all_.noise)}; "
+        f"spoke where nothing is known {_share(all_.idle)}; beside {_share(all_.beside)}; "
+        f"brief p50 {all_.brief:.0f}, block p50 {all_.block:.0f} bytes"
     )
 
 
-def ablation(folder: Path, only: str, embedder_name: str, background: Path | None) -> None:
+def _share(of: tuple[int, int]) -> str:
+    return f"{of[0]}/{of[1]} = {of[0] / max(1, of[1]):.3f}"
+
+
+def ablation(lived: Callable[..., list[Served]]) -> None:
     """Print what the probes are given without each part, a row of a table a part."""
     print("| without | served | noise | beside | brief, block, bytes |\n|---|---|---|---|---|")
-    for part in ("", *PARTS):
-        found = [
-            one
-            for story in stories(only, folder)
-            for one in told(story, embedder_name, background=background, without=part)
-        ]
-        _row(PARTS.get(part, "nothing is taken away"), found)
-        if not part:
-            _row("nothing is said at a session's start", [replace(one, brief="") for one in found])
-            _row("nothing is said at a prompt", [replace(one, block="") for one in found])
+    whole = lived()
+    _row("nothing is taken away", whole)
+    _row("nothing is said at a session's start", [replace(one, brief="") for one in whole])
+    _row("nothing is said at a prompt", [replace(one, block="") for one in whole])
+    for part, name in PARTS.items():
+        _row(name, lived(without=part))
+    _row("no job runs at night", lived(jobs=()))
 
 
 def _row(name: str, found: Sequence[Served]) -> None:
-    served = [one.is_served for one in found if one.needs]
-    noise = [bool(one.block) for one in found if one.kind == SILENT]
-    notes, beside = sum(len(one.notes) for one in found), sum(one.beside for one in found)
-    briefs, blocks = (
-        median([len(text.encode()) for text in texts if text] or [0])
-        for texts in ([one.brief for one in found], [one.block for one in found])
+    all_ = figures(found)
+    served, noise, beside = (
+        f"{of[0] / max(1, of[1]):.3f}" for of in (all_.served, all_.noise, all_.beside)
     )
     print(
-        f"| {name} | {sum(served) / max(1, len(served)):.3f} "
-        f"| {sum(noise) / max(1, len(noise)):.3f} | {beside / max(1, notes):.3f} of {notes} "
-        f"| {briefs:.0f}, {blocks:.0f} |",
+        f"| {name} | {served} | {noise} | {beside} of {all_.beside[1]} "
+        f"| {all_.brief:.0f}, {all_.block:.0f} |",
         flush=True,
     )
-
-
-def _spoke(one: Served) -> bool:
-    return bool(one.block)
-
-
-def _share(of: Any) -> str:
-    found = list(of)
-    return f"{sum(found)}/{len(found)} = {sum(found) / max(1, len(found)):.3f}"
 
 
 def main() -> None:
@@ -344,22 +365,24 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true", help="one part taken away at a time")
     parser.add_argument("--show", action="store_true", help="print what each probe was given")
     asked = parser.parse_args()
-    if asked.ablation:
-        ablation(asked.stories, asked.only, asked.embedder, asked.background)
-        return
-    jobs = tuple(filter(None, asked.jobs.split(",")))
-    found: list[Served] = []
     crowd = list(stories()) if asked.crowd else []
-    for story in stories(asked.only, asked.stories):
-        some = list(told(story, asked.embedder, jobs, asked.background, crowd))
-        found += some
-        if asked.show:
-            for one in some:
-                print(
-                    f"\n--- {one.id} {one.kind} {'SERVED' if one.is_served else ''}: {one.prompt}"
-                )
-                print(f"{one.needs}\n{one.block or '(nothing)'}")
-        print(story["name"], file=sys.stderr)
+    wanted = tuple(filter(None, asked.jobs.split(",")))
+
+    def lived(jobs: Sequence[str] = wanted, without: str = "") -> list[Served]:
+        found: list[Served] = []
+        for story in stories(asked.only, asked.stories):
+            found += told(story, asked.embedder, jobs, asked.background, crowd, without)
+            print(story["name"], file=sys.stderr)
+        return found
+
+    if asked.ablation:
+        ablation(lived)
+        return
+    found = lived()
+    if asked.show:
+        for one in found:
+            print(f"\n--- {one.id} {one.kind} {'SERVED' if one.is_served else ''}: {one.prompt}")
+            print(f"{one.needs}\n{one.block or '(nothing)'}")
     report(found)
 
 
