@@ -1,5 +1,6 @@
 """What recall reads from a question before it looks for anything."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,6 +11,8 @@ from serve.query.analysis import Analysis, Question, analyse
 from serve.query.mode import KINDS
 from serve.reader import Reader, View
 from serve.recall import recall
+from serve.stages import evidence
+from store.embedders.calibration import Calibration
 from store.embedding import LexicalEmbedder
 
 NOW = int(datetime(2023, 11, 17, tzinfo=UTC).timestamp()) * 1_000_000
@@ -91,3 +94,13 @@ def test_the_first_line_of_a_report_counts_for_more_than_what_it_pastes(view: Vi
     assert "server" in first(f"{title}: {pasted}")
     assert "flaky" in first(f"{title}\n{pasted}")
     assert analysed(view, f"{title}\n").topic == analysed(view, title).topic
+
+
+def test_a_sentence_model_counts_for_less_where_a_report_is_pasted(view: View):
+    def weighed(view: View, text: str) -> float:
+        return evidence.weights(view, analysed(view, text))["vector"]
+
+    vectors = replace(view.snapshots.vectors, calibration=Calibration(0.1, 0.6, knows_meaning=True))
+    knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors))
+    assert weighed(knowing, "It crashes\n\n  File x.py") < weighed(knowing, "It crashes")
+    assert weighed(view, "It crashes\n\n  File x.py") == weighed(view, "It crashes")

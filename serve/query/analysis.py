@@ -82,6 +82,7 @@ class Analysis:
     """A question taken apart; `names` are people's, and their words are no part of its topic."""
 
     topic: list[str]  # terms, with repeats: a title's count more often
+    has_title: bool  # the text has a first line and more below it
     names: list[str]  # terms of the names
     weights: dict[str, float]  # idf of each different term of the topic
     people: frozenset[str]
@@ -121,12 +122,14 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         about, said = asked, terms  # nothing but names and question words: the names are the topic
     view.snapshots.postings.look_up((*said, *terms))
     topic = _rarest(view, said)
+    title = _title(about)
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
     spoken = language(asked)
     return Analysis(
-        topic=[*topic, *_titled(about, topic)],
+        topic=[*topic, *_repeated(title, topic)],
+        has_title=bool(title),
         names=names,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},
         people=who,
@@ -161,14 +164,17 @@ def _rarest(view: View, terms: list[str]) -> list[str]:
     return [term for term in terms if term in rarest]
 
 
-def _titled(asked: str, topic: list[str]) -> list[str]:
-    """Return what a text's first line adds to its topic.
+def _title(asked: str) -> str:
+    """Return the first line of a text that has more lines, empty where it is the only one.
 
     An issue, a mail or a report says first what it is about, and its code and logs outnumber that.
     """
     title, _, others = asked.strip().partition("\n")
-    if not others.strip():
-        return []
+    return title if others.strip() else ""
+
+
+def _repeated(title: str, topic: list[str]) -> list[str]:
+    """Return what a title adds to a topic that holds its terms already."""
     held = frozenset(topic)
     return [term for term in dict.fromkeys(text.terms(title)) if term in held] * TITLE
 

@@ -18,7 +18,7 @@ from serve.ranking.fusion import Ranking, beside, reciprocal_rank, weighted_sum
 from serve.reader import View
 from serve.stages import evidence as evidences
 from serve.stages import layers
-from serve.stages.evidence import WEIGHTS, Heard
+from serve.stages.evidence import Heard
 from serve.stages.nearness import Nearness
 from serve.stages.scratch import Scratch
 from store.topk import best
@@ -94,7 +94,7 @@ def _candidates(view: View, question: Question, analysis: Analysis, scratch: Scr
     }
     insights = derived.entering(channels, rankings, insights, WINDOW)
     heard = evidences.heard(view, analysis)
-    weights = WEIGHTS | layers.WEIGHTS
+    weights = evidences.weights(view, analysis) | layers.WEIGHTS
     if question.fusion == "rrf":
         docs, fused = reciprocal_rank(list(rankings.values()))
         if len(insights):

@@ -42,6 +42,8 @@ WEIGHTS = {
     "personal": 0.3,
     "rule": 1.3,  # as far as it is on the topic
 }
+# A model reads an issue with its code and logs as one meaning, near to that of any other issue.
+_WITH_TITLE = {name: 0.2 * WEIGHTS[name] for name in ("vector", "session_vector")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,13 @@ def words(view: View, terms: Sequence[str], scratch: Scratch) -> Scores:
     view.snapshots.postings.scores(terms, least_idf=LEAST_IDF, out=scores[:rows])
     view.tail.scores(terms, least_idf=LEAST_IDF, out=scores[rows:])
     return scores
+
+
+def weights(view: View, analysis: Analysis) -> dict[str, float]:
+    """Return what each kind of evidence weighs for a question."""
+    if analysis.has_title and view.snapshots.calibration.knows_meaning:
+        return WEIGHTS | _WITH_TITLE
+    return WEIGHTS
 
 
 def around(view: View, docs: Docs, mask: Mask) -> Around:
