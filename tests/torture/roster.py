@@ -22,6 +22,7 @@ NAMES = (
     "archives",
     "imports",
     "settings",
+    "hangs",
     "redaction",
     "poisoning",
     "leaks",
