@@ -256,6 +256,17 @@ def test_a_name_that_says_an_asked_text_stays_and_is_named(built, clock: Clock):
     assert [(one["id"], one["can_be_cut"]) for one in done["quotes"]] == [("t1", False)]
 
 
+def test_a_session_is_named_by_the_first_letters_of_its_id(built, clock: Clock):
+    for name in ("5f0c1f2e", "5f0c77aa"):
+        built.log.append(
+            [Event(f"e{name}", clock(), Prompted(prompt="hi"), f"e{name}", session=name)]
+        )
+    words = ("erase", "--dry-run", "--session")
+    ambiguous = CliRunner().invoke(main, [*words, "5f0c"])
+    assert ambiguous.exit_code == 2 and "5f0c1f2e, 5f0c77aa" in ambiguous.output
+    assert CliRunner().invoke(main, [*words, "5f0c1"]).exit_code == 0
+
+
 @pytest.mark.parametrize("words", [(), ("--text", "--"), ("--session", "nobody"), ("nothing",)])
 def test_what_is_nowhere_is_not_erased(built, words: tuple[str, ...]):
     assert CliRunner().invoke(main, ["erase", *words, "--yes"]).exit_code != 0

@@ -118,3 +118,12 @@ def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, ten
     assert run("requeue", id_).exit_code == 2
     assert run("show", "nobody").exit_code == 3
     assert log.head() == 1
+
+
+def test_an_export_that_says_more_than_drafts_is_refused_whole(
+    lines: Callable[..., str], tenant: Tenant
+):
+    linked = {"content": "the cache fills", "links": [{"target": new_id(NOW), "relation": "cause"}]}
+    done = run("add", lines(*notes(1), linked))
+    assert done.exit_code == 2
+    assert "memory 2" in done.stderr and "mnemolog import jsonl" in done.stderr

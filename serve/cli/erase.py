@@ -12,7 +12,7 @@ from serve.cli import output, session
 from serve.cli.session import Session
 from serve.process import jobs as processes
 from store import commands
-from store.errors import NotFound
+from store.errors import InvalidInput, NotFound
 from store.events import Recorded
 
 if TYPE_CHECKING:
@@ -128,10 +128,8 @@ def _asked(
     found = [commands.resolve_event(log, prefix) for prefix in ids]
     memories = [id_ for id_, is_memory in found if is_memory]
     events = [id_ for id_, is_memory in found if not is_memory]
-    for one in sessions:
-        its_memories, its_events = erasing.of_session(log, one)
-        if not its_memories and not its_events:
-            raise NotFound(f"no event of a session {one!r}: give its whole id")
+    for prefix in sessions:
+        its_memories, its_events = erasing.of_session(log, _session(log, prefix))
         memories += its_memories
         events += its_events
     wanted = wiping.wanted(log, wiping.Asked(tuple(dict.fromkeys(memories)), texts=texts))
@@ -140,6 +138,21 @@ def _asked(
     return wiping.Asked(
         tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(events)), texts, also_quotes
     )
+
+
+def _session(log: "EventLog", prefix: str) -> str:
+    """Return the one session whose id starts so; raise NotFound, or InvalidInput for several."""
+    from store.logfile import erasing
+
+    found = erasing.sessions_like(log, prefix) if prefix else []
+    if prefix in found:
+        return prefix
+    if not found:
+        raise NotFound(f"no event of a session {prefix!r}: `mnemolog show ID` names a memory's")
+    if len(found) > 1:
+        shown = ", ".join(found[:5])
+        raise InvalidInput(f"{prefix!r} could be {shown}: give more of the session's id")
+    return found[0]
 
 
 def _ask(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:

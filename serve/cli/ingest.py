@@ -64,7 +64,8 @@ def ingest(context: click.Context, as_json: bool) -> None:
 def add(session_: Session, /, file: Path, project: str | None, as_json: bool) -> None:
     """Accept JSON Lines, a draft of a memory each, and record them; `-` is standard input.
 
-    A server that runs lends a hand. The same file again adds nothing.
+    A server that runs lends a hand. The same file again adds nothing. An export whose memories have
+    links, ratings or a state is refused: `mnemolog import jsonl` keeps those.
     """
     from serve.cli.imports import standard_input
     from store.importers.jsonl import drafts
@@ -74,7 +75,10 @@ def add(session_: Session, /, file: Path, project: str | None, as_json: bool) ->
     source = standard_input() if str(file) == "-" else file
     with session.open_or_make(settings) as log:
         queue = _queue(settings)
-        jobs = [_accepted(queue, log, some) for some in _parts(drafts(source, project=belongs))]
+        jobs = [
+            _accepted(queue, log, some)
+            for some in _parts(drafts(source, project=belongs, alone=True))
+        ]
         _work_off(queue, log, jobs)
         _tell(queue, jobs, as_json=as_json)
 

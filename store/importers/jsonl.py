@@ -157,14 +157,22 @@ def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
     return is_same and all(one.id in ids for one in events[1:])
 
 
-def drafts(source: Path, *, project: str | None) -> Iterator[Draft]:
+def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterator[Draft]:
     """Yield the file's memories in order, without the forgotten ones.
+
+    `alone` refuses a line that says more than its draft, as nothing else of it would be kept.
 
     `project` is for lines that name none. A line without an id gets one from its texts and project,
     so that it is added once. Raise SourceError where the file cannot be read, and for the first
     line that is no memory, with its number.
     """
-    return (_draft(line, project) for line in _exported(source))
+    for number, line in enumerate(_exported(source), 1):
+        if alone and (line.links or line.ratings or line.state not in _STANDING):
+            raise SourceError(
+                f"{source.name} memory {number} has a state, links or ratings, which a draft has "
+                "not: `mnemolog import jsonl` keeps them"
+            )
+        yield _draft(line, project)
 
 
 def _exported(source: Path) -> Iterator[Exported]:

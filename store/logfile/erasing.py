@@ -9,6 +9,7 @@ log is to be built again, and what jobs made of the memory is stale from the sam
 `store.erase` reaches what lies beside the log.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -153,6 +154,12 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
     return [one for one in made if one.left != one.said]
+
+
+def sessions_like(log: EventLog, prefix: str) -> list[str]:
+    """Return the ids of sessions that start with `prefix`, in order."""
+    rows = log.rows("session >= ? AND session < ?", (prefix, prefix + chr(sys.maxunicode)))
+    return sorted({row[6] for row in rows})
 
 
 def of_session(log: EventLog, session: str) -> tuple[list[str], list[str]]:
