@@ -14,7 +14,7 @@ from store import build, quarantine
 from store.events import MEMORY_KINDS
 from store.manifest import Manifest
 from store.projection import Projection, Tables
-from store.projections.memories import ACTIVE, STATES
+from store.projections.memory.memory import ACTIVE, STATES
 from store.snapshot import SnapshotRef
 
 Metadata = dict[str, dg.MetadataValue]

@@ -6,7 +6,7 @@ from typing import Any
 
 from serve.reader import View
 from store.projections.duplicates import Link
-from store.projections.memories import FORGOTTEN
+from store.projections.memory.memory import FORGOTTEN
 
 
 def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:

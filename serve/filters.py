@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from serve.fresh.slots import Columns
-from store.projections.memories import ACTIVE, ARCHIVED, UNSEEN, Memory
+from store.projections.memory.memory import ACTIVE, ARCHIVED, UNSEEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 
 

@@ -33,7 +33,7 @@ from store.events import Event, isoformat
 from store.log import EventLog
 from store.logfile.head import Gap, OtherLog
 from store.manifest import Manifest
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.memory.rows import Mask
 from store.tenant import Tenant
 

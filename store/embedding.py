@@ -18,8 +18,6 @@ from store.embedders.learned import Acquaintance
 from store.embedders.lexical import IN_A_JOB, WHILE_ASKED, LexicalEmbedder
 from store.errors import ConfigError, EmbedderError
 
-__all__ = ["CHOICES", "Embedder", "LexicalEmbedder", "Matrix", "SilentEmbedder", "embedder"]
-
 Matrix = npt.NDArray[np.float32]
 
 CHOICES = ("lexical", "onnx:FOLDER", "onnx:PACKAGE", "table:FOLDER", "litellm:PROVIDER/MODEL")

@@ -17,14 +17,8 @@ from store import quarantine, visible_json
 from store.events import EPISODE, Event, Rated, moment
 from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log import EventLog
-from store.projections.memories import (
-    ACTIVE,
-    AUTO,
-    DEFAULT_SCORE,
-    FORGOTTEN,
-    Fold,
-    Memory,
-)
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, AUTO, DEFAULT_SCORE, FORGOTTEN, Memory
 
 
 def export(

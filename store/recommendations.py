@@ -19,7 +19,7 @@ from store.log import EventLog
 from store.plans import plans
 from store.plans.plans import Plan
 from store.plans.since import since
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]

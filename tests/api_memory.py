@@ -10,7 +10,7 @@ from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised, Route
 from store.job_events import Judged, Made, Planned
 from store.plans import plans, steps
-from store.projections.memories import Fold
+from store.projections.memory.fold import Fold
 from store.recommendations import Change
 
 NOW = 1_790_000_100_000_000  # microseconds UTC

@@ -20,7 +20,7 @@ from store import build, commands
 from store import tenant as tenants
 from store.body import Body
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import (
     Revised,
     encode,

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 
 DIMENSION = 32
 

@@ -13,7 +13,7 @@ from serve.reader import Reader, View
 from serve.recall import recall
 from serve.stages import evidence
 from store.embedders.calibration import Calibration
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 
 NOW = int(datetime(2023, 11, 17, tzinfo=UTC).timestamp()) * 1_000_000
 

@@ -8,7 +8,7 @@ from pipelines.archive import archive as job
 from pipelines.jobs.job import run
 from store import build, commands, config
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Recalled, Revised, new_id
 from store.job_events import Made, Planned
 from store.log import EventLog

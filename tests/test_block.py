@@ -14,7 +14,8 @@ from store import frame
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event, Recorded, Trust
 from store.frame import CLOSING, OPENING
-from store.projections.memories import Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import Memory
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from serve.cli import main
 from serve.cli.group import Commands
 from store import build
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.logfile.head import Gap
 from store.tenant import Tenant, tenant

@@ -14,8 +14,10 @@ from store.errors import IdConflict, InvalidInput, InvalidName, JunkText, Mnemol
 from store.events import Revised
 from store.log import EventLog
 from store.projection import Inputs, Previous, checked_build
-from store.projections import memories
-from store.projections.memories import MEMORIES_PROJECTION, Fold, Memory
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
+from store.projections.memory.table import read_memories
 from store.redaction import redact
 
 NOW = 1_790_000_000_000_000
@@ -40,7 +42,7 @@ def state(log: EventLog) -> dict[str, Memory]:
     )
     inputs = Inputs(len(events), lambda after: iter(events[after:]))
     tables = checked_build(MEMORIES_PROJECTION, inputs, Previous(half, first))
-    assert {one.id: one for one in memories.memories(tables["memories"])} == fold.rows
+    assert {one.id: one for one in read_memories(tables["memories"])} == fold.rows
     return fold.rows
 
 
@@ -168,16 +170,16 @@ def test_an_import_counts_and_one_bad_draft_stops_nothing(log: EventLog):
 def test_forget_hides_and_restore_undoes_it(log: EventLog):
     put(log, "a")
     commands.forget(log, "a", NOW)
-    assert state(log)["a"].state == memories.FORGOTTEN
+    assert state(log)["a"].state == FORGOTTEN
     commands.restore(log, "a", NOW)
-    assert state(log)["a"].state == memories.ACTIVE
+    assert state(log)["a"].state == ACTIVE
 
 
 def test_archive_and_pin_set_what_they_say(log: EventLog):
     put(log, "a")
     commands.archive(log, "a", NOW)
     commands.pin(log, "a", NOW)
-    assert (state(log)["a"].state, state(log)["a"].pinned) == (memories.ARCHIVED, True)
+    assert (state(log)["a"].state, state(log)["a"].pinned) == (ARCHIVED, True)
     commands.pin(log, "a", NOW, pinned=False)
     assert not state(log)["a"].pinned
 
@@ -186,9 +188,9 @@ def test_superseded_names_what_took_its_place(log: EventLog):
     put(log, "a")
     put(log, "b")
     commands.supersede(log, "a", "b", NOW)
-    assert (state(log)["a"].state, state(log)["a"].superseded_by) == (memories.SUPERSEDED, "b")
+    assert (state(log)["a"].state, state(log)["a"].superseded_by) == (SUPERSEDED, "b")
     commands.restore(log, "a", NOW)
-    assert (state(log)["a"].state, state(log)["a"].superseded_by) == (memories.ACTIVE, None)
+    assert (state(log)["a"].state, state(log)["a"].superseded_by) == (ACTIVE, None)
 
 
 def test_a_ttl_runs_from_the_writing_and_a_restore_ends_it(log: EventLog):
@@ -216,10 +218,10 @@ def test_the_newest_of_a_key_holds_and_the_older_are_its_history(log: EventLog):
     put(log, "other", "deploy to mars", key="deploy.region", project="acme/web")
     rows = state(log)
     assert [rows[id_].state for id_ in ("k0", "k1", "k2", "other")] == [
-        memories.SUPERSEDED,
-        memories.SUPERSEDED,
-        memories.ACTIVE,
-        memories.ACTIVE,
+        SUPERSEDED,
+        SUPERSEDED,
+        ACTIVE,
+        ACTIVE,
     ]
     assert (rows["k0"].superseded_by, rows["k1"].superseded_by) == ("k1", "k2")
 
@@ -229,7 +231,7 @@ def test_an_older_value_of_a_key_that_is_restored_holds_again(log: EventLog):
     put(log, "k1", key="deploy.region")
     commands.restore(log, "k0", NOW)
     rows = state(log)
-    assert (rows["k0"].state, rows["k1"].state) == (memories.ACTIVE, memories.SUPERSEDED)
+    assert (rows["k0"].state, rows["k1"].state) == (ACTIVE, SUPERSEDED)
     assert rows["k1"].superseded_by == "k0"
 
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from serve.cli import main
 from store import build, commands
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Planned
 from store.log import EventLog
 from store.plans import plans, steps
-from store.projections.memories import Fold
+from store.projections.memory.fold import Fold
 from store.tenant import Tenant
 
 Clock = Callable[[], int]

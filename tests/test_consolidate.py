@@ -32,7 +32,7 @@ from store.log import EventLog
 from store.manifest import Manifest
 from store.plans import plans, steps
 from store.plans.plans import Plan
-from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Memory
+from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,7 +19,7 @@ from store import manifest as manifests
 from store import projections
 from store.access.owner_token import owner_token
 from store.access.sessions import signer
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab

@@ -27,7 +27,7 @@ from store import manifest as manifests
 from store import projections
 from store.access.owner_token import owner_token
 from store.access.sessions import signer
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import NoManifest
 from store.registry import dagster_ui
 

@@ -22,11 +22,11 @@ from store import build, commands, failures, tokens
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Planned
 from store.log import EventLog
 from store.plans import plans, steps
-from store.projections.memories import Fold
+from store.projections.memory.fold import Fold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab

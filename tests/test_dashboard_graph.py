@@ -16,7 +16,7 @@ from serve.summaries import picture
 from store import build, commands, tenant
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 
 GRAPH = "/t/default/graph"

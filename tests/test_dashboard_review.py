@@ -12,7 +12,7 @@ from store import manifest as manifests
 from store.agent_events import Proposed
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Quarantined
 from store.job_events import Planned
 from store.manifest import CheckResult, Refusal

@@ -20,7 +20,7 @@ from store.body import Body
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised, moment
 from store.log import EventLog
 

@@ -20,13 +20,13 @@ from serve.access.owner import hook_key
 from serve.rules import role
 from store import build, commands, tenant
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Step
 from store.logfile import erasing
 from store.plans import plans
 from store.plans.plans import Plan
-from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Memory
 from store.projections.memory import scoring
+from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 
 __all__ = ["agent", "tenants"]  # fixtures
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.embedders import lexical
-from store.embedders.lexical import MAX_CHARACTERS, WHILE_ASKED
-from store.embedding import LexicalEmbedder, embedder
+from store.embedders.lexical import MAX_CHARACTERS, WHILE_ASKED, LexicalEmbedder
+from store.embedding import embedder
 from store.errors import ConfigError
 
 

@@ -20,12 +20,13 @@ from serve.summaries.newest import newest
 from store import commands, tenant
 from store.agent_events import Acted, Prompted, SessionTold
 from store.build import rebuild
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import InvalidInput, NotFound
 from store.events import EPISODE, Event, Forgotten, Recalled, Revised, encode
 from store.export import export
 from store.log import EventLog
-from store.projections.memories import ACTIVE, FORGOTTEN, OPEN, Fold
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, FORGOTTEN, OPEN
 
 MODEL = LexicalEmbedder()
 ASKED = "make the parcel tracker survive an outage of the carrier"

@@ -17,7 +17,7 @@ from store.agent_events import Followed, Proposed, Surfaced
 from store.audits.verify import verify
 from store.cold import compaction, segment
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.erase import wiping
 from store.errors import BuildBusy, Conflict, NotFound
 from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded, new_id
@@ -25,8 +25,8 @@ from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
 from store.plans import plans, steps
 from store.projection import Inputs, Previous, checked_build, digest
-from store.projections.memories import FORGOTTEN, MEMORIES_PROJECTION, STALE
-from store.projections.memory.memory import ERASED
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.memory import ERASED, FORGOTTEN, STALE
 from store.projections.memory.rows import MemoryRows
 from store.snapshot import read
 

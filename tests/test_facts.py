@@ -12,7 +12,9 @@ from store.events import Archived, Event, Forgotten, Recorded, Restored, moment
 from store.log import EventLog
 from store.projection import Inputs, checked_build
 from store.projections.facts import FACTS_PROJECTION, Fact, Facts, facts_of
-from store.projections.memories import MEMORIES_PROJECTION, Fold, Memory
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import Memory
 from store.projections.memory.table import NEVER
 
 Clock = Callable[[], int]

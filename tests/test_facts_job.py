@@ -16,14 +16,15 @@ from pipelines.jobs.job import run
 from serve.cli import main
 from store import build, commands, config
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import PlanStale
 from store.events import Recorded, Revised, moment
 from store.log import EventLog
 from store.plans import plans
 from store.plans.plans import Plan
 from store.projections.facts import entity_name, facts_of
-from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.tenant import Tenant
 
 Clock = Callable[[], int]

@@ -9,7 +9,7 @@ from serve.evaluation import dataset
 from store import build, commands
 from store.audits.verify import verify
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import Revised
 from store.projections import fields

@@ -14,7 +14,7 @@ from serve.recall import Mode, Question, recall
 from store.body import Body
 from store.build import rebuild
 from store.commands import Draft, record_batch
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import (
     MEMORY_KINDS,
     TIERS,

@@ -16,7 +16,7 @@ from store.audits import health
 from store.audits.health import Finding, checkup
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.erase import wiping
 from store.errors import LogCorrupt
 from store.files import replace_file

@@ -13,7 +13,7 @@ from serve.cli import main
 from serve.process.tenants import OpenTenants
 from store import build
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import tenant
 

@@ -29,7 +29,8 @@ from store.errors import SourceError
 from store.events import STATEMENT, Event, new_id
 from store.importers.hosts import HOSTS
 from store.log import EventLog
-from store.projections.memories import Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import Memory
 
 AGENTS = tuple(WRITERS)
 NOTE = f'{frame.OPENING}\n{{"id":"m1","fact":"the port is 7437"}}\n{frame.CLOSING}'

@@ -9,7 +9,7 @@ import pytest
 
 from store import commands
 from store.build import rebuild
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import tenant
 

@@ -14,7 +14,7 @@ from store.audits.verify import verify
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.job_events import Made, Planned
 from store.log import EventLog

@@ -12,7 +12,7 @@ from serve.process.tenants import OpenTenants
 from store import tenant as tenants
 from store.build import rebuild
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 
 NOW = 1_800_000_000_000_000

@@ -11,7 +11,7 @@ from serve.reader import Reader
 from store import build, commands
 from store.commands import Draft
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.projections import kin
 from store.projections.lexical import segments

@@ -13,7 +13,7 @@ from store import build
 from store import tenant as tenants
 from store.commands import import_drafts
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.importers import git
 from store.log import EventLog
 

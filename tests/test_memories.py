@@ -4,9 +4,9 @@ import pytest
 
 from store.projection import Tables
 from store.projections import memories
-from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, MEMORIES, Memory
+from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory, indexed_text
 from store.projections.memory.rows import MemoryRows
-from store.projections.memory.table import NEVER
+from store.projections.memory.table import MEMORIES, NEVER, indexed_texts, read_memories
 from store.snapshot import read
 
 
@@ -27,7 +27,7 @@ def test_rows_keep_the_order_in_which_they_were_recorded(built, rows: MemoryRows
 
 
 def test_every_id_leads_to_its_row(built, rows: MemoryRows):
-    for number, memory in enumerate(memories.memories(tables(built)["memories"])):
+    for number, memory in enumerate(read_memories(tables(built)["memories"])):
         assert rows.row(memory.id) == number
         assert rows.find(memory.id) == memory
     assert rows.row("nobody") is None and rows.find("nobody") is None
@@ -50,7 +50,7 @@ def test_masks_tell_what_rows_hold(built, rows: MemoryRows):
     assert rows.missing("project").sum() == len(rows) - 1
     assert rows.tagged([]).all() and not rows.tagged(["team", "nobody"]).any()
     assert rows.tagged(["team"]).sum() == sum(
-        "team" in memory.tags for memory in memories.memories(tables(built)["memories"])
+        "team" in memory.tags for memory in read_memories(tables(built)["memories"])
     )
 
 
@@ -78,7 +78,7 @@ def test_empty_rows_answer_everything():
 
 
 def test_the_indexed_text_is_the_fields_one_a_line_and_tags_last():
-    assert memories.indexed_text("a", None, "b", "", ["x", "y"]) == "a\nb\nx y"
+    assert indexed_text("a", None, "b", "", ["x", "y"]) == "a\nb\nx y"
 
 
 def test_the_schema_has_a_column_for_every_field():
@@ -87,7 +87,7 @@ def test_the_schema_has_a_column_for_every_field():
 
 def test_a_table_and_its_slices_come_back_as_memories(built, rows: MemoryRows):
     table = tables(built)["memories"]
-    all_of_them = list(memories.memories(table))
+    all_of_them = list(read_memories(table))
     assert rows.take(range(len(rows))) == all_of_them
-    assert list(memories.memories(table.slice(3, 4))) == all_of_them[3:7]
-    assert list(memories.texts(table)) == [memory.text for memory in all_of_them]
+    assert list(read_memories(table.slice(3, 4))) == all_of_them[3:7]
+    assert list(indexed_texts(table)) == [memory.text for memory in all_of_them]

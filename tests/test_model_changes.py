@@ -16,7 +16,8 @@ from store import build, commands, snapshot
 from store.audits.verify import verify
 from store.commands import Draft
 from store.embedders.calibration import PAIRS
-from store.embedding import LexicalEmbedder, SilentEmbedder, embedder
+from store.embedders.lexical import LexicalEmbedder
+from store.embedding import SilentEmbedder, embedder
 from store.errors import ConfigError, EmbedderError
 from store.projection import digest
 from store.projections import vectors

@@ -15,9 +15,9 @@ from serve.summaries.newest import newest
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000

@@ -16,7 +16,8 @@ from serve.query_embedder import QueryEmbedder
 from store import commands
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.embedding import LexicalEmbedder, Matrix
+from store.embedders.lexical import LexicalEmbedder
+from store.embedding import Matrix
 from store.tenant import Tenant
 
 Begin = Callable[..., OpenTenants]

@@ -31,7 +31,7 @@ from store import build, commands, events, frame, projections, quarantine
 from store import manifest as manifests
 from store.agent_events import Surfaced
 from store.config import Choices, Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
 from store.job_events import Undone
 from store.log import EventLog

@@ -12,14 +12,8 @@ from store.events import Revised
 from store.export import export
 from store.job_events import Made, Planned, Step
 from store.plans import plans, steps
-from store.projections.memories import (
-    ACTIVE,
-    ARCHIVED,
-    MEMORIES_PROJECTION,
-    STALE,
-    SUPERSEDED,
-    Memory,
-)
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.memory import ACTIVE, ARCHIVED, STALE, SUPERSEDED, Memory
 from store.projections.memory.rows import MemoryRows
 from store.snapshot import read
 

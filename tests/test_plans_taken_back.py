@@ -10,7 +10,8 @@ from store.commands import Draft
 from store.events import Revised
 from store.job_events import Made, Planned, Step
 from store.plans import plans, steps
-from store.projections.memories import FORGOTTEN, Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import FORGOTTEN, Memory
 
 Clock = Callable[[], int]
 AT = ("nothing", "the first notes", "the plan, applied", "the newer value")  # built after

@@ -18,7 +18,7 @@ from serve.process.tenants import OpenTenants
 from store import build, commands, frame, tenant
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.log import EventLog
 

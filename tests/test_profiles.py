@@ -16,7 +16,7 @@ from store import commands, config
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import ConfigError
 from store.events import Event, Hit, Recalled, Revised, new_id
 from store.job_events import Judged

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from store import projections
 from store.body import Body
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import (
     Archived,
     Erased,
@@ -40,10 +40,11 @@ from store.projection import (
     digest,
 )
 from store.projections import memories
-from store.projections.memories import ACTIVE, Fold, Memory
 from store.projections.memory import table as memory_table
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, Memory
 from store.projections.memory.rows import MemoryRows
-from store.projections.memory.table import NEVER
+from store.projections.memory.table import NEVER, read_memories
 
 NOW = 1_790_000_000_000_000
 ALL = projections.all_of(LexicalEmbedder())
@@ -286,5 +287,5 @@ def test_unknown_kinds_and_events_about_nobody_change_no_memory():
     events = logged([("m0", Recorded(content="x"), None), ("m9", Forgotten(), None)])
     later = [*events, Event("u", NOW, Unknown(kind="dreamt"), "m0", seq=3)]
     assert digests(build_all(later, 3)) == digests(build_all(events[:1], 1))
-    rows: list[Memory] = list(memories.memories(build_all(later, 3)["memories"]["memories"]))
+    rows: list[Memory] = list(read_memories(build_all(later, 3)["memories"]["memories"]))
     assert [row.id for row in rows] == ["m0"]

@@ -19,7 +19,8 @@ from store.events import Event, Revised
 from store.job_events import Made, Planned, Step
 from store.log import EventLog
 from store.plans import plans, steps
-from store.projections.memories import Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import Memory
 from store.recommendations import Change
 
 NOW = 1_790_000_000_000_000

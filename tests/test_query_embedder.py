@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from serve.query_embedder import KEPT, PAUSE_S, QueryEmbedder
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 
 

@@ -12,7 +12,7 @@ from pipelines import quick
 from store import build, commands, frame
 from store import manifest as manifests
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, NotFound
 from store.events import Recorded
 from store.log import EventLog

@@ -21,7 +21,8 @@ from store import commands
 from store import manifest as manifests
 from store.build import rebuild
 from store.commands import Draft
-from store.embedding import Embedder, LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
+from store.embedding import Embedder
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projections import all_of

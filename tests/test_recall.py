@@ -12,7 +12,7 @@ from serve.recall import Answer, Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import tenant
 

@@ -14,7 +14,7 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Layer
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import tenant
 

@@ -13,12 +13,13 @@ from pipelines.recommend.recommend import refresh
 from serve.cli import main
 from store import build, commands, config, lesson_commands, recommendations
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import InvalidInput, NotFound, PlanStale
 from store.events import Event, Hit, Recalled, Revised
 from store.log import EventLog
 from store.plans import plans
-from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.recommendations import Recommendation
 from store.tenant import Tenant
 

@@ -30,7 +30,7 @@ from store.job_events import Step
 from store.log import EventLog
 from store.plans import plans
 from store.plans.plans import Plan
-from store.projections.memories import ACTIVE, STALE, SUPERSEDED, Memory
+from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000

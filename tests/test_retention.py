@@ -14,7 +14,7 @@ from store import build, commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.cold import compaction
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.erase import retention
 from store.events import Event, Recalled, Recorded, new_id
 from store.job_events import Made

@@ -36,7 +36,7 @@ from store import build, commands
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Rated, Recalled, Route, moment, new_id
 from store.job_events import Adopted, Judged
 from store.log import EventLog

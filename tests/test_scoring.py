@@ -11,8 +11,9 @@ from serve.cli import main
 from store import commands, export
 from store.commands import Draft
 from store.events import MEMORY_KINDS, TIERS, TRUSTS, Recorded, Revised
-from store.projections.memories import Fold, Memory
 from store.projections.memory import scoring
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import Memory
 
 
 def answer(*words: str) -> dict:

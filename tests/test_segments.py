@@ -13,7 +13,7 @@ from rank_bm25 import BM25Okapi
 
 from store import build, commands
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.log import EventLog
 from store.projection import Built, Part, digest

@@ -20,7 +20,7 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.plans import plans, steps

@@ -22,7 +22,7 @@ from store.embedding import SilentEmbedder
 from store.events import Forgotten
 from store.logfile.head import Gap
 from store.manifest import Manifest
-from store.projections.memories import Fold
+from store.projections.memory.fold import Fold
 
 NOW = 1_790_000_000_000_000
 ALL = {"log", "recall", "trend", "vectors", "round trip", "silence"}

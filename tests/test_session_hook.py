@@ -12,7 +12,7 @@ from serve.summaries.brief import BYTES as BRIEF_BYTES
 from store import commands, consents, tenant
 from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.build import rebuild
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event
 
 

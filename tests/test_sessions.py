@@ -19,13 +19,15 @@ from serve.recall import Question, recall
 from store import commands, snapshot, text
 from store.build import rebuild
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
 from store.log import EventLog
 from store.mentions.mentions import speaker_name
 from store.projection import Built, Inputs, Previous, checked_build, digest
 from store.projections.lexical import segments
-from store.projections.memories import FORGOTTEN, MEMORIES_PROJECTION, memories, searched_text
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.memory import FORGOTTEN, searched_text
+from store.projections.memory.table import read_memories
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.tenant import tenant
@@ -132,7 +134,7 @@ def test_sessions_are_the_same_however_they_grew(steps, data):
 @given(st.lists(STEP, max_size=30))
 def test_turns_and_sessions_words_are_those_of_a_plain_reading(steps):
     made = made_of(logged(steps))
-    rows = list(memories(made["memories"]["memories"]))
+    rows = list(read_memories(made["memories"]["memories"]))
     sessions = Sessions.open(made["sessions"])
     groups: dict[tuple[str | None, str], list[int]] = {}
     numbered: list[tuple[str | None, str]] = []

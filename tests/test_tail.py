@@ -21,7 +21,7 @@ from store import commands, text
 from store.body import Body
 from store.build import rebuild
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import (
     Archived,

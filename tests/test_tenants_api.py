@@ -21,7 +21,7 @@ from store import build, commands, tokens
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tokens import Wanted
 

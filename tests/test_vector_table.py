@@ -9,7 +9,7 @@ from pipelines import run
 from store import build, commands, vector_table
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.projections import vectors
 from store.text import text_hash

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from store import build, commands
 from store.commands import Draft
 from store.embedders.calibration import PAIRS
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import Forgotten, Revised
 from store.log import EventLog
 from store.projection import Inputs, Previous, checked_build, digest
 from store.projections import vectors
-from store.projections.memories import MEMORIES_PROJECTION, texts
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.table import indexed_texts
 from store.snapshot import read
 from store.vectors import quantized, signs
 from store.vectors.quantized import quantize
@@ -101,7 +102,9 @@ def test_an_embedder_that_gives_another_shape_leaves_what_is_served(log, tenant)
 def test_a_row_has_its_texts_hash_and_nearly_its_vector(built):
     rows = VectorRows.open(of := tables(built))
     memories = build.digests(built.log, built.embedder, built.log.head())["memories"]["memories"]
-    known = dict(zip(memories.column("text_hash").to_pylist(), texts(memories), strict=True))
+    known = dict(
+        zip(memories.column("text_hash").to_pylist(), indexed_texts(memories), strict=True)
+    )
     forgotten = memories.column("text_hash")[6].as_py()
     assert {*hashes(of)} == {*known} - {forgotten} | {bytes(16)}
     for row, hash_ in enumerate(hashes(of)):

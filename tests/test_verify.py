@@ -13,7 +13,7 @@ import pytest
 from store import build, commands, manifest, projections, snapshot
 from store.audits.verify import first_difference, verify
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.files import replace_file
 from store.log import EventLog
 from store.manifest import Manifest

@@ -20,7 +20,7 @@ from serve.reader import Reader, View
 from serve.recall import Question, recall
 from store import commands
 from store.build import rebuild
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
 from store.log import EventLog
 from store.mentions.mentions import mentions

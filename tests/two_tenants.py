@@ -29,12 +29,13 @@ from store import tenant as tenants
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.plans import plans, steps
-from store.projections.memories import Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import Memory
 from store.recommendations import Change
 from store.registry import Server
 from store.tokens import Scope, Wanted

@@ -25,7 +25,7 @@ from store.errors import BudgetSpent, InvalidInput, ModelError
 from store.events import MemoryKind, Tier
 from store.job_events import Called, Planned, Step
 from store.plans import steps as plan_steps
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.statements import HAPPENED, said, scope
 from store.sameness.statement import statement
 

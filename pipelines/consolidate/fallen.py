@@ -14,7 +14,7 @@ from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the
 from store.events import isoformat
 from store.job_events import Step
 from store.plans import steps
-from store.projections.memories import ACTIVE, FORGOTTEN, Memory
+from store.projections.memory.memory import ACTIVE, FORGOTTEN, Memory
 
 if TYPE_CHECKING:
     import pyarrow as pa

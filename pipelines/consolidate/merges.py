@@ -16,7 +16,7 @@ from store.commands import bounded_tags
 from store.events import TRUSTS, Relation, Revised
 from store.job_events import Step
 from store.plans import steps
-from store.projections.memories import Edge, Memory
+from store.projections.memory.memory import Edge, Memory
 from store.projections.memory.table import NEVER
 from store.projections.statements import as_written, said
 from store.sameness.statement import statement

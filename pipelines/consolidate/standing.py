@@ -9,7 +9,7 @@ from functools import cached_property
 from pipelines.jobs.context import Context
 from store.events import TRUSTS
 from store.projections.duplicates import Duplicates, Link
-from store.projections.memories import ACTIVE, Edge, Memory
+from store.projections.memory.memory import ACTIVE, Edge, Memory
 from store.projections.memory.table import NEVER
 
 

@@ -19,7 +19,7 @@ from store.events import STATEMENT
 from store.importers import markdown
 from store.job_events import Step
 from store.plans import steps
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 from store.tenant import project_of
 from store.traits import RULE_KINDS
 

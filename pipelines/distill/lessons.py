@@ -20,8 +20,8 @@ from store.errors import InvalidInput
 from store.events import EPISODE, TRUSTS, MemoryKind, Trust, moment
 from store.job_events import Made, Step
 from store.plans import steps
-from store.projections.memories import ACTIVE, STALE, Memory
 from store.projections.memory import scoring
+from store.projections.memory.memory import ACTIVE, STALE, Memory
 
 JOB: Final = "distill"
 _MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first, and at most

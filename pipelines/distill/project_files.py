@@ -18,7 +18,7 @@ from store.errors import SourceError
 from store.importers import markdown
 from store.job_events import Step
 from store.plans import steps
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.tenant import git_root, project_of
 
 MAX_FILE = markdown.MAX_FILE

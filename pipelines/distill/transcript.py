@@ -16,7 +16,7 @@ from store import frame
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event
 from store.importers.excerpt import one_line
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.traits import MAY_RULE
 
 MOST = 24_000  # characters of a transcript

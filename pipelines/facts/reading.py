@@ -11,7 +11,7 @@ from store.dates.interval import interval
 from store.job_events import Made
 from store.mentions.mentions import speaker_name
 from store.projections.facts import entity_name
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pipelines.llm.prompt import prompt
 from store.body import Unit
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.memory.scoring import TOOLS
 
 PURPOSE = "importance"

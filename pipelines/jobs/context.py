@@ -23,7 +23,7 @@ from store.events import EPISODE
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import Built
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.memory.rows import MemoryRows
 from store.tenant import Tenant, existing
 

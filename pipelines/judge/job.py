@@ -21,7 +21,7 @@ from store.events import Event, Rated, Recalled
 from store.job_events import Judge, Judged, Made, Step
 from store.pending import DAY_US, may_rate, pending
 from store.plans import steps
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.traits import MAY_RULE
 
 DAYS = 14  # looked back

@@ -16,7 +16,7 @@ from store.agent_events import Acted, Followed
 from store.events import Event
 from store.mentions.commands import command
 from store.mentions.mentions import mentions
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.traits import MAY_RULE
 
 USED, FOLLOWED, NOT_FOLLOWED, IGNORED = 0.5, 0.5, -0.25, -0.05

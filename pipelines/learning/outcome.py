@@ -15,7 +15,9 @@ from store.log import EventLog
 from store.plans import plans, spent
 from store.plans.plans import Plan
 from store.plans.spent import Spent
-from store.projections.memories import ACTIVE, MEMORIES_PROJECTION, Fold, Memory
+from store.projections.memories import MEMORIES_PROJECTION
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, Memory
 from store.projections.memory.rows import MemoryRows
 from store.tenant import Tenant
 

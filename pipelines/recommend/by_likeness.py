@@ -13,7 +13,7 @@ from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
 from store import text
 from store.plans import steps
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.sameness.statement import Statement, statement
 
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")

@@ -16,7 +16,7 @@ from store.errors import InvalidInput
 from store.events import MemoryKind, Revised, moment
 from store.job_events import Made, Step
 from store.plans import steps
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
 PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own

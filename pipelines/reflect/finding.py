@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 InsightType = Literal["cluster", "temporal", "causal"]
 

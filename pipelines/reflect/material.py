@@ -17,7 +17,7 @@ from pipelines.jobs.context import Context
 from store.events import EPISODE
 from store.importers import git
 from store.projections.entities import EntityIndex
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 MOST = 16_384  # memories of a project
 

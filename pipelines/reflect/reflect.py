@@ -23,7 +23,7 @@ from store.errors import BudgetSpent, ModelError
 from store.events import moment
 from store.job_events import Made, Step
 from store.plans import steps
-from store.projections.memories import Edge
+from store.projections.memory.memory import Edge
 from store.vectors.rows import VectorRows
 
 MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from store import text
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 LONGEST = 200  # characters of a quoted sentence
 OWN = 4

@@ -16,7 +16,7 @@ from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, date
 from pipelines.reflect.wording import headline
 from store.mentions.mentions import mentions
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 PURPOSE = "reflect"
 INSTRUCTIONS = """You are given notes of one project that belong together, each with its date.

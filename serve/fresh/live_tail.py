@@ -15,7 +15,8 @@ from store.events import RECEIPTS, Event
 from store.job_events import Undone
 from store.log import EventLog
 from store.plans.taken_back import take_back
-from store.projections.memories import UNSEEN, Edge, Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import UNSEEN, Edge, Memory
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.vectors.rows import VectorRows

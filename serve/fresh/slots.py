@@ -18,7 +18,7 @@ from store import text
 from store.mentions.mentions import Mention, mentions, speaker_name
 from store.projections import kin
 from store.projections.entity_graph import short_names
-from store.projections.memories import ACTIVE, UNSEEN, Memory
+from store.projections.memory.memory import ACTIVE, UNSEEN, Memory
 from store.projections.memory.rows import Mask
 from store.projections.memory.table import NEVER
 from store.traits import of_memory

@@ -24,7 +24,7 @@ from serve.fresh.vectors import FreshVectors
 from store.mentions.mentions import Mention
 from store.projections import kin
 from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
-from store.projections.memories import Edge, Memory
+from store.projections.memory.memory import Edge, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 from store.projections.postings import KIN_SHARE, PostingsIndex
 

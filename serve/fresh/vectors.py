@@ -15,7 +15,7 @@ from serve.fresh.growing import Matrix, Records, Vectors
 from serve.fresh.slots import LONGEST, Slots
 from store.embedding import Embedder
 from store.errors import EmbedderError
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.memory.rows import MemoryRows
 from store.vectors.rows import VectorRows
 

@@ -20,8 +20,8 @@ from serve.rules import role
 from store.events import EPISODE, STATEMENT, isoformat
 from store.frame import CLOSING, OPENING
 from store.importers.excerpt import first_sentence, one_line
-from store.projections.memories import Memory
 from store.projections.memory.episode import MAX_SAID, OUTCOME
+from store.projections.memory.memory import Memory
 from store.text import terms as text_terms
 from store.traits import MAY_RULE
 

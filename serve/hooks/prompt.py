@@ -31,7 +31,7 @@ from store import text
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled, Recorded, new_id
 from store.events import Hit as Told
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.tenant import branch_of
 
 KEPT = 2_000  # characters of a prompt in the log

@@ -23,7 +23,7 @@ from store import text
 from store.dates.interval import Interval, interval
 from store.events import EPISODE
 from store.importers.excerpt import one_line
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 LONGEST = 300  # characters of a note
 ASKED = 80  # of each thing that was asked in a session

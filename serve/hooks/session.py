@@ -20,7 +20,7 @@ from serve.summaries.goals import set_goals
 from serve.summaries.work import Work, work
 from store.agent_events import SessionTold, Stage, Surfaced
 from store.importers.excerpt import one_line
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 DIGEST_BYTES = 4_000
 _PROMPT = 200  # characters

@@ -20,7 +20,7 @@ from serve.reader import View
 from serve.recall import Hit
 from store import text
 from store.events import EPISODE, STATEMENT
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 LOOKED_AT = 3  # of the best hits
 MOST = 2  # notes

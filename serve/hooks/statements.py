@@ -10,7 +10,7 @@ from serve.hooks.block import short_id
 from serve.hooks.call import Call
 from serve.reader import View
 from store.events import STATEMENT, Event, Forgotten, Recorded
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 from store.prompts import statements
 
 

@@ -15,7 +15,7 @@ from serve.reader import Reader, View
 from serve.stages.spoken import SPOKEN
 from store.config import Choices
 from store.embedding import Embedder
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

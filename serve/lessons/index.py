@@ -17,7 +17,7 @@ from serve.lessons.row_rules import KINDS
 from serve.reader import View
 from serve.rules import role
 from store.projections.lessons import Counts
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 
 def fresh(view: View) -> list[Memory]:

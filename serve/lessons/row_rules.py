@@ -8,7 +8,7 @@ import numpy as np
 
 from serve.lessons.matching import Rules
 from serve.rules import role
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 from store.projections.memory.rows import MemoryRows
 from store.traits import MAY_RULE, RULE_KINDS
 

@@ -13,7 +13,7 @@ from serve.answers import short
 from serve.hooks.block import cleaned, plain_json
 from serve.rules import role
 from store.frame import CLOSING, OPENING
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 
 Note = dict[str, Any]
 

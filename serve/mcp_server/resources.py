@@ -14,7 +14,7 @@ from serve.mcp_server.registry import Call, Prompt, Result, Template
 from serve.reader import View
 from serve.summaries.newest import newest
 from store import commands
-from store.projections.memories import FORGOTTEN, Memory
+from store.projections.memory.memory import FORGOTTEN, Memory
 from store.traits import MAY_RULE
 
 SCHEME = "memory://"

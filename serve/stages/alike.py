@@ -17,7 +17,7 @@ from typing import Literal
 
 from store import text
 from store.mentions.mentions import speaker_name
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 Likeness = Literal["same", "other_value"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from serve.filters import Filter
 from serve.reader import View
-from store.projections.memories import SUPERSEDED, Memory
+from store.projections.memory.memory import SUPERSEDED, Memory
 
 LONGEST = 5  # memories
 

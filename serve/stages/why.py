@@ -15,7 +15,7 @@ from serve.stages.collapse import Collapsed
 from serve.stages.selection import Selection
 from serve.stages.weighing import Weighed
 from store.projections.entities import EntityIndex
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 NEAREST = 5  # of those dropped at a stage that are named
 

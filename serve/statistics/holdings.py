@@ -11,8 +11,7 @@ import numpy as np
 from serve.fresh.slots import Columns
 from serve.reader import View
 from store.events import MEMORY_KINDS
-from store.projections.memories import ACTIVE, FORGOTTEN
-from store.projections.memory.memory import STATES
+from store.projections.memory.memory import ACTIVE, FORGOTTEN, STATES
 from store.projections.memory.rows import Mask, MemoryRows
 from store.tenant import Tenant, log_bytes
 

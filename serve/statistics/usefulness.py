@@ -30,7 +30,7 @@ from store.events import (
 )
 from store.lesson_commands import MADE_A_RULE
 from store.log import EventLog
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.memory.rows import Mask, MemoryRows
 from store.recording import SAID_OTHERWISE
 

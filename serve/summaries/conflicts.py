@@ -21,7 +21,7 @@ from store.log import EventLog
 from store.mentions.mentions import speaker_name
 from store.projections.duplicates import MOST_VALUES
 from store.projections.facts import Fact
-from store.projections.memories import ACTIVE, STALE, Edge, Memory
+from store.projections.memory.memory import ACTIVE, STALE, Edge, Memory
 from store.sameness.corrections import correction
 from store.sameness.statement import Statement, statement
 

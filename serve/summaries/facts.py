@@ -9,7 +9,7 @@ import numpy as np
 from serve.reader import View
 from store.events import isoformat
 from store.projections.facts import Fact, entity_name, facts_of, may_bear
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.projections.memory.table import NEVER
 
 Known = tuple[Fact, Memory]

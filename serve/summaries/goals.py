@@ -14,7 +14,7 @@ from serve.reader import View
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
 from store.events import GoalStatus
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.traits import MAY_RULE
 
 OPEN: tuple[GoalStatus, ...] = ("open", "blocked")

@@ -16,7 +16,7 @@ from serve.reader import View
 from store.errors import NotFound
 from store.mentions.mentions import Mention
 from store.projections.entities import EntityIndex
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 
 MEMORIES = 20  # that mention the entity, the newest
 _LOOKED_AT = 200  # of those, in any state

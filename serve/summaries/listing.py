@@ -23,7 +23,7 @@ from serve.fresh.slots import Columns
 from serve.reader import View
 from store import text
 from store.events import EPISODE, isoformat
-from store.projections.memories import ACTIVE, FORGOTTEN, UNSEEN, Memory
+from store.projections.memory.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 
 Sort = Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]

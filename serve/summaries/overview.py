@@ -23,7 +23,7 @@ from store.embedding import Embedder
 from store.errors import InvalidInput
 from store.events import isoformat
 from store.mentions.mentions import EntityKind, mentions
-from store.projections.memories import SUPERSEDED, Memory
+from store.projections.memory.memory import SUPERSEDED, Memory
 
 FOUND = 50  # memories an overview is made of
 SHOWN = 10  # of a group

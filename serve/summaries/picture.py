@@ -19,7 +19,7 @@ from store.columns import view as column
 from store.manifest import Manifest
 from store.projections.entities import EntityIndex
 from store.projections.layout import LAYOUT_PROJECTION
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 from store.tenant import Tenant
 
 NEIGHBOURS = 40

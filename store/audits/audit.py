@@ -20,13 +20,14 @@ from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
 from store.audits.audited import Audited, Found
 from store.manifest import CheckResult
-from store.projections import memories, postings
+from store.projections import postings
 from store.projections.duplicates import Duplicates
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
 from store.projections.lexical.lists import MOST_COUNTED
 from store.projections.memory.memory import FORGOTTEN
 from store.projections.memory.parts import fields_of
+from store.projections.memory.table import insight_mask, searched_texts
 from store.projections.statements import TEXTS
 from store.vectors.rows import PartRows
 
@@ -77,12 +78,12 @@ def bm25_parity(audited: Audited) -> Found:
     from rank_bm25 import BM25Okapi  # jobs only
 
     index = postings.PostingsIndex.open(audited.tables)
-    repeated = memories.repeated(audited.memories)
+    repeated = insight_mask(audited.memories)
     rows = np.flatnonzero(index.lengths > 0)
     if not len(rows):
         return Found(True, "nothing is indexed")
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    texts = memories.searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
+    texts = searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
     documents = [text.terms(one) for one in texts]
     asked = documents[:: max(1, len(documents) // _QUERIES)]
     queries = [run for one in asked for run in _runs(one)]

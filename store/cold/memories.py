@@ -20,7 +20,7 @@ from store.cold.segment import hash_of
 from store.events import isoformat
 from store.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.log import EventLog
-from store.projections.memories import ACTIVE, ARCHIVED, SUPERSEDED, Memory
+from store.projections.memory.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.projections.memory.rows import MemoryRows
 from store.tenant import Tenant
 

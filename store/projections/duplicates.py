@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from store.columns import array, taken, view
 from store.projection import Inputs, Made, Previous, Projection, Tables
-from store.projections.memories import ACTIVE, STATES, Memory, memories
+from store.projections.memory.memory import ACTIVE, STATES, Memory
+from store.projections.memory.table import read_memories
 from store.projections.statements import STATEMENTS, as_written, read, said, scope
 from store.sameness.corrections import correction
 from store.sameness.statement import statement
@@ -91,7 +92,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     """Yield a link for each memory that says what an earlier row says."""
     says = view(statements, "says")
-    for group in _grouped(_told(of_memories, statements, _repeated(says, says != 0))):
+    for group in _grouped(_told(of_memories, statements, _insight_mask(says, says != 0))):
         by_text: dict[str, int] = {}
         first = group[0]
         for one in group:
@@ -110,7 +111,7 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     # by project: another project's port is another port
     projects = np.asarray(columns.column("project")).astype(np.uint64) + np.uint64(1)
     frames = view(statements, "frame") ^ (projects * np.uint64(0x9E3779B97F4A7C15))
-    rows = _repeated(frames, active & (view(statements, "frame") != 0))
+    rows = _insight_mask(frames, active & (view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
         for group in _grouped_by_scope(_told(of_memories, statements, frame)):
             ordered = sorted(group, key=lambda one: (one.memory.created_at, one.row))
@@ -129,7 +130,7 @@ def _update(older: _Told, newer: _Told) -> Link | None:
     return Link(newer.row, older.row, "update", _likeness(one, other), *found)
 
 
-def _repeated(numbers: npt.NDArray[np.uint64], wanted: npt.NDArray[np.bool_]) -> Rows:
+def _insight_mask(numbers: npt.NDArray[np.uint64], wanted: npt.NDArray[np.bool_]) -> Rows:
     """Return the rows under a mask whose number another such row has, by number, then by row."""
     rows = np.flatnonzero(wanted)
     rows = rows[np.argsort(numbers[rows], kind="stable")]
@@ -156,7 +157,7 @@ def _few_valued(
 def _told(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
     """Return the memories of some rows, in order."""
     ascending = np.sort(rows)
-    found = memories(taken(of_memories["memories"], ascending))
+    found = read_memories(taken(of_memories["memories"], ascending))
     numbers = taken(statements, ascending).to_pydict()
     return [
         _Told(row, memory, says, bool(relative))

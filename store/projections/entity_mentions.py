@@ -18,7 +18,7 @@ from store.mentions.mentions import mentions
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import UNSEEN, indexed_text
 from store.projections.memory.parts import parts_of
-from store.projections.memory.table import fingerprints, repeated
+from store.projections.memory.table import insight_mask, text_fingerprints
 
 FOUND = pa.schema(
     [
@@ -54,7 +54,7 @@ class Found:
 def found_in(inputs: Inputs, previous: Previous | None) -> Found:
     """Return the mentions of all memories; of unchanged texts those that `previous` found."""
     memories = inputs.tables["memories"]
-    marks = fingerprints(memories["columns"])
+    marks = text_fingerprints(memories["columns"])
     known = np.empty(0, np.uint64)
     parts: list[Part] = []
     if previous is not None:
@@ -116,7 +116,7 @@ def _read(data: pa.Buffer) -> pa.Buffer:
 
 def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:
     rows = zip(*(table.column(name).to_pylist() for name in _TEXT), strict=True)
-    left_out = repeated(table)
+    left_out = insight_mask(table)
     for row, (content, context, action, result, created_by, state) in enumerate(rows):
         if state not in UNSEEN and not left_out[row]:
             yield row, indexed_text(content, context, action, result, ()), created_by

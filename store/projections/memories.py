@@ -12,67 +12,14 @@ from store.events import Recorded
 from store.projection import Inputs, Made, Previous, Projection
 from store.projections.memory.fold import Fold
 from store.projections.memory.growth import Growth
-from store.projections.memory.memory import (
-    ACTIVE,
-    ARCHIVED,
-    AUTO,
-    DEFAULT_SCORE,
-    FALLEN,
-    FORGOTTEN,
-    OPEN,
-    STALE,
-    STATES,
-    SUPERSEDED,
-    UNSEEN,
-    Edge,
-    Memory,
-    indexed_text,
-    searched_text,
-)
 from store.projections.memory.table import (
     COLUMNS,
     EDGES,
     MEMORIES,
     PROJECTS,
-    fingerprints,
-    memories,
-    repeated,
-    searched_texts,
-    states,
-    texts,
 )
 from store.projections.places import PLACES
 from store.redaction import redact
-
-# readers of the tables take what their rows are made of from here too
-__all__ = [
-    "ACTIVE",
-    "ARCHIVED",
-    "AUTO",
-    "DEFAULT_SCORE",
-    "FALLEN",
-    "FORGOTTEN",
-    "MEMORIES",
-    "MEMORIES_PROJECTION",
-    "OPEN",
-    "SCHEMAS",
-    "STALE",
-    "STATES",
-    "SUPERSEDED",
-    "UNSEEN",
-    "Edge",
-    "Fold",
-    "Memory",
-    "build",
-    "fingerprints",
-    "indexed_text",
-    "memories",
-    "repeated",
-    "searched_text",
-    "searched_texts",
-    "states",
-    "texts",
-]
 
 SCHEMAS = {
     "memories": MEMORIES,  # in parts

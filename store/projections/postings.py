@@ -4,7 +4,7 @@ postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`lexical.bm2
 It lies in segments (`lexical.segments`); a term's documents and what each adds lie together in each
 of them. A score is the sum over the query's terms of idf times impact. A word that no memory holds
 is stood for by those that begin like it (`kin`), at a share of their impact. Insights of jobs are
-indexed but counted nowhere: what a word weighs is as if there were none (`memories.repeated`).
+indexed but counted nowhere: what a word weighs is as if there were none (`insight_mask`).
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from store import text
 from store.builds.parallel import packed, unpacked
 from store.columns import taken, view
 from store.projection import Built, Inputs, Made, Part, Previous, Projection, Tables
-from store.projections import kin, memories
+from store.projections import kin
 from store.projections.lexical import lookup, segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
 from store.projections.lexical.lists import Numbers, counted, joined, split
@@ -30,6 +30,7 @@ from store.projections.lexical.lookup import Narrow, TermLists, lists_of
 from store.projections.lexical.segments import Counted
 from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
 from store.projections.memory.memory import TEXT_FIELDS
+from store.projections.memory.table import insight_mask, searched_texts, text_fingerprints
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
@@ -47,7 +48,7 @@ Scores = npt.NDArray[np.float32]
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Index every memory that is not forgotten; only new and changed ones are tokenized."""
     tables = inputs.tables["memories"]
-    texts, marks = tables["memories"].select(TEXTS), memories.fingerprints(tables["columns"])
+    texts, marks = tables["memories"].select(TEXTS), text_fingerprints(tables["columns"])
 
     def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
         pieces = ((run, packed(taken(texts, run))) for run in runs)
@@ -55,7 +56,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
         return map(_counted, pieces) if some else inputs.map(_counted, pieces)
 
     old = None if previous is None else previous.tables
-    repeated = memories.repeated(tables["memories"])
+    repeated = insight_mask(tables["memories"])
     return segments.updated(marks, old, indexed, inputs.keep, Formula(), repeated)
 
 
@@ -66,7 +67,7 @@ def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
     made = []
     for start in range(0, len(table), step):
         some = table.slice(start, step)
-        chunks, sizes = split(pa.array(memories.searched_texts(some), pa.string()))
+        chunks, sizes = split(pa.array(searched_texts(some), pa.string()))
         made.append(counted(chunks, sizes, numbers[start : start + step], text.terms))
     lists, lengths = zip(*made, strict=True)
     return joined(lists), np.concatenate(lengths)

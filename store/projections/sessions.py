@@ -22,11 +22,11 @@ from store import text
 from store.builds.parallel import packed, unpacked
 from store.columns import taken, view
 from store.projection import Built, Inputs, Made, Previous, Projection, Tables
-from store.projections import memories
 from store.projections.lexical import segments
 from store.projections.lexical.bm25 import Formula
 from store.projections.lexical.lists import gathered, joined
 from store.projections.lexical.segments import Counted, Fingerprints
+from store.projections.memory.table import text_fingerprints
 from store.projections.postings import PostingsIndex
 from store.projections.turns import speakers, turns
 from store.traits import Traits, of_memory
@@ -59,7 +59,7 @@ Flags = npt.NDArray[np.int8]
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Return the turns, the speakers, and an index whose documents are sessions."""
     table, columns = (inputs.tables["memories"][name] for name in ("memories", "columns"))
-    marks = memories.fingerprints(columns)
+    marks = text_fingerprints(columns)
     said_by, persons, names = speakers(table, columns)
     found = turns(table, columns, marks != 0, said_by)
     old = None if previous is None else previous.tables

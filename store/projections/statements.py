@@ -20,7 +20,7 @@ from store.mentions.mentions import speaker_name
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import Memory, indexed_text
 from store.projections.memory.parts import parts_of
-from store.projections.memory.table import fingerprints
+from store.projections.memory.table import text_fingerprints
 from store.sameness.statement import statement
 from store.traits import traits
 
@@ -68,7 +68,7 @@ def scope(memory: Memory, *, is_relative: bool) -> tuple[object, ...]:
 def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
     """Return the rows of STATEMENTS of all memories; of unchanged texts those of `previous`."""
     memories = inputs.tables["memories"]
-    marks = fingerprints(memories["columns"])
+    marks = text_fingerprints(memories["columns"])
     # what happened is said in other words each time: an episode repeats nothing
     marks[view(memories["columns"], "kind") == MEMORY_KINDS.index(EPISODE)] = 0
     table = pa.table(

@@ -23,8 +23,8 @@ from store.embedders.calibration import calibrate
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
-from store.projections import memories
-from store.projections.memory.memory import TEXT_FIELDS
+from store.projections.memory.memory import STATES, TEXT_FIELDS, UNSEEN
+from store.projections.memory.table import indexed_texts
 from store.vectors import hashes as text_hashes
 from store.vectors import signs
 from store.vectors.hashes import Hashes
@@ -102,7 +102,7 @@ def wanted_hashes(columns: pa.Table) -> Hashes:
 
 def is_forgotten(columns: pa.Table) -> npt.NDArray[np.bool_]:
     """Return which memories nobody finds, in order."""
-    unseen = [memories.STATES.index(state) for state in memories.UNSEEN]
+    unseen = [STATES.index(state) for state in UNSEEN]
     return np.isin(columns.column("state").to_numpy(), unseen)
 
 
@@ -111,7 +111,7 @@ def distinct_texts(tables: Tables) -> list[str]:
     wanted = wanted_hashes(tables["columns"])
     is_first = text_hashes.first_of_each(wanted) == np.arange(len(wanted))
     chosen = np.flatnonzero(is_first & text_hashes.are_set(wanted))
-    return list(memories.texts(tables["memories"].take(pa.array(chosen))))
+    return list(indexed_texts(tables["memories"].take(pa.array(chosen))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _fresh(
     ]
     hashes = [plan.wanted[documents] for documents in batches]
     texts = (_slice(table, documents) for documents in batches)
-    yield from zip(batches, made(embedder, hashes, texts, memories.texts, inputs), strict=True)
+    yield from zip(batches, made(embedder, hashes, texts, indexed_texts, inputs), strict=True)
 
 
 def _slice(table: pa.Table, documents: Places) -> pa.Table:

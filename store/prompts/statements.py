@@ -16,7 +16,7 @@ from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import Event, Forgotten, Superseded, derived_id
 from store.importers.excerpt import excerpt
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
 from store.recording import FROM_PROMPT, SAID_OTHERWISE
 from store.sameness.corrections import correction

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from store.builds import parallel
-from store.embedding import Embedder, LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
+from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.projection import Inputs
 from store.vectors.hashes import Hashes, as_column

@@ -21,7 +21,8 @@ from serve.recall import Mode
 from serve.stages import candidates
 from store import config
 from store.config import Choices
-from store.projections import memories
+from store.projections import postings
+from store.projections.memory.table import indexed_texts
 
 # the words come first, and entities beside them weigh nothing
 LAYERS = tuple(name for name in candidates.WEIGHTS if name not in ("lexical", "entity"))
@@ -68,7 +69,7 @@ def rows(
             found = run(workspaces, where, choices, mode, cache=cache).results
         return {one.query_id: one for one in found}
 
-    with mock.patch.object(memories, "searched_texts", memories.texts):
+    with mock.patch.object(postings, "searched_texts", indexed_texts):
         yield Row(before := "BM25 of the text", results(home / "plain", "lexical"), None)
     name = "speaker and date in the text"
     yield Row(name, results(home, "lexical"), before)

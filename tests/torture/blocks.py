@@ -10,7 +10,7 @@ import msgspec
 
 from store.events import EPISODE, TRUSTS
 from store.frame import CLOSING, OPENING
-from store.projections.memories import Memory
+from store.projections.memory.memory import Memory
 
 HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")
 

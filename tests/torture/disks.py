@@ -25,7 +25,7 @@ from torture.troubles import Trouble
 from store import build, commands
 from store.agent_events import Acted
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Recorded
 from store.log import EventLog
 from store.tenant import tenant

@@ -24,7 +24,7 @@ from serve.cli import main
 from serve.process.tenants import OpenTenant, OpenTenants
 from store import build, commands
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.importers import git, jsonl, markdown
 
 NOW = 1_790_000_000_000_000

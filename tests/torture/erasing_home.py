@@ -16,7 +16,7 @@ from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold,
 from store.body import Body
 from store.cold import compaction
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Recalled, Revised
 from store.job_events import Judged, Made, Planned
 from store.log import EventLog

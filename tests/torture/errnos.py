@@ -30,7 +30,7 @@ from serve.recall import recall
 from store import disk
 from store import tenant as tenants
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError
 from store.log import EventLog
 

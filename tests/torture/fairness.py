@@ -18,7 +18,7 @@ from torture.server import START, CutOff, Server
 
 from store import build, commands
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import tenant
 

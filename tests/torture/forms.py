@@ -24,7 +24,7 @@ from werkzeug.test import TestResponse
 from serve.process.tenants import OpenTenants
 from store.build import rebuild
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import Tenant, tenant
 

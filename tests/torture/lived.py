@@ -31,14 +31,15 @@ from serve.recall import Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError, NotFound
 from store.events import Revised
 from store.job_events import Planned
 from store.log import EventLog
 from store.logfile import erasing
 from store.plans import plans, steps
-from store.projections.memories import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Fold, Memory
+from store.projections.memory.fold import Fold
+from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.tenant import tenant
 
 START = 1_800_000_000_000_000

@@ -23,7 +23,7 @@ from torture.server import CutOff, Server, environment
 from store import build, commands
 from store.agent_events import Acted
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.events import Recorded
 from store.log import EventLog
 from store.tenant import Tenant, tenant

@@ -21,7 +21,7 @@ from serve.process.tenants import OpenTenants
 from store import build, commands, frame
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import BuildRefused, MnemologError
 from store.events import Recorded, encode
 from store.importers import jsonl

@@ -41,7 +41,7 @@ from store.commands import Draft
 from store.config import Settings
 from store.events import encode
 from store.frame import CLOSING, OPENING
-from store.projections.memories import ACTIVE, Memory
+from store.projections.memory.memory import ACTIVE, Memory
 from store.traits import MAY_RULE
 
 JOBS = (FACTS, CONSOLIDATE, REFLECT, DISTILL, IMPORTANCE)

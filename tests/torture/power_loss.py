@@ -27,7 +27,7 @@ from torture.work import Work, again
 from store import build
 from store import manifest as manifests
 from store import tenant as tenants
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError
 from store.log import EventLog
 from store.projection import digest

@@ -21,7 +21,7 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import InvalidInput
 from store.events import MemoryKind, Tier
 from store.log import EventLog

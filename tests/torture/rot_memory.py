@@ -20,7 +20,7 @@ from store.cold import compaction
 from store.cold import memories as cold_memories
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError
 from store.events import Event, Hit, Recalled
 from store.files import replace_file

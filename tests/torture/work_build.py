@@ -30,7 +30,7 @@ from store.build import Build
 from store.cold import compaction, memories
 from store.commands import Draft
 from store.config import Settings
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.erase import receipt, wiping
 from store.events import Event, Recorded, Revised, encode
 from store.ingest.batch import of_drafts

@@ -20,7 +20,7 @@ from store import build, snapshot
 from store import manifest as manifests
 from store import tenant as tenants
 from store.config import Choices
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError
 from store.events import Event, Recorded
 from store.log import EventLog

@@ -12,7 +12,7 @@ from torture.work_checks import NOW
 from store import build, commands
 from store import tenant as tenants
 from store.commands import Draft
-from store.embedding import LexicalEmbedder
+from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
 
 Acknowledge = Callable[[str], None]

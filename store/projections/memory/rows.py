@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.projection import Part, Tables
-from store.projections.memories import ACTIVE, SCHEMAS, UNSEEN, Edge, Memory
+from store.projections.memories import SCHEMAS
+from store.projections.memory.memory import ACTIVE, UNSEEN, Edge, Memory
 from store.projections.memory.parts import MemoryParts
 from store.projections.memory.table import CODES, NEVER
 from store.projections.places import Places

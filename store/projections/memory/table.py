@@ -161,7 +161,7 @@ def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
     return codes
 
 
-def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
+def text_fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     """Return what tells whether a row's text is another than before, [rows], from `columns`.
 
     It is half the hash of the text, and 0 for one that nobody finds.
@@ -176,7 +176,7 @@ def fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     return marks
 
 
-def repeated(table: pa.Table) -> npt.NDArray[np.bool_]:
+def insight_mask(table: pa.Table) -> npt.NDArray[np.bool_]:
     """Return which rows of a memories table are insights of a job, [rows].
 
     They say again what their sources say, so they count in no statistic of words or names.
@@ -189,7 +189,7 @@ def repeated(table: pa.Table) -> npt.NDArray[np.bool_]:
     return np.concatenate(found)
 
 
-def memories(table: pa.Table) -> Iterator[Memory]:
+def read_memories(table: pa.Table) -> Iterator[Memory]:
     """Yield the rows of a memories table, or of a slice of it, in order."""
     lists = {"tags", "source_ids"}
     for batch in table.select(FIELDS).to_batches(max_chunksize=10_000):
@@ -200,7 +200,7 @@ def memories(table: pa.Table) -> Iterator[Memory]:
         yield from map(Memory, *columns)
 
 
-def texts(table: pa.Table) -> Iterator[str]:
+def indexed_texts(table: pa.Table) -> Iterator[str]:
     """Yield the text under which each row is indexed, in order."""
     for batch in table.select(TEXT_FIELDS).to_batches(max_chunksize=10_000):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -211,7 +211,7 @@ def searched_texts(table: pa.Table) -> Iterator[str]:
     """Yield the text under whose words each row is indexed, in order."""
     speakers = table.column("created_by").to_pylist()
     days = table.column("created_at").to_pylist()
-    for text, speaker, at in zip(texts(table), speakers, days, strict=True):
+    for text, speaker, at in zip(indexed_texts(table), speakers, days, strict=True):
         yield searched_text(text, speaker, at)
 
 
