@@ -18,8 +18,8 @@ from pipelines.history import past
 from pipelines.hooks import HOOKS
 from pipelines.metadata import Metadata
 from pipelines.resources import OWNERS
-from serve.evaluation import quality
-from serve.evaluation.quality import Quality
+from serve.evaluation import selftest
+from serve.evaluation.selftest import Quality
 from store import config
 from store.config import Choices
 
@@ -51,7 +51,7 @@ def recall_quality(
             prefix="mnemolog-quality-", ignore_cleanup_errors=True
         ) as home:
             cache = config.cache_folder() / "vectors"
-            found = quality.measure(choices, Path(home), cache=cache)
+            found = selftest.measure_quality(choices, Path(home), cache=cache)
         for one in found.shortfalls:
             context.log.warning(one)
         shown: Metadata = {

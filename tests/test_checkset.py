@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from serve.evaluation import checkset, dataset, quality
-from serve.evaluation.report import Report, report
-from serve.evaluation.run import run
+from serve.evaluation import dataset, selftest
+from serve.evaluation.harness import run_queries
+from serve.evaluation.report import Report, score_report
 from store.config import Choices
 
-WORKSPACES = dataset.read(checkset.FOLDER)
+WORKSPACES = dataset.read_workspaces(dataset.CHECK_SET)
 LANGUAGES = {"ar", "de", "es", "fr", "hi", "ja", "ko", "pl", "ru", "th", "tr", "vi", "zh"}
 
 
 @pytest.fixture(scope="module")
 def by_words(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """What the lexical channel alone finds of the notes in many languages."""
-    (workspace,) = (one for one in WORKSPACES if one.name.startswith(checkset.LANGUAGES))
-    found = run([workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical").results
-    return report([workspace], {one.query_id: one for one in found}, "memory")
+    (workspace,) = (one for one in WORKSPACES if one.name.startswith(dataset.LANGUAGES))
+    found = run_queries([workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical").results
+    return score_report([workspace], {one.query_id: one for one in found}, "memory")
 
 
 def test_every_query_is_about_memories_there_are():
@@ -29,7 +29,7 @@ def test_every_query_is_about_memories_there_are():
 
 
 def test_the_project_has_what_a_project_has():
-    (project,) = (one for one in WORKSPACES if one.name.startswith(checkset.PROJECT))
+    (project,) = (one for one in WORKSPACES if one.name.startswith(dataset.PROJECT))
     assert 40 <= len(project.memories) <= 80
     assert len(project.silence) >= 20
     kinds = {memory.kind for memory in project.memories}
@@ -42,7 +42,7 @@ def test_words_find_memories_in_every_language(by_words):
     found = {
         name: one.measures["recall@5"]
         for name, one in by_words.categories.items()
-        if not name.startswith(checkset.HARDER)
+        if not name.startswith(dataset.HARDER)
     }
     assert set(found) == LANGUAGES
     assert {name: share for name, share in found.items() if share < 0.9} == {}
@@ -58,10 +58,10 @@ def test_words_alone_do_not_cross_languages(by_words):
 
 
 def test_a_replaced_fact_does_not_come_back(tmp_path: Path):
-    (project,) = (one for one in WORKSPACES if one.name.startswith(checkset.PROJECT))
-    found = run([project], tmp_path, Choices(), "auto").results
+    (project,) = (one for one in WORKSPACES if one.name.startswith(dataset.PROJECT))
+    found = run_queries([project], tmp_path, Choices(), "auto").results
     assert not [one for one in found if {"k01", "k02"} & set(one.ranked)]
 
 
 def test_the_floors_lie_below_what_is_reached(tmp_path: Path):
-    assert quality.measure(Choices(), tmp_path).shortfalls == ()
+    assert selftest.measure_quality(Choices(), tmp_path).shortfalls == ()

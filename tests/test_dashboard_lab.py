@@ -11,13 +11,17 @@ from hook_session import speaks_where_recall_is_sure
 from werkzeug.datastructures import MultiDict
 
 from serve.answers import answer
+from serve.evaluation import lab as asking
+from serve.evaluation.lab import (
+    HookPreview,
+    SideAnswer,
+    answer_side,
+    compare_hits,
+    preview_prompt_hook,
+)
 from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent
 from serve.hooks.hosts.host import Host
-from serve.lab import asked as asking
-from serve.lab.answered import Answered, answered
-from serve.lab.compared import compared
-from serve.lab.unasked import Unasked, unasked
 from serve.process.tenants import OpenTenants
 from store import commands
 from store.commands import Draft
@@ -47,14 +51,14 @@ def owner(app: Flask) -> Browser:
     return browser(app)
 
 
-def read(*pairs: tuple[str, str]) -> asking.Asked:
-    return asking.read(MultiDict(pairs), USUAL)
+def read(*pairs: tuple[str, str]) -> asking.LabQuestion:
+    return asking.parse_parameters(MultiDict(pairs), USUAL)
 
 
-def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[Answered]:
+def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[SideAnswer]:
     asked, reader = read(*pairs), tenants.get("default").reader
     sides = [one for one in (asked.a, asked.b) if one is not None]
-    return [answered(reader, tenants.embedder, asked, one, USUAL, NOW) for one in sides]
+    return [answer_side(reader, tenants.embedder, asked, one, USUAL, NOW) for one in sides]
 
 
 # What is asked
@@ -87,15 +91,15 @@ def test_an_address_says_all_that_differs_and_reads_back_the_same():
     )
     assert asked.b is not None and asked.b.choices.min_confidence == 0.1
     assert asked.a.choices.layers == ("parts", "dates")
-    assert asking.read(MultiDict(asking.link(asked, USUAL)), USUAL) == asked
+    assert asking.parse_parameters(MultiDict(asking.link(asked, USUAL)), USUAL) == asked
 
 
 def test_a_form_without_a_layer_ticked_asks_for_none():
     usual = Choices(layers=("parts",))
-    assert asking.read(MultiDict([("q", "x")]), usual).a.choices.layers == ("parts",)
-    sent = asking.read(MultiDict([("q", "x"), ("set", "1")]), usual)
+    assert asking.parse_parameters(MultiDict([("q", "x")]), usual).a.choices.layers == ("parts",)
+    sent = asking.parse_parameters(MultiDict([("q", "x"), ("set", "1")]), usual)
     assert sent.a.choices.layers == ()
-    assert asking.read(MultiDict(asking.link(sent, usual)), usual) == sent
+    assert asking.parse_parameters(MultiDict(asking.link(sent, usual)), usual) == sent
 
 
 @pytest.mark.parametrize(
@@ -166,8 +170,10 @@ def test_a_bar_that_was_said_holds(tenants: OpenTenants):
     assert not found.block.text
 
 
-def said(tenants: OpenTenants, prompt: str, project: str = "") -> Unasked:
-    return unasked(tenants.get("default"), tenants.embedder, prompt, project, USUAL, NOW)
+def said(tenants: OpenTenants, prompt: str, project: str = "") -> HookPreview:
+    return preview_prompt_hook(
+        tenants.get("default"), tenants.embedder, prompt, project, USUAL, NOW
+    )
 
 
 def hook_says(tenants: OpenTenants, prompt: str) -> str:
@@ -228,7 +234,7 @@ def test_filters_hold(tenants: OpenTenants):
 
 def test_two_settings_are_told_apart(tenants: OpenTenants):
     a, b = lab(tenants, ("q", QUESTION), ("compare", "1"), ("b_mode", "lexical"), ("b_top_k", "1"))
-    found = compared(a.hits, b.hits)
+    found = compare_hits(a.hits, b.hits)
     assert list(a.why["candidates"]) != list(b.why["candidates"])
     assert found.count("B") == 0
     assert found.count("") + found.count("A") == len(a.hits)
@@ -239,7 +245,7 @@ def hits(*ids: str) -> list[dict[str, object]]:
 
 
 def test_moves_are_places_won_and_lost():
-    found = compared(hits("a", "b", "c"), hits("b", "d", "a"))
+    found = compare_hits(hits("a", "b", "c"), hits("b", "d", "a"))
     rows = {row.hit["id"]: row for row in found.rows}
     assert list(rows) == ["a", "b", "d", "c"]
     assert (rows["b"].move, rows["a"].move) == (1, -2)
@@ -248,7 +254,7 @@ def test_moves_are_places_won_and_lost():
 
 
 def test_nothing_compared_with_nothing_is_nothing():
-    assert compared([], []).rows == ()
+    assert compare_hits([], []).rows == ()
 
 
 # The page

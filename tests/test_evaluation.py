@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.cli import main
-from serve.evaluation import dataset, metrics
-from serve.evaluation.cache import CachedEmbedder
+from serve.evaluation import dataset, report
 from serve.evaluation.dataset import Query, Workspace
-from serve.evaluation.report import compare, report
+from serve.evaluation.harness import CachedEmbedder
+from serve.evaluation.report import compare_results, score_report
 from store.embedding import Matrix
 from store.errors import InvalidInput, SourceError
 from store.events import Recorded
@@ -29,61 +29,61 @@ RELEVANT = st.sets(IDS, min_size=1, max_size=15)
 UNITS = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 
 
-def judge(ranking: str, relevant: str) -> metrics.Judged:
-    return metrics.judge([ranking], [relevant])
+def judge(ranking: str, relevant: str) -> report.Judged:
+    return report.judge([ranking], [relevant])
 
 
 def test_recall_counts_what_is_relevant_and_a_hit_only_whether():
     judged = judge("axbyc", "abz")
-    assert [metrics.recall_at(judged, k)[0] for k in (1, 3, 5)] == pytest.approx(
+    assert [report.recall_at(judged, k)[0] for k in (1, 3, 5)] == pytest.approx(
         [1 / 3, 2 / 3, 2 / 3]
     )
-    assert metrics.hit_at(judged, 1) == 1.0
-    assert metrics.hit_at(judge("xyz", "a"), 3) == 0.0
+    assert report.hit_at(judged, 1) == 1.0
+    assert report.hit_at(judge("xyz", "a"), 3) == 0.0
 
 
 def test_mrr_looks_at_the_first_relevant_one_of_the_first_ten():
-    assert metrics.mrr(judge("xab", "ab"), 10) == 0.5
-    assert metrics.mrr(judge("0123456789a", "a"), 10) == 0.0
+    assert report.mrr(judge("xab", "ab"), 10) == 0.5
+    assert report.mrr(judge("0123456789a", "a"), 10) == 0.0
 
 
 def test_ndcg_by_hand():
     gained = 1 + 1 / math.log2(4)  # at ranks 1 and 3
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
-    assert metrics.ndcg(judge("axb", "abc"), 10)[0] == pytest.approx(gained / ideal)
+    assert report.ndcg(judge("axb", "abc"), 10)[0] == pytest.approx(gained / ideal)
 
 
 def test_more_relevant_ones_than_ranks_can_still_be_perfect():
-    assert metrics.ndcg(judge("abcdefghijklm", "abcdefghijklm"), 10)[0] == pytest.approx(1.0)
+    assert report.ndcg(judge("abcdefghijklm", "abcdefghijklm"), 10)[0] == pytest.approx(1.0)
 
 
 def test_a_repeat_counts_once_and_what_follows_moves_up():
-    assert metrics.mrr(judge("xxxa", "a"), 10) == 0.5
-    assert metrics.recall_at(judge("aab", "ab"), 2) == 1.0
+    assert report.mrr(judge("xxxa", "a"), 10) == 0.5
+    assert report.recall_at(judge("aab", "ab"), 2) == 1.0
 
 
 def test_an_empty_ranking_is_worth_nothing():
-    assert {float(value[0]) for value in metrics.measures(judge("", "a")).values()} == {0.0}
+    assert {float(value[0]) for value in report.measures(judge("", "a")).values()} == {0.0}
 
 
 @given(RANKINGS, RELEVANT)
 def test_measures_are_shares_and_grow_with_the_cut(rankings: list[list[str]], relevant: set[str]):
-    found = metrics.measures(metrics.judge(rankings, [relevant] * len(rankings)))
+    found = report.measures(report.judge(rankings, [relevant] * len(rankings)))
     for value in found.values():
         assert value.shape == (len(rankings),)
         assert ((value >= 0) & (value <= 1 + 1e-12)).all()
     for kind in ("recall", "hit"):
-        cuts = np.array([found[f"{kind}@{k}"] for k in metrics.CUTS])
+        cuts = np.array([found[f"{kind}@{k}"] for k in report.CUTS])
         assert (np.diff(cuts, axis=0) >= 0).all()
 
 
 @given(RANKINGS, RELEVANT)
 def test_measures_equal_a_plain_count(rankings: list[list[str]], relevant: set[str]):
-    found = metrics.measures(metrics.judge(rankings, [relevant] * len(rankings)))
+    found = report.measures(report.judge(rankings, [relevant] * len(rankings)))
     for place, ranking in enumerate(rankings):
         distinct = [id_ for n, id_ in enumerate(ranking) if id_ not in ranking[:n]]
         places = [rank for rank, id_ in enumerate(distinct, 1) if id_ in relevant]
-        for k in metrics.CUTS:
+        for k in report.CUTS:
             count = sum(rank <= k for rank in places)
             assert found[f"recall@{k}"][place] == pytest.approx(count / len(relevant))
             assert found[f"hit@{k}"][place] == (count > 0)
@@ -96,27 +96,27 @@ def test_no_order_beats_the_relevant_ones_first(relevant: set[str], random):
     every = list("abcdefghijklmnopqrstuvwxyz")
     random.shuffle(every)
     best = sorted(every, key=lambda id_: id_ not in relevant)
-    shuffled, first = metrics.ndcg(metrics.judge([every, best], [relevant, relevant]), 10)
+    shuffled, first = report.ndcg(report.judge([every, best], [relevant, relevant]), 10)
     assert shuffled <= first == pytest.approx(1.0)
 
 
 @given(UNITS, st.floats(0.01, 1))
 def test_the_bar_keeps_what_it_promises(confidences: list[float], keep: float):
     values = np.array(confidences)
-    bar = metrics.bar(values, keep)
-    assert metrics.clearing(values, bar) >= keep - 1e-9
+    bar = report.threshold_keeping(values, keep)
+    assert report.share_above(values, bar) >= keep - 1e-9
     assert bar in confidences
 
 
 def test_the_bar_by_hand():
     values = np.array([0.9, 0.1, 0.5, 0.7])
-    assert metrics.bar(values, 0.75) == 0.5
-    assert metrics.clearing(np.array([0.4, 0.5, 0.6]), 0.5) == pytest.approx(2 / 3)
-    assert metrics.clearing(np.empty(0), 0.5) == 0.0
+    assert report.threshold_keeping(values, 0.75) == 0.5
+    assert report.share_above(np.array([0.4, 0.5, 0.6]), 0.5) == pytest.approx(2 / 3)
+    assert report.share_above(np.empty(0), 0.5) == 0.0
 
 
-def bootstrap(differences: list[float]) -> metrics.Interval:
-    return metrics.paired_bootstrap(np.array(differences), np.random.default_rng(1))
+def bootstrap(differences: list[float]) -> report.Interval:
+    return report.paired_bootstrap(np.array(differences), np.random.default_rng(1))
 
 
 def test_the_bootstrap_comes_close_to_the_normal_interval():
@@ -130,7 +130,7 @@ def test_the_bootstrap_comes_close_to_the_normal_interval():
 
 def test_the_bootstrap_is_the_same_each_time_and_sure_of_a_constant():
     assert bootstrap([0.0, 1.0, 0.5]) == bootstrap([0.0, 1.0, 0.5])
-    assert bootstrap([0.25] * 9) == metrics.Interval(0.25, 0.25, 0.25)
+    assert bootstrap([0.25] * 9) == report.Interval(0.25, 0.25, 0.25)
 
 
 def lines(path: Path, *rows: dict[str, object]) -> Path:
@@ -370,7 +370,7 @@ def test_vectors_of_another_model_or_a_torn_file_are_never_taken(tmp_path):
 
 def test_a_second_run_embeds_nothing(data, tmp_path, monkeypatch):
     model = Counting()
-    monkeypatch.setattr("serve.evaluation.run.embedder", lambda name, home: model)
+    monkeypatch.setattr("serve.evaluation.harness.embedder", lambda name, home: model)
     first = answer(data, "--cache", tmp_path / "cache")
     count = len(model.asked)
     assert count == len(set(model.asked)) > 5
@@ -410,19 +410,19 @@ def test_a_bad_line_is_named(data, file, line, says):
     with (data / file).open("a") as opened:
         opened.write(line + "\n")
     with pytest.raises(SourceError, match=says):
-        dataset.read(data)
+        dataset.read_workspaces(data)
     assert evaluated(data).exit_code == 2
 
 
 def test_a_query_needs_something_relevant(data):
     lines(data / "talk/two/queries.jsonl", query("q", "what?", "0", 1) | {"relevant": []})
     with pytest.raises(SourceError, match="relevant"):
-        dataset.read(data)
+        dataset.read_workspaces(data)
 
 
 def test_a_folder_that_is_no_dataset_is_said_so(tmp_path):
     with pytest.raises(SourceError, match=r"index\.json cannot be read"):
-        dataset.read(tmp_path)
+        dataset.read_workspaces(tmp_path)
 
 
 def test_output_that_cannot_be_written_is_refused_before_the_work(data, tmp_path):
@@ -461,15 +461,15 @@ def test_a_comparison_names_the_queries_won_and_lost(data, tmp_path):
 
 def test_later_memories_do_not_count_for_a_query_about_the_past(data, tmp_path):
     a = ranked(tmp_path, "a", {"n-then": ["2", "0"]})
-    found = report(dataset.read(data), dataset.results(a), "memory")
+    found = score_report(dataset.read_workspaces(data), dataset.read_results(a), "memory")
     assert found.datasets["notes"].measures["recall@1"] == 0.5
 
 
 def test_the_session_level_ranks_sessions_where_their_first_memory_stands(data, tmp_path):
     a = ranked(tmp_path, "a", {"t-cat": ["x y", "0:1", "0"]})
-    workspaces = dataset.read(data, "talk")
-    memories = report(workspaces, dataset.results(a), "memory").overall.measures
-    sessions = report(workspaces, dataset.results(a), "session").overall.measures
+    workspaces = dataset.read_workspaces(data, "talk")
+    memories = score_report(workspaces, dataset.read_results(a), "memory").overall.measures
+    sessions = score_report(workspaces, dataset.read_results(a), "session").overall.measures
     assert (memories["mrr@10"], sessions["mrr@10"]) == (round(1 / 3 / 2, 4), 0.25)
 
 
@@ -483,8 +483,8 @@ def test_what_cannot_be_compared_is_refused(data, tmp_path):
 
 def test_workspaces_without_a_query_measure_nothing():
     with pytest.raises(InvalidInput, match="no query"):
-        report([Workspace("a/b", (), (), ())], {}, "memory")
+        score_report([Workspace("a/b", (), (), ())], {}, "memory")
     with pytest.raises(InvalidInput, match="no query"):
-        compare(
+        compare_results(
             [Workspace("a/b", (), (Query("q", "?", ("1",), ("S",), "c"),), ())], {}, {}, "memory"
         )

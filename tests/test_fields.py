@@ -115,7 +115,7 @@ def test_a_query_meets_the_best_of_a_documents_fields():
 
 
 def test_the_set_that_measures_fields_asks_for_each_of_them():
-    (greenhouse,) = dataset.read(SET)
+    (greenhouse,) = dataset.read_workspaces(SET)
     known = {memory.id: memory for memory in greenhouse.memories}
     for query in greenhouse.queries:
         (answer,) = (known[id_] for id_ in query.relevant)

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines import jobs
 from pipelines.reflect import clusters, words
-from serve.evaluation import checkset, dataset
+from serve.evaluation import dataset
 from store.config import Settings
 
 BENCH = Path(__file__).resolve().parent / "bench"
@@ -27,7 +27,7 @@ def test_recall_of_the_check_set_is_what_it_was_or_better(
     monkeypatch.setattr(clusters, "LEAST_LETTERS", 0.2)
     monkeypatch.setattr(clusters, "SMALLEST", 2)
     monkeypatch.setattr(words, "OWN", 99)
-    workspaces = dataset.read(checkset.FOLDER, checkset.PROJECT)
+    workspaces = dataset.read_workspaces(dataset.CHECK_SET, dataset.PROJECT)
     names = [name for name in learning.LEARNING if name in jobs.PLACES]
     before, after = learning.learnt(workspaces, Settings(home), names)
     assert learning.worse(workspaces, before.results, after.results) == []
@@ -37,7 +37,7 @@ def test_recall_of_the_check_set_is_what_it_was_or_better(
 def test_the_benchmark_says_where_it_got_worse(home: Path):
     import learning
 
-    (project,) = dataset.read(checkset.FOLDER, checkset.PROJECT)
+    (project,) = dataset.read_workspaces(dataset.CHECK_SET, dataset.PROJECT)
     (asked,) = learning.learnt([project], Settings(home), [])
     gone = {id_: one for id_, one in asked.results.items() if not id_.endswith("1")}
     lost = learning.worse([project], asked.results, gone)

@@ -507,7 +507,7 @@ def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
     choices = Choices(min_confidence=0.0, fusion="rrf")
     strict = Settings(settings.home, choices)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("serve.evaluation.quality.LEAST_MRR", 1.01)
+        patch.setattr("serve.evaluation.selftest.LEAST_MRR", 1.01)
         result = ask_check_set(strict)
     (found,) = result.get_asset_check_evaluations()
     assert result.success

@@ -17,8 +17,8 @@ from store.config import Choices
 
 if TYPE_CHECKING:
     from serve.evaluation.dataset import Workspace
+    from serve.evaluation.harness import Run
     from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
-    from serve.evaluation.run import Run
     from serve.recall import Mode
 
 _STAGES = 3  # of a workspace: import, build, ask
@@ -85,7 +85,7 @@ def evaluate(
     What is told unasked is what the prompt hook says, by its own choice and in every mode.
     A model is asked once for the vector of a text; later runs find it in the cache.
     """
-    from serve.evaluation import checkset, dataset, report
+    from serve.evaluation import dataset, report
 
     if compare and (changes or profile or file or keep or cache):
         raise click.UsageError(
@@ -96,16 +96,18 @@ def evaluate(
     choices = _changed(session_.settings().choices, changes, profile)
     if file is not None:
         output.check_writable(file)  # before minutes of work, not after
-    workspaces = dataset.read(folder or checkset.FOLDER, only)
+    workspaces = dataset.read_workspaces(folder or dataset.CHECK_SET, only)
     if compare:
-        a, b = (dataset.results(one) for one in compare)
-        _show_comparison(report.compare(workspaces, a, b, level), each=each, as_json=as_json)
+        a, b = (dataset.read_results(one) for one in compare)
+        _show_comparison(
+            report.compare_results(workspaces, a, b, level), each=each, as_json=as_json
+        )
         return
     run = _run(workspaces, choices, mode, keep, cache or config.cache_folder() / "vectors")
     if file is not None:
         output.write(file, b"".join(msgspec.json.encode(one) + b"\n" for one in run.results))
     by_query = {one.query_id: one for one in run.results}
-    found = report.report(workspaces, by_query, level, bar=choices.min_confidence)
+    found = report.score_report(workspaces, by_query, level, bar=choices.min_confidence)
     memories = sum(len(workspace.memories) for workspace in workspaces)
     ran = {
         "workspaces": len(workspaces),
@@ -142,16 +144,16 @@ def _run(
     keep: Path | None,
     cache: Path,
 ) -> "Run":
-    from serve.evaluation.run import run
+    from serve.evaluation.harness import run_queries
 
     with _told(len(workspaces)) as tell:
         if keep is not None:
-            return run(workspaces, keep, choices, mode, cache=cache, on_progress=tell)
+            return run_queries(workspaces, keep, choices, mode, cache=cache, on_progress=tell)
         # Windows deletes no file that is still mapped
         with tempfile.TemporaryDirectory(
             prefix="mnemolog-eval-", ignore_cleanup_errors=True
         ) as home:
-            return run(workspaces, Path(home), choices, mode, cache=cache, on_progress=tell)
+            return run_queries(workspaces, Path(home), choices, mode, cache=cache, on_progress=tell)
 
 
 @contextmanager

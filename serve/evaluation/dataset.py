@@ -25,6 +25,15 @@ import msgspec
 from store.errors import InvalidInput, SourceError
 from store.events import MemoryKind
 
+# The check set: memories of a made-up project, and notes in thirteen languages, with queries. It
+# is small enough to be run by night and in the tests, and says whether recall
+# still works, not how good it is: no setting is chosen by it.
+CHECK_SET = Path(__file__).parent / "checkset"
+PROJECT, LANGUAGES = "project/", "languages/"  # its workspaces' names begin so
+# Categories beside the languages: English questions about the others' notes, and questions that
+# say a note's words in another grammatical form. They are reported and have no floor.
+HARDER = ("English", "other word forms")
+
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Some = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 T = TypeVar("T")
@@ -102,7 +111,7 @@ class _Index(msgspec.Struct):
     workspaces: tuple[str, ...]
 
 
-def read(folder: Path, only: str = "") -> tuple[Workspace, ...]:
+def read_workspaces(folder: Path, only: str = "") -> tuple[Workspace, ...]:
     """Return the workspaces whose name starts with `only`, in the index's order.
 
     Raise InvalidInput where that leaves none, SourceError naming the file, and the line, that
@@ -125,7 +134,7 @@ def read(folder: Path, only: str = "") -> tuple[Workspace, ...]:
     return workspaces
 
 
-def results(path: Path) -> dict[str, Result]:
+def read_results(path: Path) -> dict[str, Result]:
     """Return the results of a run by the id of their query; raise SourceError as `read` does."""
     return {one.query_id: one for one in _lines(path, Result, attrgetter("query_id"))}
 

@@ -3,17 +3,121 @@ What a run is worth: its measures overall, by dataset and by category; its silen
 differ on the same queries.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.evaluation import metrics
 from serve.evaluation.dataset import Prompt, Query, Result, Workspace
 from store.errors import InvalidInput
 from store.events import micros
+
+# How good rankings are, query by query; what a bar on confidence lets through; whether two runs
+# differ.
+#
+# Relevance is yes or no. nDCG: Järvelin and Kekäläinen 2002,
+# https://doi.org/10.1145/582415.582418.
+# The paired bootstrap: Sakai 2006, https://doi.org/10.1145/1148170.1148261.
+
+CUTS = (1, 3, 5, 10, 20)
+DEPTH = 10  # ranks that MRR and nDCG look at
+RESAMPLES = 10_000
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rankings beside what is relevant.
+
+    `found` [queries, ranks] says where a relevant one stands, `relevant` [queries] how many there
+    are, at least one of each query.
+    """
+
+    found: npt.NDArray[np.bool_]
+    relevant: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The mean of paired differences and where 95 % of its resampled means lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def judge(rankings: Sequence[Sequence[str]], relevant: Sequence[Collection[str]]) -> Judged:
+    """Return each ranking (best first) judged by the ids relevant to its query.
+
+    An id counts at its first place only; what follows a repeat moves up.
+    """
+    distinct = [list(dict.fromkeys(ranking)) for ranking in rankings]
+    found = np.zeros((len(distinct), max(map(len, distinct), default=0)), np.bool_)
+    for row, ranking, wanted in zip(found, distinct, map(set, relevant), strict=True):
+        row[: len(ranking)] = [id_ in wanted for id_ in ranking]
+    return Judged(found, np.array([len(set(wanted)) for wanted in relevant], np.int64))
+
+
+def measures(judged: Judged) -> dict[str, Values]:
+    """Return every measure we report by its name, each [queries]."""
+    return {
+        **{f"recall@{k}": recall_at(judged, k) for k in CUTS},
+        **{f"hit@{k}": hit_at(judged, k) for k in CUTS},
+        f"mrr@{DEPTH}": mrr(judged, DEPTH),
+        f"ndcg@{DEPTH}": ndcg(judged, DEPTH),
+    }
+
+
+def recall_at(judged: Judged, k: int) -> Values:
+    """Return the share of the relevant ones among the first `k`, [queries]."""
+    share: Values = judged.found[:, :k].sum(axis=1) / judged.relevant
+    return share
+
+
+def hit_at(judged: Judged, k: int) -> Values:
+    """Return 1 where a relevant one is among the first `k`, else 0, [queries]."""
+    return (recall_at(judged, k) > 0).astype(np.float64)
+
+
+def mrr(judged: Judged, k: int) -> Values:
+    """Return 1 / the rank of the first relevant one of the first `k`, 0 without one, [queries]."""
+    found = judged.found[:, :k]
+    first: Values = (found / np.arange(1, found.shape[1] + 1)).max(axis=1, initial=0.0)
+    return first
+
+
+def ndcg(judged: Judged, k: int) -> Values:
+    """Return the discounted gain of the first `k` over that of the best order, [queries]."""
+    gains = 1.0 / np.log2(np.arange(2, k + 2))
+    found = judged.found[:, :k]
+    ideal = np.cumsum(gains)[np.minimum(judged.relevant, k) - 1]
+    share: Values = found @ gains[: found.shape[1]] / ideal
+    return share
+
+
+def threshold_keeping(confidences: Values, keep: float) -> float:
+    """Return the highest bar that the share `keep` (over 0) of `confidences` [n > 0] clears.
+
+    It is one of them, and what equals the bar clears it.
+    """
+    return float(np.sort(confidences)[int((1.0 - keep) * len(confidences))])
+
+
+def share_above(confidences: Values, bar: float) -> float:
+    """Return the share of `confidences` [n] that clear a bar; 0 of none."""
+    return float((confidences >= bar).mean()) if len(confidences) else 0.0
+
+
+def paired_bootstrap(differences: Values, generator: np.random.Generator) -> Interval:
+    """Return the mean of `differences` [n > 0] and its 95 % interval over resampled queries."""
+    means = [generator.choice(differences, len(differences)).mean() for _ in range(RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(float(differences.mean()), float(low), float(high))
+
 
 Level = Literal["memory", "session"]
 
@@ -108,7 +212,7 @@ class Comparison(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
 
 
-def report(
+def score_report(
     workspaces: Sequence[Workspace],
     results: Mapping[str, Result],
     level: Level,
@@ -123,7 +227,7 @@ def report(
     asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
     if not asked:
         raise InvalidInput("these workspaces hold no query: there is nothing to measure")
-    values = metrics.measures(_judged(asked, results, level))
+    values = measures(_judged(asked, results, level))
     sources = np.array([workspace.source for workspace, _ in asked])
     categories = np.array([query.category for _, query in asked])
     prompts = [prompt for workspace in workspaces for prompt in workspace.silence]
@@ -139,7 +243,7 @@ def report(
     )
 
 
-def compare(
+def compare_results(
     workspaces: Sequence[Workspace],
     a: Mapping[str, Result],
     b: Mapping[str, Result],
@@ -150,8 +254,8 @@ def compare(
     shared = [one for one in asked if one[1].id in a and one[1].id in b]
     if not shared:
         raise InvalidInput("no query of the dataset has a result in both files")
-    of_a = metrics.measures(_judged(shared, a, level))
-    of_b = metrics.measures(_judged(shared, b, level))
+    of_a = measures(_judged(shared, a, level))
+    of_b = measures(_judged(shared, b, level))
     return Comparison(
         level,
         len(shared),
@@ -161,10 +265,10 @@ def compare(
     )
 
 
-def _difference(name: str, a: metrics.Values, b: metrics.Values) -> Difference:
+def _difference(name: str, a: Values, b: Values) -> Difference:
     difference = b - a
     # every measure has draws of its own, so that one more measure changes no other
-    found = metrics.paired_bootstrap(difference, np.random.default_rng(SEED))
+    found = paired_bootstrap(difference, np.random.default_rng(SEED))
     return Difference(
         measure=name,
         a=_rounded(a.mean()),
@@ -178,7 +282,7 @@ def _difference(name: str, a: metrics.Values, b: metrics.Values) -> Difference:
     )
 
 
-def _changes(queries: Sequence[Query], a: metrics.Values, b: metrics.Values) -> Iterator[Change]:
+def _changes(queries: Sequence[Query], a: Values, b: Values) -> Iterator[Change]:
     for place in np.argsort(a - b, kind="stable"):
         if a[place] != b[place]:
             query = queries[place]
@@ -187,11 +291,11 @@ def _changes(queries: Sequence[Query], a: metrics.Values, b: metrics.Values) -> 
 
 def _judged(
     asked: Sequence[tuple[Workspace, Query]], results: Mapping[str, Result], level: Level
-) -> metrics.Judged:
+) -> Judged:
     rank: Callable[[Workspace, Query, Result], list[str]] = (
         _sessions if level == "session" else _memories
     )
-    return metrics.judge(
+    return judge(
         [rank(space, query, results.get(query.id, _NOTHING)) for space, query in asked],
         [query.relevant_sessions if level == "session" else query.relevant for _, query in asked],
     )
@@ -213,7 +317,7 @@ def _sessions(workspace: Workspace, query: Query, result: Result) -> list[str]:
     return [session for session in ranked if session is not None]
 
 
-def _means(values: Mapping[str, metrics.Values], chosen: npt.NDArray[np.bool_]) -> Scores:
+def _means(values: Mapping[str, Values], chosen: npt.NDArray[np.bool_]) -> Scores:
     means = {name: _rounded(value[chosen].mean()) for name, value in values.items()}
     return Scores(int(chosen.sum()), means)
 
@@ -228,25 +332,27 @@ def _silence(
 
     Nothing without a prompt or a correct answer.
     """
-    answered = metrics.hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
+    answered = hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
     correct = _gates([query.id for _, query in asked], results)[answered]
     if not prompts or not len(correct):
         return
     silent = _gates([prompt.id for prompt in prompts], results)
     kinds = np.array([prompt.kind for prompt in prompts])
-    bars: list[tuple[float | None, float]] = [(keep, metrics.bar(correct, keep)) for keep in KEEPS]
+    bars: list[tuple[float | None, float]] = [
+        (keep, threshold_keeping(correct, keep)) for keep in KEEPS
+    ]
     if given is not None:
         bars.insert(0, (None, given))
     for keep, bar in bars:
         yield Silence(
             keep,
             _rounded(bar),
-            _rounded(metrics.clearing(correct, bar)),
+            _rounded(share_above(correct, bar)),
             {
-                str(kind): _rounded(metrics.clearing(silent[kinds == kind], bar))
+                str(kind): _rounded(share_above(silent[kinds == kind], bar))
                 for kind in np.unique(kinds)
             },
-            _rounded(metrics.clearing(silent, bar)),
+            _rounded(share_above(silent, bar)),
         )
 
 
@@ -255,7 +361,7 @@ def _unasked(
     prompts: Sequence[Prompt],
     results: Mapping[str, Result],
 ) -> Unasked | None:
-    answered = metrics.hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
+    answered = hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
     told = [
         (results[query.id].said, query.relevant)
         for (_, query), is_answered in zip(asked, answered, strict=True)
@@ -276,7 +382,7 @@ def _unasked(
     )
 
 
-def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> metrics.Values:
+def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> Values:
     return np.array([results.get(id_, _NOTHING).gate for id_ in ids], np.float64)
 
 

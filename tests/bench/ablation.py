@@ -15,8 +15,8 @@ from unittest import mock
 
 from serve.evaluation import dataset, report
 from serve.evaluation.dataset import Result, Workspace
+from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Difference, Scores
-from serve.evaluation.run import run
 from serve.recall import Mode
 from serve.stages import candidates
 from store import config
@@ -48,7 +48,7 @@ def main() -> None:
         "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
     )
     asked = parser.parse_args()
-    workspaces = dataset.read(asked.folder, asked.only)
+    workspaces = dataset.read_workspaces(asked.folder, asked.only)
     choices = config.changed(Choices(), {"embedder": asked.embedder})
     names = ["all", *sorted({one.source for one in workspaces})]
     print(f"| layer | {' | '.join(names)} | against | recall@5 | recall@10 |")
@@ -66,7 +66,7 @@ def rows(
     def results(where: Path, mode: Mode, without: tuple[str, ...] = ()) -> Results:
         weights = candidates.WEIGHTS | dict.fromkeys(without, 0.0)
         with mock.patch.object(candidates, "WEIGHTS", weights):
-            found = run(workspaces, where, choices, mode, cache=cache).results
+            found = run_queries(workspaces, where, choices, mode, cache=cache).results
         return {one.query_id: one for one in found}
 
     with mock.patch.object(postings, "searched_texts", indexed_texts):
@@ -81,11 +81,11 @@ def rows(
 
 
 def line(workspaces: tuple[Workspace, ...], row: Row, done: Mapping[str, Results]) -> str:
-    found = report.report(workspaces, row.results, "memory")
+    found = report.score_report(workspaces, row.results, "memory")
     cells = [row.name, *map(cell, (found.overall, *found.datasets.values()))]
     if row.against is None:
         return f"| {' | '.join([*cells, '', '', ''])} |"
-    compared = report.compare(workspaces, done[row.against], row.results, "memory")
+    compared = report.compare_results(workspaces, done[row.against], row.results, "memory")
     return f"| {' | '.join([*cells, row.against, *map(interval, compared.differences)])} |"
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from pipelines import jobs
 from pipelines.jobs.job import run as run_job
 from serve.evaluation import dataset, report
-from serve.evaluation import run as runs
+from serve.evaluation import harness as runs
 from serve.evaluation.dataset import Result, Workspace
 from serve.evaluation.report import Report
 from store import config
@@ -52,7 +52,9 @@ def main() -> None:
     )
     asked = parser.parse_args()
     # what deserves no memory is `mnemolog eval`'s to measure
-    workspaces = [replace(one, silence=()) for one in dataset.read(asked.folder, asked.only)]
+    workspaces = [
+        replace(one, silence=()) for one in dataset.read_workspaces(asked.folder, asked.only)
+    ]
     choices = config.changed(Choices(), {"embedder": asked.embedder})
     names = [name for name in asked.jobs if name in jobs.PLACES]
     with tempfile.TemporaryDirectory() as home:
@@ -77,7 +79,7 @@ def learnt(
     """Yield the queries asked before the jobs, and after the last or `each` of them."""
 
     def results() -> Results:
-        found = runs.run(workspaces, settings.home, settings.choices, "auto", cache=cache)
+        found = runs.run_queries(workspaces, settings.home, settings.choices, "auto", cache=cache)
         return {one.query_id: one for one in found.results}
 
     yield Asked("", results())
@@ -136,7 +138,7 @@ def worse(workspaces: Sequence[Workspace], before: Results, after: Results) -> l
 
 
 def _report(workspaces: Sequence[Workspace], results: Results) -> Report:
-    return report.report(tuple(workspaces), results, "memory")
+    return report.score_report(tuple(workspaces), results, "memory")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ from urllib.parse import urlencode
 from flask import Blueprint, render_template, request
 
 from serve.dashboard.sites import Site, tenant_url
-from serve.lab import asked as asking
-from serve.lab.answered import answered
-from serve.lab.compared import compared
-from serve.lab.unasked import unasked
+from serve.evaluation import lab as asking
+from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
 from serve.reader import View
 from serve.stages.spoken import SPOKEN, WANTS
 from store.events import MEMORY_KINDS, TIERS, isoformat
@@ -29,9 +27,9 @@ def blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/lab")
     def index(tenant: str) -> str:
         opened, now, usual = site.tenant(tenant), site.clock(), site.settings.choices
-        asked = asking.read(request.args, usual)
+        asked = parse_parameters(request.args, usual)
         found = [
-            answered(opened.reader, site.tenants.embedder, asked, side, usual, now)
+            answer_side(opened.reader, site.tenants.embedder, asked, side, usual, now)
             for side in (asked.a, asked.b)
             if asked.query and side is not None
         ]
@@ -42,12 +40,14 @@ def blueprint(site: Site) -> Blueprint:
         return render_template(
             "lab.html",
             asked=asked,
-            unasked=unasked(opened, site.tenants.embedder, asked.query, project, usual, now)
+            unasked=preview_prompt_hook(
+                opened, site.tenants.embedder, asked.query, project, usual, now
+            )
             if asked.query
             else None,
             b=asked.b or asked.a,
             found=found,
-            compared=compared(found[0].hits, found[1].hits) if len(found) == 2 else None,
+            compared=compare_hits(found[0].hits, found[1].hits) if len(found) == 2 else None,
             link=f"{tenant_url('lab.index')}?{urlencode(asking.link(asked, usual))}",
             projects=projects,
             life=_life(opened.log, now),

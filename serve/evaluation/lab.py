@@ -1,0 +1,423 @@
+"""
+Asked: what the lab is asked for, read from an address and written back as one.
+
+Only what differs from the settings stands in an address, so a link stays short and means the same
+for whoever opens it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+import msgspec
+
+from serve import moments
+from serve.answers import RecallRequest, answer
+from serve.hooks import speaking
+from serve.hooks.block import Block, block, note
+from serve.hooks.call import Call
+from serve.hooks.event import HookEvent
+from serve.hooks.prompt import compose, look_up
+from serve.hooks.recap import recap
+from serve.process.tenants import OpenTenant
+from serve.query.analysis import Mode
+from serve.query.intent import read
+from serve.reader import Reader, View
+from serve.recall import Hit
+from serve.stages.spoken import SPOKEN
+from store.agent_events import Intent
+from store.config import Choices, Layer, changed
+from store.embedding import Embedder
+from store.errors import ConfigError, InvalidInput
+from store.events import MEMORY_KINDS, TIERS
+from store.profiles import Profile
+from store.projections.memory.memory import Memory
+from store.prompts.statements import Stated, stated
+
+ANY, NONE = "", "-"  # of the projects: all; the memories of none
+LAYERS: tuple[str, ...] = get_args(Layer)
+MODES: tuple[str, ...] = get_args(Mode)
+PROFILES: tuple[str, ...] = get_args(Profile)
+FUSIONS = ("weighted", "rrf")
+States = Literal["current", "cold", "all"]
+STATES: tuple[str, ...] = get_args(States)
+
+
+class Parameters(Protocol):
+    """The parameters of an address; a name may be there more than once."""
+
+    def get(self, name: str, /) -> str | None: ...
+    def getlist(self, name: str, /) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two settings: the mode, and the choices a recall is answered under."""
+
+    name: Literal["A", "B"]
+    mode: str
+    choices: Choices
+
+    @property
+    def prefix(self) -> str:
+        """What the side's parameters begin with in an address."""
+        return "" if self.name == "A" else "b_"
+
+
+@dataclass(frozen=True, slots=True)
+class LabQuestion:
+    """A question, whose memories it may bring, and under what; `b` where two are compared.
+
+    Dates and the least score are as they were typed.
+    """
+
+    query: str
+    project: str
+    kinds: tuple[str, ...]
+    tiers: tuple[str, ...]
+    tags: str
+    since: str
+    until: str
+    as_of: str
+    min_score: str
+    states: str
+    a: Side
+    b: Side | None
+
+
+def parse_parameters(sent: Parameters, choices: Choices) -> LabQuestion:
+    """Return what an address asks for; raise InvalidInput naming what is wrong with it."""
+
+    def said(name: str) -> str:
+        return (sent.get(name) or "").strip()
+
+    return LabQuestion(
+        query=said("q"),
+        project=said("project"),
+        kinds=_side_parameters("kind", sent.getlist("kind"), MEMORY_KINDS),
+        tiers=_side_parameters("tier", sent.getlist("tier"), TIERS),
+        tags=said("tags"),
+        since=said("since"),
+        until=said("until"),
+        as_of=said("as_of"),
+        min_score=said("min_score"),
+        states=_side_parameters("states", [said("states") or "current"], STATES)[0],
+        a=_parse_side("A", sent, choices),
+        b=_parse_side("B", sent, choices) if said("compare") else None,
+    )
+
+
+def _parse_side(name: Literal["A", "B"], sent: Parameters, choices: Choices) -> Side:
+    prefix = "" if name == "A" else "b_"
+    changes = {
+        key: value
+        for key in ("profile", "fusion", "min_confidence", "top_k")
+        if (value := (sent.get(prefix + key) or "").strip())
+    }
+    if sent.get(f"{prefix}set"):  # a form that was sent: no box ticked means none
+        changes["layers"] = ",".join(sent.getlist(f"{prefix}layers"))
+    mode = _side_parameters("mode", [sent.get(f"{prefix}mode") or "auto"], MODES)[0]
+    try:
+        return Side(name, mode, changed(choices, changes))
+    except ConfigError as error:
+        raise InvalidInput(f"setting {name}: {error}") from error
+
+
+def _side_parameters(what: str, values: Sequence[str], there_are: Sequence[str]) -> tuple[str, ...]:
+    if unknown := [one for one in values if one not in there_are]:
+        raise InvalidInput(f"`{what}` is {unknown[0]!r}: there are {', '.join(there_are)}")
+    return tuple(values)
+
+
+def request(asked: LabQuestion, side: Side, usual: Choices, now: int) -> RecallRequest:
+    """Return what recall is asked under one of the settings: it leaves no receipt.
+
+    A bar or a number that is not that of the settings is meant: no router changes it then. Raise
+    InvalidInput for a date that is none.
+    """
+    choices = side.choices
+    wanted: dict[str, Any] = {
+        "query": asked.query,
+        "project": {ANY: None, NONE: ""}.get(asked.project, asked.project),
+        "kinds": asked.kinds,
+        "tiers": asked.tiers,
+        "tags": tuple(one for part in asked.tags.split(",") if (one := part.strip())),
+        "since": moments.moment_if_any(asked.since, now),
+        "until": moments.moment_if_any(asked.until, now),
+        "as_of": moments.moment_if_any(asked.as_of, now),
+        "active_only": asked.states != "all",
+        "cold": asked.states == "cold",
+        "min_score": asked.min_score or 0.0,
+        "mode": side.mode,
+        "top_k": choices.top_k if choices.top_k != usual.top_k else None,
+        "min_confidence": (
+            choices.min_confidence if choices.min_confidence != usual.min_confidence else None
+        ),
+        "explain": True,
+        "touch": False,
+    }
+    try:
+        return msgspec.convert(wanted, RecallRequest, strict=False)  # numbers are typed
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def link(asked: LabQuestion, usual: Choices) -> list[tuple[str, str]]:
+    """Return the parameters of the address that asks the same."""
+    plain = {
+        "q": asked.query,
+        "project": asked.project,
+        "tags": asked.tags,
+        "since": asked.since,
+        "until": asked.until,
+        "as_of": asked.as_of,
+        "min_score": asked.min_score,
+        "states": asked.states if asked.states != "current" else "",
+    }
+    pairs = [(name, value) for name, value in plain.items() if value]
+    pairs += [("kind", one) for one in asked.kinds] + [("tier", one) for one in asked.tiers]
+    pairs += _link(asked.a, usual)
+    return [*pairs, ("compare", "1"), *_link(asked.b, usual)] if asked.b else pairs
+
+
+def _link(side: Side, usual: Choices) -> list[tuple[str, str]]:
+    mine: Mapping[str, Any] = msgspec.structs.asdict(side.choices)
+    pairs = [
+        (f"{side.prefix}{name}", str(mine[name]))
+        for name in ("profile", "fusion", "min_confidence", "top_k")
+        if mine[name] != getattr(usual, name)
+    ]
+    if side.mode != "auto":
+        pairs.append((f"{side.prefix}mode", side.mode))
+    if side.choices.layers != usual.layers:
+        pairs.append((f"{side.prefix}set", "1"))
+        pairs += [(f"{side.prefix}layers", one) for one in side.choices.layers]
+    return pairs
+
+
+# Answered: a question under one setting, with what every stage made of it.
+#
+# No model is asked on the way, but the embedder that recall itself asks; nothing is written.
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How many memories were left after a stage, and what it says of it."""
+
+    name: str
+    left: int
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class SideAnswer:
+    """What recall said, `payload`, as the API sends it with `explain`.
+
+    `block` is what a host would put before its model, were it all to be said: `unasked` tells what
+    of it would be.
+    """
+
+    side: Side
+    payload: Mapping[str, Any]
+    stages: tuple[Stage, ...]
+    block: Block
+
+    @property
+    def hits(self) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = self.payload["hits"]
+        return found
+
+    @property
+    def why(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.payload["why"]
+        return found
+
+    @property
+    def features(self) -> list[str]:
+        """The sorts of evidence that add to any hit, what adds most first."""
+        sums: dict[str, float] = {}
+        for hit in self.hits:
+            for name, value in hit["why"]["adds"].items():
+                sums[name] = sums.get(name, 0.0) + value
+        return sorted(sums, key=lambda name: (-sums[name], name))
+
+    @property
+    def signals(self) -> list[str]:
+        """The signals of the profile, in its order."""
+        return list(self.hits[0]["why"]["signals"]) if self.hits else []
+
+    @property
+    def columns(self) -> list[dict[str, str]]:
+        """The columns of a table of the features: rank, evidence, signals."""
+        said = [{"title": SPOKEN.get(name, name)} for name in self.features]
+        weighed = [{"title": name.replace("_", " "), "class": "num"} for name in self.signals]
+        return [{"title": "#", "class": "num"}, *said, *weighed]
+
+    def most(self, name: str) -> float:
+        """Return the most that a sort of evidence adds to any hit."""
+        return max((hit["why"]["adds"].get(name, 0.0) for hit in self.hits), default=0.0)
+
+
+def answer_side(
+    reader: Reader, embedder: Embedder, asked: LabQuestion, side: Side, usual: Choices, now: int
+) -> SideAnswer:
+    """Return the answer under one setting; raise InvalidInput, as recall does."""
+    payload, _ = answer(reader, embedder, request(asked, side, usual, now), side.choices, now)
+    with reader.view() as view:
+        made = _block(view, payload["hits"], asked.project or None)
+    return SideAnswer(side, payload, tuple(_stages(payload)), made)
+
+
+def _stages(payload: Mapping[str, Any]) -> list[Stage]:
+    why, dropped, hits = payload["why"], payload["why"]["dropped"], len(payload["hits"])
+    fused = hits + sum(dropped.values())
+    unsure = ("below_bar", "below_score")
+    sure = fused - sum(dropped.get(name, 0) for name in unsure)
+    channels = ", ".join(f"{name} {count}" for name, count in why["candidates"].items())
+    return [
+        Stage("In the memory", why["memories"], ""),
+        Stage("Passed the filter", why["passed_filter"], ""),
+        Stage("Fused", fused, f"from {channels}" if channels else "no channel had any"),
+        Stage("Sure enough", sure, f"at the bar of {payload['min_confidence']:.2f}"),
+        Stage("Came back", hits, f"{why['top_k']} at most"),
+    ]
+
+
+def _block(view: View, hits: list[Mapping[str, Any]], project: str | None) -> Block:
+    """Return what the hits are before a model, as a prompt's hook writes it."""
+    found = [(hit, memory) for hit in hits if (memory := view.tail.find(hit["id"])) is not None]
+    return block(
+        note(
+            memory,
+            project,
+            conflicts_with=hit.get("conflicts_with"),
+            history=_history(view, hit),
+        )
+        for hit, memory in found
+    )
+
+
+def _history(view: View, hit: Mapping[str, Any]) -> list[Memory]:
+    found = (view.tail.find(old["id"]) for old in hit.get("history", ()))
+    return [one for one in found if one is not None]
+
+
+# Unasked: what the prompt hook would say to a question now, as the first prompt of a new session.
+#
+# It is asked as the hook asks, by the user's settings whatever a setting of the lab says; nothing
+# is
+# written, and the router tries nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A hit that was looked at, how likely it is to help, and whether it is said."""
+
+    hit: Hit
+    chance: float
+    is_said: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HookPreview:
+    """What the hook would do: the `block` it would put before the model, and why.
+
+    `bar` is the least chance of the best of `weighed`, None where none is weighed. `rules` counts
+    the rules that the prompt names. `kept` are the lasting words that it would keep.
+    """
+
+    project: str
+    intent: Intent
+    block: Block
+    weighed: tuple[Weighed, ...] = ()
+    bar: float | None = None
+    rules: int = 0
+    kept: tuple[Stated, ...] = ()
+
+
+def preview_prompt_hook(
+    opened: OpenTenant, embedder: Embedder, prompt: str, project: str, choices: Choices, now: int
+) -> HookPreview:
+    """Return what the hook would say in a project; "" is outside any repository."""
+    event = HookEvent("lab", "prompt", "", prompt=prompt)
+    call = Call(event, opened, embedder, choices, project, now)
+    reading = read(prompt)
+    keeps = choices.remember_words and "prompts" in choices.record
+    kept = tuple(stated(prompt)) if keeps else ()
+    if reading.is_idle:
+        return HookPreview(project, reading.intent, Block(), kept=kept)
+
+    def answer(view: View) -> HookPreview:
+        if reading.intent == "recap":
+            said = block(list(recap(view, call, prompt, {}, frozenset())))
+            return HookPreview(project, reading.intent, said, kept=kept)
+        found = look_up(view, call, reading, None, frozenset())
+        said = compose(call, found)
+        each = speaking.weighed(
+            view, prompt, reading, found.hits, found.told, is_passive=found.is_passive
+        )
+        pairs = zip(each.hits, each.chances, strict=False)  # of the first hits alone
+        return HookPreview(
+            project,
+            reading.intent,
+            said,
+            tuple(Weighed(hit, chance, hit.memory.id in said.ids) for hit, chance in pairs),
+            each.bar,
+            len(found.rules),
+            kept,
+        )
+
+    return call.answered(answer)
+
+
+# Compared: what two settings bring for the same question, memory by memory.
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """A memory that either brings; a rank is None where it did not come back."""
+
+    hit: Mapping[str, Any]
+    a: int | None
+    b: int | None
+    sure_a: float | None
+    sure_b: float | None
+
+    @property
+    def move(self) -> int:
+        """How many places higher it stands under B; 0 where it is in one of them only."""
+        return self.a - self.b if self.a is not None and self.b is not None else 0
+
+    @property
+    def is_only(self) -> str:
+        """The one that brings it, "A" or "B"; empty where both do."""
+        return "A" if self.b is None else "B" if self.a is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HitComparison:
+    """The memories of both, by the better of their ranks."""
+
+    rows: tuple[ComparisonRow, ...]
+
+    def count(self, only: str) -> int:
+        """Return how many only one of them brings, "A" or "B"; "" for those of both."""
+        return sum(row.is_only == only for row in self.rows)
+
+    @property
+    def moved(self) -> int:
+        return sum(row.move != 0 for row in self.rows)
+
+
+def compare_hits(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> HitComparison:
+    """Return what the hits of two answers have in common and what not."""
+    ranks = [{hit["id"]: rank for rank, hit in enumerate(hits, 1)} for hits in (a, b)]
+    known = {hit["id"]: hit for hits in (b, a) for hit in hits}
+    sure = [{hit["id"]: hit["confidence"] for hit in hits} for hits in (a, b)]
+    rows = [
+        ComparisonRow(hit, ranks[0].get(id_), ranks[1].get(id_), sure[0].get(id_), sure[1].get(id_))
+        for id_, hit in known.items()
+    ]
+    none = len(a) + len(b) + 1
+    rows.sort(key=lambda row: (min(row.a or none, row.b or none), row.a or none))
+    return HitComparison(tuple(rows))
