@@ -1,5 +1,5 @@
 """
-Who may import what (DESIGN.md, rules 1 and 2), read from the syntax trees; nothing is imported.
+Who may import what (ARCHITECTURE.md, "Rules"), read from the syntax trees; nothing is imported.
 """
 
 import ast
