@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from store import frame
 from store.agent_events import Prompted
 from store.body import Id, Name, Project
 from store.errors import Conflict, InvalidInput, JunkText, NotFound
@@ -45,6 +44,7 @@ from store.log import Appended, EventLog
 from store.logfile.checks import erased
 from store.redaction import redact
 from store.tenant import checked_project
+from store.text import frame
 
 MAX_CONTENT = 64 * 1024  # characters; a longer text is a document, not a memory
 MAX_METADATA = 32 * 1024  # bytes of JSON

@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from store import quarantine, visible_json
+from store import quarantine
 from store.events import EPISODE, Event, Rated, moment
 from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log import EventLog
 from store.projections.memory.fold import Fold
 from store.projections.memory.memory import ACTIVE, AUTO, DEFAULT_SCORE, FORGOTTEN, Memory
+from store.text import visible_json
 
 
 def export(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from store.events import Event, Rated, Recalled
 from store.log import EventLog
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 SOON_US = 86_400 * 1_000_000  # a rating of a memory speaks of what brought it within a day
 DAY_US = 86_400 * 1_000_000

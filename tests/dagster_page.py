@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import pipelines
-from store import frame
 from store.commands import Draft, record
 from store.config import Settings
 from store.events import Recorded
 from store.log import EventLog
 from store.tenant import Tenant, tenant
+from store.text import frame
 
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 _OURS = ("DAGSTER", "XDG", "MNEMOLOG")  # of the environment: none of it reaches the UI

@@ -17,8 +17,8 @@ from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings
 from store.events import Event
-from store.frame import CLOSING, OPENING
 from store.log import EventLog
+from store.text.frame import CLOSING, OPENING
 
 NOW = 1_790_000_000_000_000
 MINUTE = 60_000_000

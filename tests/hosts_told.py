@@ -7,7 +7,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from serve.hooks.hosts import HOSTS
-from store import frame
+from store.text import frame
 
 DATA = Path(__file__).parent / "data" / "hosts"
 RECORDED = {

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store import build, commands, frame
+from store import build, commands
 from store.agent_events import Surfaced
 from store.audits.audit import AUDITS, audit
 from store.audits.audited import Audited
@@ -21,6 +21,7 @@ from store.projections import vectors
 from store.projections.lessons import LESSONS
 from store.projections.memories import MEMORIES_PROJECTION
 from store.projections.memory import table as memory_table
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak

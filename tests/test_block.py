@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from serve.hooks import block as blocks
 from serve.hooks.block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
-from store import frame
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event, Recorded, Trust
-from store.frame import CLOSING, OPENING
 from store.projections.memory.fold import Fold
 from store.projections.memory.memory import Memory
+from store.text import frame
+from store.text.frame import CLOSING, OPENING
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

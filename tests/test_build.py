@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from store import build, commands, frame, projections, snapshot
+from store import build, commands, projections, snapshot
 from store import manifest as manifests
 from store.commands import Draft
 from store.errors import BuildBusy, BuildRefused, NotFound
@@ -16,6 +16,7 @@ from store.files import replace_file
 from store.log import EventLog
 from store.manifest import Manifest
 from store.projection import digest
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 OURS = f"{frame.OPENING} a note"

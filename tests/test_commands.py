@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import build, commands, frame
+from store import build, commands
 from store.audits import audit
 from store.audits.audited import Audited
 from store.commands import MAX_CONTENT, Draft
@@ -19,6 +19,7 @@ from store.projections.memory.fold import Fold
 from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.projections.memory.table import read_memories
 from store.redaction import redact
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 BLOCK = f"{frame.OPENING}\n- an old note\n{frame.CLOSING}"

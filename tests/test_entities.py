@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.events import Event, Forgotten, Recorded
-from store.mentions.mentions import mentions
 from store.projection import Inputs, Previous, Tables, checked_build, digest
 from store.projections import entity_graph
 from store.projections.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
 from store.projections.memories import MEMORIES_PROJECTION
+from store.text.mentions import mentions
 
 
 def recorded(*texts: str, forgotten: tuple[int, ...] = (), by: str | None = None) -> Inputs:

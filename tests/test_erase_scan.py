@@ -21,8 +21,7 @@ from store import commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
 from store.config import Settings
-from store.erase import copies, marks, quotes, receipt, records, wiping
-from store.erase.marks import Looker
+from store.erase import copies, quotes, receipt, records, wiping
 from store.erase.scan import scan
 from store.errors import PlanStale
 from store.events import Event, Recalled, Recorded, Revised
@@ -32,12 +31,14 @@ from store.job_events import Judged, Made, Planned
 from store.log import EventLog
 from store.logfile import erasing, salvage
 from store.plans import plans, steps
+from store.text import fingerprints
+from store.text.fingerprints import Looker
 
 NOW = 1_790_000_000_000_000
 Clock = Callable[[], int]
 SALT = b"0123456789abcdef"
 TEXT = "The Zanzibar customers keep all of their orders in the old bucket behind the harbour"
-MARKS = marks.of([TEXT], SALT)
+MARKS = fingerprints.of([TEXT], SALT)
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,7 @@ def test_a_few_words_of_a_text_are_nobodys():
 
 def test_a_text_without_spaces_has_runs_too():
     looker = Looker(
-        marks.of(["港の古い倉庫にすべての注文が保管されている。鍵は事務所にある。"], SALT)
+        fingerprints.of(["港の古い倉庫にすべての注文が保管されている。鍵は事務所にある。"], SALT)
     )
     assert looker.holds("彼は言った：「港の古い倉庫にすべての注文が保管されているよ」と。")
     assert not looker.holds("港の新しい倉庫には何もない。鍵は家にある。")
@@ -90,7 +91,10 @@ def test_the_marks_quote_nothing():
 
 
 def test_a_text_that_nothing_tells_apart_is_counted():
-    assert (marks.of(["db", "ok", TEXT], SALT).short, len(marks.of(["db"], SALT))) == (2, 0)
+    assert (
+        fingerprints.of(["db", "ok", TEXT], SALT).short,
+        len(fingerprints.of(["db"], SALT)),
+    ) == (2, 0)
 
 
 def written(folder: Path) -> dict[str, Callable[[Path], None]]:

@@ -15,7 +15,7 @@ from store.events import Revised
 from store.projections import fields
 from store.projections.fields import FieldRows
 from store.snapshot import read
-from store.text import text_hash
+from store.text.tokenizer import text_hash
 from store.vectors.rows import VectorRows
 
 NOW = 1_790_000_000_000_000

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.frame import CLOSING, OPENING, contains, strip
+from store.text.frame import CLOSING, OPENING, contains, strip
 
 BLOCK = f"{OPENING}\n- a note\n{CLOSING}"
 NOTE = '{"id":"m1","kind":"fact","role":"fact","date":"2026-09-21","text":"a note"}'

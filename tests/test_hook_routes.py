@@ -19,10 +19,11 @@ from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.late import Late
 from serve.process.tenants import OpenTenants
-from store import commands, frame, tenant
+from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings
 from store.log import EventLog
+from store.text import frame
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 
 from serve.query.hints import MAX_HINTS, hints
 from serve.query.identifiers import identifiers
-from store.mentions.mentions import mentions
+from store.text.mentions import mentions
 
 
 @pytest.mark.parametrize(

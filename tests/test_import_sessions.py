@@ -21,7 +21,7 @@ from transcript_files import (
 )
 
 from serve.cli import imports, main
-from store import commands, consents, frame
+from store import commands, consents
 from store import tenant as tenants
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
@@ -31,6 +31,7 @@ from store.importers.hosts import HOSTS
 from store.log import EventLog
 from store.projections.memory.fold import Fold
 from store.projections.memory.memory import Memory
+from store.text import frame
 
 AGENTS = tuple(WRITERS)
 NOTE = f'{frame.OPENING}\n{{"id":"m1","fact":"the port is 7437"}}\n{frame.CLOSING}'

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from store.dates.interval import interval
+from store.text.dates import interval
 
 DAY = 86_400_000_000
 FRIDAY = datetime(2023, 11, 17, 15, 30, tzinfo=UTC)

@@ -21,10 +21,10 @@ from pipelines.llm.prompt import prompt
 from store.config import Llm
 from store.errors import BudgetSpent, ModelError
 from store.events import Event, new_id
-from store.frame import CLOSING, OPENING
 from store.job_events import Called
 from store.log import EventLog
 from store.tenant import tenant as tenant_of
+from store.text.frame import CLOSING, OPENING
 
 # what litellm's own values say of themselves in passing
 pytestmark = pytest.mark.filterwarnings("default")

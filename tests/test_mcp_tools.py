@@ -15,11 +15,12 @@ from mcp_client import TOKEN, legacy, message, send
 
 from serve.app import create_app
 from serve.process.tenants import OpenTenants
-from store import frame, tenant
+from store import tenant
 from store.config import Settings
 from store.events import Rated, Recalled, Recorded
-from store.frame import CLOSING, OPENING
 from store.log import EventLog
+from store.text import frame
+from store.text.frame import CLOSING, OPENING
 
 NOW = 1_800_000_000_000_000
 RULE = "Use pnpm here, never npm"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.mentions.mentions import MAX_CHARS, MAX_MENTIONS, Mention, mentions
+from store.text.mentions import MAX_CHARS, MAX_MENTIONS, Mention, mentions
 
 
 def named(kind: str, text: str) -> list[str]:

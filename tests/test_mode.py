@@ -6,7 +6,7 @@ import pytest
 
 from serve.query.mode import KINDS, TaskMode, task_mode
 from store.events import MEMORY_KINDS
-from store.text import terms
+from store.text.tokenizer import terms
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from store.embedding import SilentEmbedder, embedder
 from store.errors import ConfigError, EmbedderError
 from store.projection import digest
 from store.projections import vectors
-from store.text import text_hash
+from store.text.tokenizer import text_hash
 from store.vectors import made
 
 CALIBRATING = {text for pair in PAIRS for text in pair}

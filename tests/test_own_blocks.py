@@ -18,8 +18,8 @@ from store.agent_events import Prompted, SessionTold
 from store.commands import Draft
 from store.config import Settings
 from store.events import Recorded, encode
-from store.frame import OPENING, contains
 from store.log import EventLog
+from store.text.frame import OPENING, contains
 
 NOW = 1_790_000_000_000_000
 MINUTE = 60_000_000

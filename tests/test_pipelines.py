@@ -27,7 +27,7 @@ from pipelines.definitions import definitions
 from pipelines.failures import classified
 from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
-from store import build, commands, events, frame, projections, quarantine
+from store import build, commands, events, projections, quarantine
 from store import manifest as manifests
 from store.agent_events import Surfaced
 from store.config import Choices, Settings
@@ -36,6 +36,7 @@ from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
 from store.job_events import Undone
 from store.log import EventLog
 from store.tenant import Tenant, tenant
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 PROJECTIONS = [one.name for one in projections.all_of(LexicalEmbedder())]

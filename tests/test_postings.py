@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from store import text
 from store.projection import digest
 from store.projections import postings
 from store.projections.lexical import bm25
 from store.projections.postings import PostingsIndex, index
 from store.snapshot import read
+from store.text import tokenizer
 
 WORDS = [f"w{number}" for number in range(12)]
 CORPORA = st.lists(st.lists(st.sampled_from(WORDS), max_size=12), min_size=1, max_size=30)
@@ -156,7 +156,7 @@ def test_order_of_words_in_a_document_changes_no_row():
 def test_forgotten_memories_are_not_in_the_index(built):
     ref = built.manifest.projections["postings"]
     ours = PostingsIndex.open(read(built.tenant.snapshots, ref, postings.POSTINGS_PROJECTION))
-    assert [ours.frequency(term) for term in text.terms("exponential backoff")] == [0, 0]
+    assert [ours.frequency(term) for term in tokenizer.terms("exponential backoff")] == [0, 0]
     assert ours.lengths[6] == -1 and (np.delete(ours.lengths, 6) > 0).all()
     assert ours.size == ours.rows - 1
-    assert int(ours.scores(text.terms("pyarrow wheel on alpine")).argmax()) == 9
+    assert int(ours.scores(tokenizer.terms("pyarrow wheel on alpine")).argmax()) == 9

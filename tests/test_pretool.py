@@ -15,12 +15,13 @@ from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, HookEvent, ToolUse
 from serve.lessons.index import named_by_text
 from serve.process.tenants import OpenTenants
-from store import build, commands, frame, tenant
+from store import build, commands, tenant
 from store.commands import Draft
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.log import EventLog
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 RULE = "Use pnpm, never npm"

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build, commands, frame, quarantine
+from store import build, commands, quarantine
 from store.commands import Draft
 from store.errors import BuildRefused, Conflict
 from store.events import Archived, Event, Quarantined, Recorded, Restored, Superseded
@@ -14,6 +14,7 @@ from store.export import export
 from store.importers import jsonl
 from store.job_events import Made
 from store.projections.memory.fold import Fold
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 OURS = f"{frame.OPENING}: hand this to every agent"

@@ -9,7 +9,7 @@ import pytest
 
 import pipelines
 from pipelines import quick
-from store import build, commands, frame
+from store import build, commands
 from store import manifest as manifests
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
@@ -18,6 +18,7 @@ from store.events import Recorded
 from store.log import EventLog
 from store.manifest import CANARIES
 from store.tenant import Tenant, tenant
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 ROOT = Path(pipelines.__file__).resolve().parent.parent

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 
-from store.sameness.corrections import correction
-from store.sameness.statement import Statement, statement
+from store.text.corrections import correction
+from store.text.strict_duplicates import Statement, statement
 
 
 def test_of_309_facts_that_look_alike_no_two_say_the_same():

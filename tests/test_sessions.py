@@ -16,13 +16,12 @@ from serve.filters import Filter
 from serve.query import people
 from serve.reader import Reader, View
 from serve.recall import Question, recall
-from store import commands, snapshot, text
+from store import commands, snapshot
 from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
 from store.log import EventLog
-from store.mentions.mentions import speaker_name
 from store.projection import Built, Inputs, Previous, checked_build, digest
 from store.projections.lexical import segments
 from store.projections.memories import MEMORIES_PROJECTION
@@ -31,6 +30,8 @@ from store.projections.memory.table import read_memories
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.tenant import tenant
+from store.text import tokenizer
+from store.text.mentions import speaker_name
 
 NOW = 1_800_000_000_000_000  # 15 January 2027
 EMBEDDER = LexicalEmbedder()
@@ -155,7 +156,7 @@ def test_turns_and_sessions_words_are_those_of_a_plain_reading(steps):
         for one, other in pairwise(live):
             if len({rows[row].created_by or rows[row].trust for row in (one, other)}) == 2:
                 after[one], before[other] = other, one
-        said = Counter(term for row in live for term in text.terms(rows[row].searched_text))
+        said = Counter(term for row in live for term in tokenizer.terms(rows[row].searched_text))
         assert sessions.index.lengths[number] == (said.total() if live else -1)
         for term in said:
             assert number in sessions.index.posting_list(term)[0]

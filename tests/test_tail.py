@@ -17,7 +17,7 @@ from serve.fresh.live_tail import LiveTail
 from serve.reader import Reader, View
 from serve.recall import LEAST_IDF, Question, recall
 from serve.snapshots import Snapshots
-from store import commands, text
+from store import commands
 from store.body import Body
 from store.build import rebuild
 from store.commands import Draft
@@ -44,6 +44,7 @@ from store.projections.memory.rows import MemoryRows
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions
 from store.tenant import Tenant, tenant
+from store.text import tokenizer
 
 NOW = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -142,7 +143,7 @@ def test_a_memory_scores_the_same_in_the_tail_as_in_the_snapshot(texts: list[str
     recorded = [(Recorded(content=one), 0) for one in texts]
     touched = [(Pinned(), number) for number in range(len(texts))]  # changes no word of any
     view = view_at(events([*recorded, *touched]), len(texts))
-    asked = text.terms(query)
+    asked = tokenizer.terms(query)
     snapshot = view.snapshots.postings.scores(asked, least_idf=LEAST_IDF)
     tail = view.tail.scores(asked, least_idf=LEAST_IDF)
     assert view.tail.hidden.tolist() == list(range(len(texts)))

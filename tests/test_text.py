@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.text import LONGEST_TERM, normalize, terms, text_hash
+from store.text.tokenizer import LONGEST_TERM, normalize, terms, text_hash
 
 ANY_TEXT = st.text() | st.text(st.characters())  # the second draws surrogates too
 CODE = st.text("aBz_-./:\\@#'+~ 019é文かक่и\u0306\u00ad", max_size=40)

@@ -6,9 +6,9 @@ import pytest
 from agent import Agent
 from test_pretool import agent, tenants
 
-from store import frame
 from store.agent_events import Acted
 from store.extracts import MAX_LINE, MAX_LINES
+from store.text import frame
 
 __all__ = ["agent", "tenants"]  # fixtures
 

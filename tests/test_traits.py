@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.traits import Traits, of_memory, traits
+from store.text.text_features import Traits, of_memory, traits
 
 
 def shown(text: str) -> set[str]:

@@ -12,7 +12,7 @@ from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.projections import vectors
-from store.text import text_hash
+from store.text.tokenizer import text_hash
 
 NOW = 1_790_000_000_000_000
 PLAIN = LexicalEmbedder()

@@ -23,11 +23,11 @@ from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
 from store.log import EventLog
-from store.mentions.mentions import mentions
 from store.projections import postings
 from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.tenant import tenant
+from store.text.mentions import mentions
 
 EMBEDDER = LexicalEmbedder()
 ASKED = mentions("what did Ada change in `src/anchor.py`")

@@ -4,7 +4,7 @@ import json
 import sys
 import unicodedata
 
-from store import visible_json
+from store.text import visible_json
 
 UNSEEN = {"Cc", "Cf", "Co", "Zl", "Zp"}
 

@@ -27,7 +27,7 @@ from store.job_events import Called, Planned, Step
 from store.plans import steps as plan_steps
 from store.projections.memory.memory import Memory
 from store.projections.statements import HAPPENED, said, scope
-from store.sameness.statement import statement
+from store.text.strict_duplicates import statement
 
 MOST_ASKED = 40  # pairs a run, the likest first
 _MOST_FOUND = 1_000

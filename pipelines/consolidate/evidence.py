@@ -8,8 +8,8 @@ besides.
 
 import re
 
-from store import text
-from store.sameness.statement import FUNCTION, statement
+from store.text import tokenizer
+from store.text.strict_duplicates import FUNCTION, statement
 
 _NAME = re.compile(r"(?<![\w-])[^\W\d_a-z][\w-]*")
 _NOT = frozenset(
@@ -35,7 +35,9 @@ def differ_in_fact(one: str, other: str) -> bool:
 
     So do two of the same words in another order: it says who does what to whom.
     """
-    return _marks_differ(one, other) or sorted(text.terms(one)) == sorted(text.terms(other))
+    return _marks_differ(one, other) or sorted(tokenizer.terms(one)) == sorted(
+        tokenizer.terms(other)
+    )
 
 
 def _marks_differ(one: str, other: str) -> bool:
@@ -54,7 +56,7 @@ def why_not(successor: str, one: str, other: str) -> str | None:
         return "it is longer than both"
     if _marks_differ(successor, one) or _marks_differ(successor, other):
         return "it lost or invented a number, a name or a negation"
-    said, first, second = (frozenset(text.terms(each)) for each in (successor, one, other))
+    said, first, second = (frozenset(tokenizer.terms(each)) for each in (successor, one, other))
     if invented := said - first - second:
         return f"neither says {', '.join(sorted(invented)[:3])}"
     if lost := (first | second) - said:

@@ -19,7 +19,7 @@ from store.plans import steps
 from store.projections.memory.memory import Edge, Memory
 from store.projections.memory.table import NEVER
 from store.projections.statements import as_written, said
-from store.sameness.statement import statement
+from store.text.strict_duplicates import statement
 
 SHOWN = 300  # characters of a text in a step
 

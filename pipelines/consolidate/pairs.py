@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from store import text
+from store.text import tokenizer
 
 _HASHES, _BAND = 24, 2
 _PRIME = (1 << 31) - 1
@@ -26,7 +26,7 @@ def pairs(said: Sequence[str], groups: Sequence[object], most: int) -> list[tupl
 
     The third is the share of their words that both have, LEAST to 1; at most `most` are returned.
     """
-    words = [frozenset(text.terms(one)) for one in said]
+    words = [frozenset(tokenizer.terms(one)) for one in said]
     signed = np.array([_signature(some) for some in words], np.int64).reshape(-1, _HASHES)
     seen: set[tuple[int, int]] = set()
     found: list[tuple[float, int, int]] = []

@@ -21,10 +21,10 @@ from pathlib import PurePosixPath
 
 from pipelines.distill.found import Found, alike, key, listed
 from pipelines.distill.sessions import Past
-from store import frame, text
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event
-from store.importers.excerpt import whole_sentences
+from store.text import frame, tokenizer
+from store.text.excerpt import whole_sentences
 
 _TRIED = ("test", "build", "lint", "deploy")
 _QUIET = re.compile(r"-[qvsx]+|--(?:verbose|quiet|color|no-color|no-header)(?:=\S+)?|--tb=\w+")
@@ -59,7 +59,9 @@ WIDEST = 1_000  # characters of a line that are looked at
 _COMMAND, _ERROR, _ASKED = 160, 300, 160  # characters of each that can be said
 _NOTE = 560  # of a note, which a block says whole with the sessions it was seen in
 _SAYS = " The agent said: "
-_EMPTY = frozenset(text.terms("test tests fail failed fails error errors pass passed fix fixed"))
+_EMPTY = frozenset(
+    tokenizer.terms("test tests fail failed fails error errors pass passed fix fixed")
+)
 
 Deeds = Sequence[tuple[Event, Acted]]
 
@@ -182,8 +184,8 @@ def _closing_words(past: Past, passed: Event, about: str, longest: int) -> str:
     turn = takewhile(lambda one: not isinstance(one.body, Prompted), after)
     said = [one.body.said for one in turn if isinstance(one.body, SessionTold) and one.body.said]
     words = whole_sentences(frame.strip(said[-1]), longest - len(_SAYS)) if said else ""
-    names = frozenset(text.terms(about)) - _EMPTY
-    return words if names.intersection(text.terms(words)) else ""
+    names = frozenset(tokenizer.terms(about)) - _EMPTY
+    return words if names.intersection(tokenizer.terms(words)) else ""
 
 
 def _wanted(asked: tuple[Event, Prompted] | None) -> str:
@@ -283,7 +285,7 @@ def headline(output: str) -> str:
     where all that is told is how many failed.
     """
     lines = [line.strip()[:WIDEST] for line in output.splitlines()]
-    lines = [line for line in lines if any(_says(word) for word in text.terms(line))]
+    lines = [line for line in lines if any(_says(word) for word in tokenizer.terms(line))]
     named = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
     found = next(filter(None, named), lines)
     return " ".join(re.sub(r"^E\s+", "", found[-1]).split()) if found else ""

@@ -21,7 +21,7 @@ from store.job_events import Step
 from store.plans import steps
 from store.projections.memory.memory import ACTIVE, Memory
 from store.tenant import project_of
-from store.traits import RULE_KINDS
+from store.text.text_features import RULE_KINDS
 
 
 def propose(context: Context) -> Proposal:

@@ -21,7 +21,7 @@ from store.agent_events import Proposed
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called, Made, Planned, Step
 from store.projections.memory.memory import FALLEN, Memory
-from store.traits import RULE_KINDS
+from store.text.text_features import RULE_KINDS
 
 MOST_ASKED = 50  # sessions in a run, the newest first
 _ENOUGH = 0.5  # of a lesson's words have to stand in what it cites

@@ -12,12 +12,12 @@ import msgspec
 
 from pipelines.distill.found import listed
 from pipelines.distill.sessions import Past
-from store import frame
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event
-from store.importers.excerpt import one_line
 from store.projections.memory.memory import Memory
-from store.traits import MAY_RULE
+from store.text import frame
+from store.text.excerpt import one_line
+from store.text.text_features import MAY_RULE
 
 MOST = 24_000  # characters of a transcript
 _LEAST = 3  # lines; fewer teach nothing

@@ -8,7 +8,7 @@ space, `~` for none or some (`compiled`). Groups are `entity`, `value` and `slot
 
 import re
 
-from store.mentions.commands import CODE_TOOLS, LONE_TOOLS, SUBCOMMANDS
+from store.text.mention_rules import CODE_TOOLS, LONE_TOOLS, SUBCOMMANDS
 
 
 def compiled(written: str) -> re.Pattern[str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pipelines.facts.assertions import assertions
 from pipelines.facts.rules import PROJECT, SPEAKER
 from pipelines.facts.statements import Statement, statements
-from store.dates.interval import interval
 from store.job_events import Made
-from store.mentions.mentions import speaker_name
 from store.projections.facts import entity_name
 from store.projections.memory.memory import Memory
+from store.text.dates import interval
+from store.text.mentions import speaker_name
 
 
 @dataclass(frozen=True, slots=True)

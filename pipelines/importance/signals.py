@@ -84,7 +84,7 @@ class Signals:
         return self._of_trait("rule", rows.equal("kind", _SAID) & rows.equal("trust", ("user",)))
 
     def _of_trait(self, name: str, among: Mask) -> set[int]:
-        """Return the rows whose text shows a sign of `store.traits`."""
+        """Return the rows whose text shows a sign of `store.text.text_features`."""
         shown = self.context.tables("sessions")["turns"].column(name).to_numpy() == 1
         return set(np.flatnonzero(shown & among).tolist())
 

@@ -22,7 +22,7 @@ from store.job_events import Judge, Judged, Made, Step
 from store.pending import DAY_US, may_rate, pending
 from store.plans import steps
 from store.projections.memory.memory import Memory
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 DAYS = 14  # looked back
 AFTER_US = 2 * 3_600 * 1_000_000  # of what was done

@@ -14,10 +14,10 @@ from functools import lru_cache
 
 from store.agent_events import Acted, Followed
 from store.events import Event
-from store.mentions.commands import command
-from store.mentions.mentions import mentions
 from store.projections.memory.memory import Memory
-from store.traits import MAY_RULE
+from store.text.mention_rules import command
+from store.text.mentions import mentions
+from store.text.text_features import MAY_RULE
 
 USED, FOLLOWED, NOT_FOLLOWED, IGNORED = 0.5, 0.5, -0.25, -0.05
 AGAIN = 5  # recalls that brought a memory in vain before it counts as ignored

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from pipelines.llm.provider import Message
-from store import frame
 from store.redaction.redact import redact
+from store.text import frame
 
 # control characters, and those that show nothing: whoever reads the log sees what the model saw
 _HIDDEN = re.compile(

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from store import frame
 from store.errors import ModelError
 from store.redaction.redact import redact
+from store.text import frame
 
 T = TypeVar("T")
 

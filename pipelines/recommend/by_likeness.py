@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
-from store import text
 from store.plans import steps
 from store.projections.memory.memory import Memory
-from store.sameness.statement import Statement, statement
+from store.text import tokenizer
+from store.text.strict_duplicates import Statement, statement
 
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
 NEAR = 0.85  # the cosine at least
@@ -60,7 +60,7 @@ def _may_merge(one: Memory, other: Memory) -> bool:
     # what says the same by strict evidence is for `consolidate`
     if a.key == b.key or _told_apart(a) != _told_apart(b):
         return False
-    words, others = set(text.terms(one.content)), set(text.terms(other.content))
+    words, others = set(tokenizer.terms(one.content)), set(tokenizer.terms(other.content))
     return len(words & others) >= SHARED * len(words | others)
 
 
@@ -71,7 +71,7 @@ def _told_apart(one: Statement) -> tuple[frozenset[str], int]:
 
 def _merged(one: Memory, other: Memory, likeness: float) -> Found:
     """Return the change that lets the one that says more, or the newer, stand for both."""
-    kept, goes = sorted((one, other), key=lambda m: (-len(set(text.terms(m.content))), -m.seq))
+    kept, goes = sorted((one, other), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq))
     why = f"it says nearly what {kept.id} says, in other words"
     step = steps.supersede(goes, kept.id, why, likeness=likeness, kept=kept.content[:300])
     return Found("merge", (goes, kept), (step,), why)

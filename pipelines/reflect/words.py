@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from store import text
 from store.projections.memory.memory import Memory
+from store.text import tokenizer
 
 LONGEST = 200  # characters of a quoted sentence
 OWN = 4
@@ -41,7 +41,7 @@ _EDGES = " \t.,;:!?()[]{}\"'`*<>"
 
 @lru_cache(maxsize=32_768)
 def terms(said: str) -> frozenset[str]:
-    return frozenset(text.terms(said[:_READ]))
+    return frozenset(tokenizer.terms(said[:_READ]))
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _written(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
     for one in memories:
         for chunk in one.content[:_READ].split():
             word = chunk.strip(_EDGES)
-            for term in wanted.intersection(text.terms(word)):
+            for term in wanted.intersection(tokenizer.terms(word)):
                 forms[term][word] += 1
     return {
         term: min(count, key=lambda word: (-count[word], len(word), word))

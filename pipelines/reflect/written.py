@@ -15,8 +15,8 @@ from pipelines.llm.model import Answer, LanguageModel
 from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, date
 from pipelines.reflect.wording import headline
-from store.mentions.mentions import mentions
 from store.projections.memory.memory import Memory
+from store.text.mentions import mentions
 
 PURPOSE = "reflect"
 INSTRUCTIONS = """You are given notes of one project that belong together, each with its date.

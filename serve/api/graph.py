@@ -13,7 +13,7 @@ from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import InTenant, ShownMemory
 from serve.reader import View
 from serve.summaries import graph
-from store.mentions.mentions import EntityKind
+from store.text.mentions import EntityKind
 
 Name = Annotated[
     str,

@@ -19,8 +19,8 @@ from serve.lessons import standing
 from serve.summaries import digest, overview
 from store.body import Id
 from store.events import MemoryKind
-from store.mentions.mentions import EntityKind
 from store.tenant import named_project
+from store.text.mentions import EntityKind
 
 DIGEST_US = 7 * 86_400 * 1_000_000  # a digest reaches back a week
 

@@ -117,13 +117,14 @@ def _asked(
     with_derived: bool,
     also_quotes: bool,
 ) -> "Asked":
-    from store.erase import marks, wiping
+    from store.erase import wiping
     from store.logfile import erasing
+    from store.text import fingerprints
 
     if not (ids or texts or sessions):
         raise click.UsageError("nothing to erase: give an ID, --text or --session")
     for text in texts:
-        if not marks.split(text):
+        if not fingerprints.split(text):
             raise click.UsageError(f"--text {text!r} has no letter or digit to look for")
     found = [commands.resolve_event(log, prefix) for prefix in ids]
     memories = [id_ for id_, is_memory in found if is_memory]

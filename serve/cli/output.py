@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import click
 
 from serve.harmless import harmless
-from store import visible_json
 from store.errors import InvalidInput, LogError
 from store.log import EventLog
+from store.text import visible_json
 
 LINES = 4  # of a memory's text
 PIPED_WIDTH = 200

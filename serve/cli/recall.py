@@ -15,7 +15,7 @@ from store.config import Settings
 from store.errors import LogError
 from store.events import MEMORY_KINDS
 from store.log import EventLog
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 if TYPE_CHECKING:
     from serve.answers import RecallRequest

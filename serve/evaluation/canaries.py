@@ -19,12 +19,12 @@ from serve.filters import Filter
 from serve.reader import View, standing
 from serve.recall import Mode, Question, recall
 from serve.snapshots import Snapshots
-from store import text
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import EPISODE
 from store.manifest import CANARIES, CheckResult, Manifest
 from store.tenant import Tenant
+from store.text import tokenizer
 
 MOST = 30  # canaries
 A_FEW = 10  # of a quick build
@@ -216,7 +216,7 @@ def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], said: str) ->
 def _words(said: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the words of a text, each with its terms; a run without spaces gives its terms."""
     for chunk in dict.fromkeys(said.split()):
-        terms = tuple(text.terms(chunk))
+        terms = tuple(tokenizer.terms(chunk))
         if len(terms) > _LONGEST:
             yield from ((term, (term,)) for term in terms)
         elif terms:

@@ -45,7 +45,7 @@ from store.events import derived_id, micros
 from store.files import replace_file
 from store.log import EventLog
 from store.tenant import Tenant
-from store.text import text_hash
+from store.text.tokenizer import text_hash
 
 TOP_K = 60  # single memories: enough for a session level of the best ten
 

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.fresh.growing import Lists, Records
-from store import text
-from store.mentions.mentions import Mention, mentions, speaker_name
 from store.projections import kin
 from store.projections.entity_graph import short_names
 from store.projections.memory.memory import ACTIVE, UNSEEN, Memory
 from store.projections.memory.rows import Mask
 from store.projections.memory.table import NEVER
-from store.traits import of_memory
+from store.text import tokenizer
+from store.text.mentions import Mention, mentions, speaker_name
+from store.text.text_features import of_memory
 
 LONGEST = 16 << 10  # characters of a memory that are looked at before the next build: some 40 ms
 
@@ -77,8 +77,8 @@ class Slots:
         slot = len(self.memories)
         older = self.newest.get(memory.id, -1)
         if older >= 0 and self._are_indexed[older]:
-            self.terms.drop(set(text.terms(self.memories[older].searched_text[:LONGEST])))
-        terms = Counter(text.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
+            self.terms.drop(set(tokenizer.terms(self.memories[older].searched_text[:LONGEST])))
+        terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
             for beginning in kin.beginnings(term):
                 self.beginnings.setdefault(beginning, []).append(term)

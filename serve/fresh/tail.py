@@ -21,12 +21,12 @@ from serve.fresh.growing import Counts
 from serve.fresh.growing import Slots as Places
 from serve.fresh.slots import Columns, Slots
 from serve.fresh.vectors import FreshVectors
-from store.mentions.mentions import Mention
 from store.projections import kin
 from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
 from store.projections.memory.memory import Edge, Memory
 from store.projections.memory.rows import Mask, MemoryRows
 from store.projections.postings import KIN_SHARE, PostingsIndex
+from store.text.mentions import Mention
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[Places, Scores]

@@ -1,5 +1,5 @@
 """
-The one compact block that is put before a model: what was recalled, in the frame of `store.frame`.
+The one compact block put before a model: recalled memories, in the frame of `store.text.frame`.
 
 Between the two lines of the frame stands one JSON object a line, what is to be followed before what
 is only good to know. No stored text can end the frame or begin a line of it: a text is one JSON
@@ -18,12 +18,12 @@ import msgspec
 
 from serve.rules import role
 from store.events import EPISODE, STATEMENT, isoformat
-from store.frame import CLOSING, OPENING
-from store.importers.excerpt import first_sentence, one_line
 from store.projections.memory.episode import MAX_SAID, OUTCOME
 from store.projections.memory.memory import Memory
-from store.text import terms as text_terms
-from store.traits import MAY_RULE
+from store.text.excerpt import first_sentence, one_line
+from store.text.frame import CLOSING, OPENING
+from store.text.text_features import MAY_RULE
+from store.text.tokenizer import terms as text_terms
 
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
 TEXT = 600  # characters of a note's text

@@ -27,12 +27,12 @@ from serve.query.intent import Reading, read
 from serve.reader import View
 from serve.recall import Answer, Hit, recall
 from serve.router import Router
-from store import text
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled, Recorded, new_id
 from store.events import Hit as Told
 from store.projections.memory.memory import Memory
 from store.tenant import branch_of
+from store.text import tokenizer
 
 KEPT = 2_000  # characters of a prompt in the log
 LOOKED_AT = 8  # hits among which those to be said are chosen
@@ -145,7 +145,7 @@ def look_up(
 
 def compose(call: Call, found: Found) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
-    about = text.terms(call.event.prompt)
+    about = tokenizer.terms(call.event.prompt)
     of_rules = {one.id: note(one, call.project) for one in found.rules}
     of_hits = {
         hit.memory.id: _note(hit, call.project, about, is_short=found.is_short)

@@ -19,11 +19,11 @@ from serve.recall import recall
 from serve.summaries.brief import goal_note, last_session
 from serve.summaries.goals import set_goals
 from serve.summaries.newest import newest
-from store import text
-from store.dates.interval import Interval, interval
 from store.events import EPISODE
-from store.importers.excerpt import one_line
 from store.projections.memory.memory import Memory
+from store.text import tokenizer
+from store.text.dates import Interval, interval
+from store.text.excerpt import one_line
 
 LONGEST = 300  # characters of a note
 ASKED = 80  # of each thing that was asked in a session
@@ -40,7 +40,7 @@ def recap(
     `known` says when each memory was put there, in microseconds; `own` are the turns that the model
     was there for.
     """
-    about = text.terms(prompt)
+    about = tokenizer.terms(prompt)
     goals = set_goals(view, call.filter)[:GOALS]
     yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
     if (when := interval(prompt, call.now, language(prompt))) is not None:

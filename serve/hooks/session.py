@@ -19,8 +19,8 @@ from serve.summaries.brief import brief, goal_note
 from serve.summaries.goals import set_goals
 from serve.summaries.work import Work, work
 from store.agent_events import SessionTold, Stage, Surfaced
-from store.importers.excerpt import one_line
 from store.projections.memory.memory import Memory
+from store.text.excerpt import one_line
 
 DIGEST_BYTES = 4_000
 _PROMPT = 200  # characters

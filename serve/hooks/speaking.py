@@ -18,9 +18,9 @@ from serve.query.analysis import LEAST_IDF
 from serve.query.intent import Reading
 from serve.reader import View
 from serve.recall import Hit
-from store import text
 from store.events import EPISODE, STATEMENT
 from store.projections.memory.memory import Memory
+from store.text import tokenizer
 
 LOOKED_AT = 3  # of the best hits
 MOST = 2  # notes
@@ -101,14 +101,14 @@ def signs(
     view: View, prompt: str, reading: Reading, hits: Sequence[Hit], told: Sequence[Hit] = ()
 ) -> list[tuple[float, ...]]:
     """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""
-    words = list(dict.fromkeys(text.terms(prompt)))
+    words = list(dict.fromkeys(tokenizer.terms(prompt)))
     weights = {word: max(view.tail.idf(word), LEAST_IDF) for word in words}
     total = sum(weights.values()) or 1.0
     work = reading.wants.work if reading.wants else 0.0
     best_told = max((hit.score for hit in told), default=0.0)
     found = []
     for place, hit in enumerate(hits[:LOOKED_AT]):
-        parts = [weights.keys() & set(text.terms(part)) for part in _parts(hit.memory)]
+        parts = [weights.keys() & set(tokenizer.terms(part)) for part in _parts(hit.memory)]
         held = sorted((weights[word] for word in set().union(*parts)), reverse=True)
         after = hits[place + 1].score if place + 1 < len(hits) else 0.0
         found.append(

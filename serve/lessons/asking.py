@@ -3,7 +3,7 @@ What a prompt asks to be done, as far as a rule may speak of it: programs, files
 """
 
 from serve.lessons import naming, words
-from store.mentions.commands import LONE_TOOLS, SUBCOMMANDS
+from store.text.mention_rules import LONE_TOOLS, SUBCOMMANDS
 
 MAX_CHARS = 4_000
 _TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | words.MORE_TOOLS) - words.WORD_TOOLS

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from serve.lessons import words
 from serve.lessons.patterns import Command, command
 from store.deeds.shell import calls
-from store.mentions import rules as mention_rules
-from store.mentions.commands import LONE_TOOLS, STOP, SUBCOMMANDS
+from store.text import mention_rules
+from store.text.mention_rules import LONE_TOOLS, STOP, SUBCOMMANDS
 
 _TOKEN = re.compile(
     r"`([^`\n]{1,300})`|([,;:()!?\n]|\.(?=\s|\Z)|\s[-\u2013\u2014]+(?=\s))|([^\s`,;:()!?]+)"

@@ -10,7 +10,7 @@ from serve.lessons.matching import Rules
 from serve.rules import role
 from store.projections.memory.memory import ACTIVE, Memory
 from store.projections.memory.rows import MemoryRows
-from store.traits import MAY_RULE, RULE_KINDS
+from store.text.text_features import MAY_RULE, RULE_KINDS
 
 KINDS = (*sorted(RULE_KINDS), "insight")
 

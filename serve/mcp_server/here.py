@@ -12,8 +12,8 @@ from serve.process.tenants import OpenTenant
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
-from store.frame import CLOSING, OPENING
 from store.tenant import checked_project
+from store.text.frame import CLOSING, OPENING
 
 
 @dataclass(frozen=True, slots=True)

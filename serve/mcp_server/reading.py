@@ -21,7 +21,7 @@ from serve.summaries.newest import newest
 from store import commands
 from store.events import micros
 from store.projections.memory.memory import FORGOTTEN, Memory
-from store.traits import RULE_KINDS
+from store.text.text_features import RULE_KINDS
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from serve.reader import View
 from serve.summaries.newest import newest
 from store import commands
 from store.projections.memory.memory import FORGOTTEN, Memory
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 SCHEME = "memory://"
 _LISTED = 20

@@ -17,15 +17,15 @@ from serve.query.language import language
 from serve.query.mode import TaskMode, task_mode
 from serve.reader import View
 from serve.router import Router
-from store import text
 from store.config import Choices, Layer
-from store.dates.interval import Interval, interval
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.events import isoformat
-from store.mentions.mentions import Mention, mentions
 from store.profiles import Profile, Profiles
 from store.projections.sessions import by_part
+from store.text import tokenizer
+from store.text.dates import Interval, interval
+from store.text.mentions import Mention, mentions
 
 Mode = Literal["auto", "lexical", "vector", "entity"]
 
@@ -117,7 +117,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     """Return what the question says, as far as it is looked at; add to `notices` what failed."""
     asked = question.text[:MAX_QUERY]
     who, about = people.named(asked, _known_people(view))
-    terms, said = text.terms(asked), text.terms(about)
+    terms, said = tokenizer.terms(asked), tokenizer.terms(about)
     if not said:
         about, said = asked, terms  # nothing but names and question words: the names are the topic
     view.snapshots.postings.look_up((*said, *terms))
@@ -176,7 +176,7 @@ def _title(asked: str) -> str:
 def _repeated(title: str, topic: list[str]) -> list[str]:
     """Return what a title adds to a topic that holds its terms already."""
     held = frozenset(topic)
-    return [term for term in dict.fromkeys(text.terms(title)) if term in held] * TITLE
+    return [term for term in dict.fromkeys(tokenizer.terms(title)) if term in held] * TITLE
 
 
 def _embedded(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:

@@ -3,11 +3,11 @@ Words that say little of what a question is about, and yet are no stop words: a 
 them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
 """
 
-from store import text
+from store.text import tokenizer
 
 # English; in other languages every word counts in full
 COMMON = frozenset(
-    text.terms(
+    tokenizer.terms(
         """
         ask asked become bring brought call called change changed come came do done end find found
         finish get got gotten give gave given go went gone going good happen happened help keep kept

@@ -7,8 +7,8 @@ Whether one has, the entities tell: a hint that none is called by means nothing.
 
 import re
 
-from store.mentions.mentions import Mention
-from store.stopwords import STOP_WORDS
+from store.text.mentions import Mention
+from store.text.tokenizer import STOP_WORDS
 
 MAX_HINTS = 24
 _WORD = re.compile(r"[^\W\d_][\w-]{2,63}")

@@ -5,7 +5,7 @@ The identifiers of a question: what is written in it letter for letter and must 
 import re
 from collections.abc import Sequence
 
-from store.mentions.mentions import Mention
+from store.text.mentions import Mention
 
 MAX_IDENTIFIERS = 32
 _KINDS = frozenset(("file", "symbol", "package", "error", "command", "url"))

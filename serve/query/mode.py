@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from store.text import terms
+from store.text.tokenizer import terms
 
 TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine"]
 

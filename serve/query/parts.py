@@ -9,7 +9,7 @@ back ("why did it fail") needs the other to be understood, and then nothing is s
 import re
 from collections.abc import Sequence
 
-from store.text import terms
+from store.text.tokenizer import terms
 
 MAX_PARTS = 4
 _ASKS = "|".join(

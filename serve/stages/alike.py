@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from store import text
-from store.mentions.mentions import speaker_name
 from store.projections.memory.memory import Memory
+from store.text import tokenizer
+from store.text.mentions import speaker_name
 
 Likeness = Literal["same", "other_value"]
 
@@ -96,7 +96,7 @@ def _of_words(said: str) -> Iterator[tuple[str, bool]]:
         elif word in _TURNS:
             yield word, True
         else:
-            yield from ((term, False) for term in text.terms(chunk))
+            yield from ((term, False) for term in tokenizer.terms(chunk))
 
 
 @dataclass(frozen=True, slots=True)

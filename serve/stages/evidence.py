@@ -19,7 +19,7 @@ from serve.ranking.fusion import Ranking
 from serve.reader import View
 from serve.stages.scratch import Scratch
 from store.projections.sessions import Sessions
-from store.traits import Traits
+from store.text.text_features import Traits
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]

@@ -20,10 +20,10 @@ from serve.ranking.siblings import siblings
 from serve.reader import View
 from serve.stages.evidence import words
 from serve.stages.scratch import Scratch
-from store import text
 from store.config import Layer
 from store.extensions import Decomposer
-from store.mentions.mentions import Mention
+from store.text import tokenizer
+from store.text.mentions import Mention
 from store.topk import best
 
 Scores = npt.NDArray[np.float32]
@@ -91,7 +91,7 @@ def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
     found = _decompose(question.text[:MAX_QUERY])
     shares = np.zeros(view.size, np.float32)
     for part in found if len(found) > 1 else ():
-        topic = [term for term in text.terms(part) if term not in analysis.names]
+        topic = [term for term in tokenizer.terms(part) if term not in analysis.names]
         with Scratch() as scratch:
             shares = np.maximum(shares, _shares(words(view, topic, scratch)))
     return shares
@@ -147,7 +147,7 @@ def _named(question: Question, analysis: Analysis) -> Sequence[Mention]:
     found = hints(question.text[:MAX_QUERY])
     return [
         *analysis.mentions,
-        *(one for one in found if not set(text.terms(one.name)) & set(analysis.names)),
+        *(one for one in found if not set(tokenizer.terms(one.name)) & set(analysis.names)),
     ]
 
 

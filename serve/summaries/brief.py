@@ -22,7 +22,7 @@ from store.events import EPISODE, STATEMENT
 from store.lesson_commands import ACCEPTED
 from store.projections.memory.episode import OUTCOME
 from store.projections.memory.memory import Memory
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief
 STANDING, LAST = 1_200, 560  # of them, for rules and statements, and for the last session

@@ -2,7 +2,7 @@
 Conflicts: what the memories say that cannot hold together, both sides and what would settle it.
 
 Only what holds now is one: an older value that its own author replaced is history. Two texts are of
-one thing by strict evidence alone (`store.sameness`): the same words but for one value.
+one thing by strict evidence alone (`store.text.strict_duplicates`): the same words but for one value.
 """
 
 from collections import defaultdict
@@ -18,12 +18,12 @@ from serve.summaries.facts import Known, known
 from store.events import isoformat
 from store.job_events import Staled
 from store.log import EventLog
-from store.mentions.mentions import speaker_name
 from store.projections.duplicates import MOST_VALUES
 from store.projections.facts import Fact
 from store.projections.memory.memory import ACTIVE, STALE, Edge, Memory
-from store.sameness.corrections import correction
-from store.sameness.statement import Statement, statement
+from store.text.corrections import correction
+from store.text.mentions import speaker_name
+from store.text.strict_duplicates import Statement, statement
 
 What = Literal["overridden", "facts", "linked", "wording", "stale"]
 Pair = frozenset[str]

@@ -15,7 +15,7 @@ from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
 from store.events import GoalStatus
 from store.projections.memory.memory import Memory
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 OPEN: tuple[GoalStatus, ...] = ("open", "blocked")
 LOOKED_AT = 200  # of the newest: who has more open goals has none

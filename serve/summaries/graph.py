@@ -14,9 +14,9 @@ import numpy as np
 from serve.answers import short
 from serve.reader import View
 from store.errors import NotFound
-from store.mentions.mentions import Mention
 from store.projections.entities import EntityIndex
 from store.projections.memory.memory import ACTIVE, Memory
+from store.text.mentions import Mention
 
 MEMORIES = 20  # that mention the entity, the newest
 _LOOKED_AT = 200  # of those, in any state

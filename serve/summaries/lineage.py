@@ -11,10 +11,10 @@ import msgspec
 
 from serve.reader import View
 from store.events import Event, Recorded, isoformat
-from store.importers.excerpt import one_line
 from store.job_events import Applied, Made, Staled
 from store.log import EventLog
 from store.projections.memory.memory import FALLEN, FORGOTTEN, STALE, SUPERSEDED, Memory
+from store.text.excerpt import one_line
 
 MOST = 50  # sources, and memories made of one
 _LONGEST = 160  # characters of a text

@@ -21,10 +21,10 @@ from serve.answers import seen
 from serve.filters import Filter
 from serve.fresh.slots import Columns
 from serve.reader import View
-from store import text
 from store.events import EPISODE, isoformat
 from store.projections.memory.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows
+from store.text import tokenizer
 
 Sort = Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
 State = Literal["active", "expired", "archived", "superseded", "forgotten", "stale", "any"]
@@ -137,7 +137,7 @@ def _own(of: MemoryRows | Columns, asked: Listing) -> Mask:
 
 def _holding(view: View, words: str) -> Mask:
     """Return which documents hold every word, [rows + slots]; none where there is no word."""
-    terms, rows = dict.fromkeys(text.terms(words)), len(view.snapshots.rows)
+    terms, rows = dict.fromkeys(tokenizer.terms(words)), len(view.snapshots.rows)
     mask = np.full(view.size, bool(terms))
     for term in terms:
         held = np.zeros(view.size, np.bool_)

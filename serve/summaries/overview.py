@@ -22,8 +22,8 @@ from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
 from store.events import isoformat
-from store.mentions.mentions import EntityKind, mentions
 from store.projections.memory.memory import SUPERSEDED, Memory
+from store.text.mentions import EntityKind, mentions
 
 FOUND = 50  # memories an overview is made of
 SHOWN = 10  # of a group

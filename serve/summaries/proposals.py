@@ -17,13 +17,13 @@ from store import commands, lesson_commands, recommendations
 from store.agent_events import Proposed, What
 from store.errors import Conflict, NotFound
 from store.events import Erased, Event, Forgotten, Recorded, Superseded, isoformat
-from store.importers.excerpt import one_line
 from store.job_events import Maker, Planned, Step
 from store.lesson_commands import Proposal as Draft
 from store.log import EventLog
 from store.plans import plans
 from store.plans.plans import Plan
 from store.recommendations import Recommendation
+from store.text.excerpt import one_line
 
 Sort = Literal["plan", "recommendation", "lesson"]
 State = Literal["waiting", "stale", "accepted", "rejected", "undone"]

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from store import text
 from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
 from store.audits.audited import Audited, Found
@@ -29,6 +28,7 @@ from store.projections.memory.memory import FORGOTTEN
 from store.projections.memory.parts import fields_of
 from store.projections.memory.table import insight_mask, searched_texts
 from store.projections.statements import TEXTS
+from store.text import tokenizer
 from store.vectors.rows import PartRows
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
@@ -84,7 +84,7 @@ def bm25_parity(audited: Audited) -> Found:
         return Found(True, "nothing is indexed")
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
-    documents = [text.terms(one) for one in texts]
+    documents = [tokenizer.terms(one) for one in texts]
     asked = documents[:: max(1, len(documents) // _QUERIES)]
     queries = [run for one in asked for run in _runs(one)]
     for term in dict.fromkeys(chain.from_iterable(queries)):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store import frame, quarantine
+from store import quarantine
 from store.agent_events import Prompted
 from store.audits.audited import Audited, Found
 from store.events import (
@@ -35,7 +35,8 @@ from store.projections.memory.parts import MemoryParts
 from store.projections.places import Places
 from store.redaction import redact
 from store.redaction import scan as secret_scan
-from store.text import filing_hash
+from store.text import frame
+from store.text.tokenizer import filing_hash
 
 _TEXTS = ("content", "context", "action", "result")
 _AT_ONCE = 10_000  # memories compared at a time

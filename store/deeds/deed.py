@@ -5,11 +5,11 @@ A deed: what the log keeps of one use of a tool, told by a hook or by a transcri
 from collections.abc import Iterable
 from itertools import chain
 
-from store import frame
 from store.agent_events import Acted
 from store.deeds import efforts
 from store.deeds.tools import ToolUse
 from store.extracts import defined_names, is_settings, telling_lines
+from store.text import frame
 
 MAX_COMMAND = 1_000  # characters kept
 MAX_ERROR = 600  # of the end of a failure

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from store import frame
+from store.text import frame
 
 LONGEST_ID = 200
 MAX_OUTPUT = 4_000  # characters of what a tool wrote: its end

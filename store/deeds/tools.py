@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store import frame
 from store.agent_events import Doing
 from store.deeds.fields import LONGEST_ID, ending, mapping, text
+from store.text import frame
 
 SERVER = "mnemolog"  # what `connect` calls our MCP server in every host
 

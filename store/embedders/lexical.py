@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from store import text
+from store.text import tokenizer
 
 Matrix = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ class LexicalEmbedder:
 
     is_cheap = True
     is_local = True
-    model = f"lexical-2.{text.TOKENIZER_VERSION}"
+    model = f"lexical-2.{tokenizer.TOKENIZER_VERSION}"
     dimension = 256
 
     def __init__(self, most_terms: int = IN_A_JOB) -> None:
@@ -66,7 +66,7 @@ class _Vocabulary(dict[str, tuple[int, ...]]):
         self.vectors = np.zeros((1_024, LexicalEmbedder.dimension), np.float32)
 
     def __missing__(self, chunk: str) -> tuple[int, ...]:
-        numbers = tuple(map(self._number, text.terms(chunk)))
+        numbers = tuple(map(self._number, tokenizer.terms(chunk)))
         if len(chunk) <= _LONGEST_REMEMBERED:
             self[chunk] = numbers
         return numbers

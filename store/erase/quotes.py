@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from store.erase.marks import Looker
 from store.events import RECEIPTS, decode, encode, isoformat
 from store.log import EventLog
 from store.logfile.erasing import Change
 from store.logfile.file import Row
 from store.logfile.rows import BODY
+from store.text.fingerprints import Looker
 
 MADE = frozenset(("planned", "proposed", "judged", "staled"))  # by jobs, of memories
 _BATCH = 2_000

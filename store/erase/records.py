@@ -17,10 +17,10 @@ from pathlib import Path
 import apsw
 
 from store.erase import contents
-from store.erase.marks import Looker
 from store.erase.scan import files
 from store.files import remove_files
 from store.logfile import file as log_file
+from store.text.fingerprints import Looker
 
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 _OURS = ("dagster.yaml", "ui.json")  # settings, and where the pages are served

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from store.erase import contents
-from store.erase.marks import Looker, Marks
+from store.text.fingerprints import Looker, Marks
 
 _LOCKS = (".lock", "-shm")  # nothing is ever written to them, or numbers alone
 

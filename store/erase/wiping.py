@@ -20,9 +20,7 @@ import msgspec
 from store import build
 from store import manifest as manifests
 from store.cold import compaction, memories
-from store.erase import marks as marks_
 from store.erase import quotes, records
-from store.erase.marks import Looker, Marks
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
 from store.errors import BuildBusy
@@ -32,6 +30,8 @@ from store.log import EventLog
 from store.logfile import erasing
 from store.logfile.erasing import Change, Erasure
 from store.tenant import Tenant
+from store.text import fingerprints as marks_
+from store.text.fingerprints import Looker, Marks
 
 _WAIT_S = 30.0  # for a job or a build that may be writing down what it read before
 _LEFT_OVER_S = 60.0  # whoever writes a small file for longer was killed

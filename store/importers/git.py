@@ -20,9 +20,9 @@ from store.commands import Draft
 from store.errors import SourceError
 from store.events import derived_id, moment
 from store.importers import message
-from store.importers.excerpt import label
 from store.importers.files import plain
 from store.tenant import project_of
+from store.text.excerpt import label
 
 SOURCE = "git"
 FILES_SHOWN = 6  # in the text

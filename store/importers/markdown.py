@@ -17,10 +17,10 @@ from pathlib import Path
 from store.commands import Draft
 from store.errors import SourceError
 from store.events import MemoryKind, derived_id
-from store.importers.excerpt import one_line
 from store.importers.files import is_ours, plain
 from store.importers.section import Section, blocks, front, items, packed, sections
 from store.tenant import git_root, project_of
+from store.text.excerpt import one_line
 
 SOURCE = "markdown"
 MAX_FILE = 4 << 20  # bytes; a longer text is data

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from store.events import MemoryKind
-from store.importers.excerpt import excerpt
+from store.text.excerpt import excerpt
 
 MAX_WHY = 1_200  # characters of the body that are kept
 MAX_SUBJECT = 300

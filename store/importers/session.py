@@ -15,7 +15,6 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 from msgspec.structs import replace
 
-from store import frame
 from store.agent_events import Acted, Intent, Prompted, SessionTold
 from store.body import Body
 from store.config import Choices
@@ -32,6 +31,7 @@ from store.projections.memory.memory import ACTIVE, Memory
 from store.prompts.statements import kept
 from store.recording import recordable
 from store.tenant import git_root, project_of
+from store.text import frame
 
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
 LONGEST_NAME = 200  # characters of a session's id, a branch

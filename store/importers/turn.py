@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from store import frame
 from store.deeds.fields import ending
 from store.deeds.tools import ToolUse, tool_use
 from store.events import LATEST, micros
 from store.extracts import defined_names
+from store.text import frame
 
 MAX_STEPS = 2_000  # of one turn; what comes after is left out
 MAX_SAID = 8_000  # characters of the closing words

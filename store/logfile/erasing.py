@@ -21,7 +21,6 @@ from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold,
 from store.body import Body
 from store.cold import compaction, segment
 from store.cold.segment import Segment
-from store.erase.marks import leaves
 from store.errors import InvalidInput, LogCorrupt
 from store.events import (
     KINDS,
@@ -46,6 +45,7 @@ from store.job_events import Judged, Planned, Staled, Step
 from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, PUT_AWAY
+from store.text.fingerprints import leaves
 
 Ids = frozenset[str]
 

@@ -1,7 +1,7 @@
 """
 duplicates: which memories say what another said before, and which say it with another value.
 
-By strict evidence alone (`store.sameness`), so the texts of a few are compared and never all with
+By strict evidence alone (`store.text.strict_duplicates`), so the texts of a few are compared and never all with
 all: what says the same has the same number, what may be a correction the same frame. A memory is
 linked to the first of those that say what it says. Of an `update` the later is linked to the one
 before it; both are active. Forgotten memories have no links. Nothing is hidden or merged by a link:
@@ -23,8 +23,8 @@ from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.memory.memory import ACTIVE, STATES, Memory
 from store.projections.memory.table import read_memories
 from store.projections.statements import STATEMENTS, as_written, read, said, scope
-from store.sameness.corrections import correction
-from store.sameness.statement import statement
+from store.text.corrections import correction
+from store.text.strict_duplicates import statement
 
 LinkKind = Literal["exact", "near", "update"]
 
@@ -195,7 +195,7 @@ def _likeness(one: str, other: str) -> float:
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="3",  # with what `store.sameness` reads out of a text
+    version="3",  # with what `store.text.strict_duplicates` reads out of a text
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,

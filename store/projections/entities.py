@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.columns import array, view
-from store.mentions.mentions import Mention
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections import entity_graph, entity_growth
 from store.projections.entity_mentions import FOUND, READ, found_in
+from store.text.mentions import Mention
 
 SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
 

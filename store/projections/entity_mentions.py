@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.builds.parallel import packed, unpacked
-from store.mentions.mentions import mentions
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import UNSEEN, indexed_text
 from store.projections.memory.parts import parts_of
 from store.projections.memory.table import insight_mask, text_fingerprints
+from store.text.mentions import mentions
 
 FOUND = pa.schema(
     [

@@ -23,7 +23,7 @@ from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.memory.memory import FORGOTTEN, Memory
 from store.projections.memory.parts import MemoryParts, fields_of, parts_of
 from store.projections.memory.table import NEVER
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 FACTS = pa.schema(
     [

@@ -24,7 +24,7 @@ import pyarrow as pa
 from store.embedding import Embedder
 from store.projection import Inputs, Made, Part, Previous, Projection, Tables
 from store.projections.vectors import MISSING, PART, is_forgotten
-from store.text import text_hash
+from store.text.tokenizer import text_hash
 from store.vectors import hashes as text_hashes
 from store.vectors.hashes import Hashes
 from store.vectors.known import Known, column

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.text import filing_hash
+from store.text.tokenizer import filing_hash
 
 PLACES = pa.schema([("hash", pa.uint64()), ("document", pa.int32())])
 

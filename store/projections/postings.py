@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store import text
 from store.builds.parallel import packed, unpacked
 from store.columns import taken, view
 from store.projection import Built, Inputs, Made, Part, Previous, Projection, Tables
@@ -31,6 +30,7 @@ from store.projections.lexical.segments import Counted
 from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
 from store.projections.memory.memory import TEXT_FIELDS
 from store.projections.memory.table import insight_mask, searched_texts, text_fingerprints
+from store.text import tokenizer
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
@@ -68,7 +68,7 @@ def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
     for start in range(0, len(table), step):
         some = table.slice(start, step)
         chunks, sizes = split(pa.array(searched_texts(some), pa.string()))
-        made.append(counted(chunks, sizes, numbers[start : start + step], text.terms))
+        made.append(counted(chunks, sizes, numbers[start : start + step], tokenizer.terms))
     lists, lengths = zip(*made, strict=True)
     return joined(lists), np.concatenate(lengths)
 
@@ -147,7 +147,7 @@ class PostingsIndex:
 
     def find(self, term: str) -> int | None:
         """Return a term's place in the vocabulary; None for a word no memory holds."""
-        hash_ = text.filing_hash(term)
+        hash_ = tokenizer.filing_hash(term)
         place = int(np.searchsorted(self.hashes, np.uint64(hash_)))
         known = place < len(self.hashes) and int(self.hashes[place]) == hash_
         return place if known else None
@@ -170,7 +170,7 @@ class PostingsIndex:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
         if self._held(term) is not None:
             return concatenated(
-                lists_of(self.segments, np.array([text.filing_hash(term)], np.uint64))
+                lists_of(self.segments, np.array([tokenizer.filing_hash(term)], np.uint64))
             )
         related = self._kin(term)
         return concatenated([one.listed for one in related.lists.narrow] if related else ())
@@ -271,7 +271,7 @@ class PostingsIndex:
 
     def _found(self, terms: Sequence[str]) -> dict[str, _Known | None]:
         """Return what is known of different terms; None of those that no memory holds."""
-        hashes = np.array([*map(text.filing_hash, terms)], np.uint64)
+        hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup.looked_up(self.segments, hashes)
         found: dict[str, _Known | None] = dict.fromkeys(terms)
@@ -316,7 +316,7 @@ def _add(
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"7.{text.TOKENIZER_VERSION}",
+    version=f"7.{tokenizer.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas=segments.SCHEMAS,
     build=build,

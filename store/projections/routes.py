@@ -26,7 +26,7 @@ from store.job_events import Adopted, Judged
 from store.pending import SOON_US
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.routing import ALPHA, LEVELS, STATES, Policy, whole
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 Values = npt.NDArray[np.float64]
 

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store import text
 from store.builds.parallel import packed, unpacked
 from store.columns import taken, view
 from store.projection import Built, Inputs, Made, Previous, Projection, Tables
@@ -29,7 +28,8 @@ from store.projections.lexical.segments import Counted, Fingerprints
 from store.projections.memory.table import text_fingerprints
 from store.projections.postings import PostingsIndex
 from store.projections.turns import speakers, turns
-from store.traits import Traits, of_memory
+from store.text import tokenizer
+from store.text.text_features import Traits, of_memory
 
 # one row a memory; numbers of sessions, of documents and of rows in `speakers`, -1 for none
 TURNS = pa.schema(
@@ -38,7 +38,7 @@ TURNS = pa.schema(
         ("before", pa.int32()),
         ("after", pa.int32()),
         ("speaker", pa.int32()),
-        ("asks", pa.int8()),  # 1 or 0, like the three below: what store.traits says
+        ("asks", pa.int8()),  # 1 or 0, like the three below: what store.text.text_features says
         ("dated", pa.int8()),
         ("personal", pa.int8()),
         ("rule", pa.int8()),
@@ -166,7 +166,7 @@ def by_part(names: Iterable[str]) -> dict[str, set[str]]:
 
 SESSIONS_PROJECTION = Projection(
     name="sessions",
-    version=f"5.{text.TOKENIZER_VERSION}",
+    version=f"5.{tokenizer.TOKENIZER_VERSION}",
     inputs=("memories", "postings"),
     schemas={
         "turns": TURNS,

@@ -16,13 +16,13 @@ import pyarrow as pa
 from store.builds.parallel import packed, unpacked
 from store.columns import view
 from store.events import EPISODE, MEMORY_KINDS
-from store.mentions.mentions import speaker_name
 from store.projection import Inputs, Mapper, Part, Previous
 from store.projections.memory.memory import Memory, indexed_text
 from store.projections.memory.parts import parts_of
 from store.projections.memory.table import text_fingerprints
-from store.sameness.statement import statement
-from store.traits import traits
+from store.text.mentions import speaker_name
+from store.text.strict_duplicates import statement
+from store.text.text_features import traits
 
 # by document; all 0 for a forgotten one. `mark`: what its text was when it was read; `says`: of
 # what it says; `frame`: of that with a gap for each value

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from store.columns import view
 from store.events import TRUSTS
-from store.mentions.mentions import speaker_name
+from store.text.mentions import speaker_name
 
 NONE = -1  # no session, no neighbour, no person
 

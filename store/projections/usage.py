@@ -19,7 +19,7 @@ from store.events import Event, Rated, Recalled
 from store.job_events import Judged
 from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.memory.parts import MemoryParts
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
 
 USAGE = pa.schema(
     [

@@ -11,16 +11,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from store import commands, frame, text
+from store import commands
 from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import Event, Forgotten, Superseded, derived_id
-from store.importers.excerpt import excerpt
 from store.projections.memory.memory import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
 from store.recording import FROM_PROMPT, SAID_OTHERWISE
-from store.sameness.corrections import correction
-from store.sameness.statement import statement
+from store.text import frame, tokenizer
+from store.text.corrections import correction
+from store.text.excerpt import excerpt
+from store.text.strict_duplicates import statement
 
 _SHARED = 0.7  # of the words of two statements, where one denies what the other says
 _NEGATIONS = frozenset(
@@ -162,15 +163,15 @@ def contradicts(older: str, newer: str) -> bool:
 
 def _words(said: str) -> set[str]:
     words = {word.strip(".,;:!?\"'()") for word in said.casefold().split()}
-    return {one for one in words if one in _NEGATIONS} | set(text.terms(said))
+    return {one for one in words if one in _NEGATIONS} | set(tokenizer.terms(said))
 
 
 def _ended(prompted: Event, there: Iterable[Memory], topic: str | None) -> Iterator[Event]:
     """Yield what forgets the statement that is meant: the newest of this session, or of a topic."""
     said = [one for one in there if one.state == ACTIVE and one.created_at <= prompted.at]
     if topic:
-        wanted = set(text.terms(topic))
-        meant = [one for one in said if wanted & set(text.terms(one.content))]
+        wanted = set(tokenizer.terms(topic))
+        meant = [one for one in said if wanted & set(tokenizer.terms(one.content))]
     else:
         meant = [one for one in said if one.session == prompted.session]
     if meant:

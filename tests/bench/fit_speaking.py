@@ -24,7 +24,7 @@ from stories import Served, holds, plain, stories, told, touches
 
 from serve.hooks import speaking
 from serve.hooks.block import block, note
-from store import text
+from store.text import tokenizer
 
 STRENGTH = 0.1  # inverse of the regularisation
 BARS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
@@ -63,7 +63,7 @@ def lived(
 def _hits(probe: Served, asked: tuple) -> list[Said]:
     view, prompt, reading, hits, known = asked
     signs = speaking.signs(view, prompt, reading, hits, known)
-    about = text.terms(prompt)
+    about = tokenizer.terms(prompt)
     notes = [plain(block([note(hit.memory, about=about)]).text) for hit in hits[: len(signs)]]
     return [
         Said(one, touches(said, probe.needs), bool(probe.needs) and holds(said, probe.needs))

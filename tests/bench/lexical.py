@@ -12,10 +12,10 @@ import numpy as np
 from corpus import keywords, questions, texts
 from figure import OURS, Figure, Note, cpu_s, interleaved
 
-from store import text
 from store.projections import postings
 from store.projections.lexical import bm25
 from store.projections.postings import PostingsIndex
+from store.text import tokenizer
 from store.topk import best
 
 REFERENCE = "rank_bm25 get_scores"
@@ -107,7 +107,7 @@ RIVALS = {
 def figures(size: int) -> Iterator[Figure | Note]:
     """Time the best TOP of two kinds of query, and making the index."""
     corpus = list(texts(size))
-    documents = [text.terms(one) for one in corpus]
+    documents = [tokenizer.terms(one) for one in corpus]
     searches: dict[str, Search] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for who, (module, make) in {OURS: ("numpy", ours), **RIVALS}.items():
@@ -119,7 +119,7 @@ def figures(size: int) -> Iterator[Figure | Note]:
             seconds, searches[who] = cpu_s(partial(make, documents, Path(folder)))
             yield Figure(size, INDEX, who, seconds, "s")
         for what, asked in ((QUESTION, questions), (KEYWORDS, keywords)):
-            terms = [text.terms(one) for one in asked(corpus, QUERIES)]
+            terms = [tokenizer.terms(one) for one in asked(corpus, QUERIES)]
             if REFERENCE in searches:
                 yield checked(size, what, searches, terms[:CHECKED])
             for who, ms in interleaved(searches, terms, BUDGET_S).items():

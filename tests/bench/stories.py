@@ -45,10 +45,10 @@ from store.agent_events import Prompted
 from store.config import Choices, Settings
 from store.embedding import embedder
 from store.events import micros
-from store.frame import CLOSING, OPENING
 from store.importers import hosts as transcribed
 from store.importers.session import Sessions
 from store.log import EventLog
+from store.text.frame import CLOSING, OPENING
 
 STORIES = Path(__file__).parents[1] / "data" / "stories"
 JOBS = ("facts", "distill")

@@ -24,9 +24,9 @@ from serve.client import home_of
 from store import tenant
 from store.config import Settings
 from store.events import Event
-from store.frame import CLOSING, OPENING
 from store.log import EventLog
 from store.registry import running
+from store.text.frame import CLOSING, OPENING
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / ".hosts" / "node_modules" / ".bin"

@@ -19,7 +19,7 @@ from hosts.agents import CLAUDE_CODE, Agent
 from hosts.desk import Desk, blocks
 from hosts.mock_models import JSON, Script
 
-from store.frame import CLOSING, OPENING
+from store.text.frame import CLOSING, OPENING
 
 STORIES = Path(__file__).parents[1] / "data" / "stories"
 # as they are on any machine, and without harm in a scratch repository; all others are stood in for

@@ -32,7 +32,7 @@ from pipelines.jobs.job import run
 from pipelines.llm.client import Client, client
 from serve.hooks.block import block, note, short_id
 from serve.rules import role
-from store import commands, config, frame
+from store import commands, config
 from store.agent_events import Acted, Prompted, SessionTold
 from store.body import Body
 from store.commands import Draft
@@ -43,7 +43,8 @@ from store.log import EventLog
 from store.projections.memory.fold import Fold
 from store.projections.memory.memory import ACTIVE, Memory
 from store.tenant import Tenant, tenant
-from store.traits import MAY_RULE
+from store.text import frame
+from store.text.text_features import MAY_RULE
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

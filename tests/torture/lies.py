@@ -11,7 +11,7 @@ from typing import Any
 
 from model_server import Asked
 
-from store.frame import CLOSING, OPENING
+from store.text.frame import CLOSING, OPENING
 
 DEPTH, LENGTH = 200_000, 3_000_000
 ONE = "We, the team, use pnpm here for installs"  # what two notes of `material` say together

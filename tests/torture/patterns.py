@@ -48,7 +48,7 @@ CAPPED: Mapping[str, int] = {
 HELD: Mapping[str, set[str]] = {
     "pipelines.facts.rules.RULES": {"match"},
     "pipelines.distill.cures.HEADLINES": {"search"},
-    "store.sameness.corrections._KINDS": {"fullmatch"},
+    "store.text.corrections._KINDS": {"fullmatch"},
 }
 
 

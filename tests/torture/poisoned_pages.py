@@ -20,7 +20,7 @@ from torture.poisons import Sent
 
 from store import config
 from store.access.sessions import signer
-from store.frame import OPENING
+from store.text.frame import OPENING
 
 OURS = frozenset(
     """a article aside body button canvas caption circle code datalist dd del details dialog div dl

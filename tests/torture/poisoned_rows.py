@@ -18,7 +18,7 @@ from torture.outcome import Outcome, Scale
 
 from serve.app import create_app
 from serve.process.tenants import OpenTenants
-from store import build, commands, frame
+from store import build, commands
 from store.commands import Draft
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
@@ -27,6 +27,7 @@ from store.events import Recorded, encode
 from store.importers import jsonl
 from store.log import EventLog
 from store.tenant import Tenant, tenant
+from store.text import frame
 
 NOW = 1_790_000_000_000_000
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak

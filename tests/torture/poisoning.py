@@ -36,13 +36,14 @@ from serve.hooks.block import FACTS as BACKGROUND
 from serve.hooks.block import RULES, block, note, short_id
 from serve.reader import View
 from serve.summaries.facts import known
-from store import commands, frame
+from store import commands
 from store.commands import Draft
 from store.config import Settings
 from store.events import encode
-from store.frame import CLOSING, OPENING
 from store.projections.memory.memory import ACTIVE, Memory
-from store.traits import MAY_RULE
+from store.text import frame
+from store.text.frame import CLOSING, OPENING
+from store.text.text_features import MAY_RULE
 
 JOBS = (FACTS, CONSOLIDATE, REFLECT, DISTILL, IMPORTANCE)
 TRUE = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from serve.hooks.block import FACTS, RULES
-from store.frame import CLOSING, OPENING
+from store.text.frame import CLOSING, OPENING
 
 Disguise = Callable[[str, str], str]  # of an order and its canary
 

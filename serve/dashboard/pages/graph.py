@@ -12,8 +12,8 @@ from serve.reader import View
 from serve.summaries import picture
 from serve.summaries.picture import Entity
 from store.errors import NotFound, SnapshotDamaged
-from store.mentions.mentions import EntityKind
 from store.projections.entities import EntityIndex
+from store.text.mentions import EntityKind
 
 KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
 SHOWN = 100  # entities of the table

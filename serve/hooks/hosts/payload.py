@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from serve.hooks.event import MAX_PROMPT, MAX_SAID
-from store import frame
 from store.deeds.fields import LONGEST_ID, mended, text
 from store.errors import InvalidInput
 from store.importers.prompts import typed
+from store.text import frame
 
 _LONGEST_PATH = 4_096
 _READ = 4  # times as much as is kept is looked at: what is taken out makes place for more

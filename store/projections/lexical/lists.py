@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.text import filing_hash
+from store.text.tokenizer import filing_hash
 
 MOST_COUNTED = 65_535  # occurrences of a term in a document; more count as so many
 

@@ -36,8 +36,8 @@ from store.projections.memory.memory import (
     Memory,
     indexed_text,
 )
-from store.text import text_hash
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
+from store.text.tokenizer import text_hash
 
 
 def recorded(event: Event, body: Recorded) -> Memory:

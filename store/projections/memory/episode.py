@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import EPISODE, Event
-from store.importers.excerpt import excerpt, one_line
 from store.projections.memory import scoring
 from store.projections.memory.memory import ACTIVE, ERASED, OPEN, Memory
-from store.text import text_hash
+from store.text.excerpt import excerpt, one_line
+from store.text.tokenizer import text_hash
 
 MAX_DONE = 2_400  # characters of what was done
 MAX_SAID = 1_600  # of the closing words

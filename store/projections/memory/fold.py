@@ -58,8 +58,8 @@ from store.projections.memory.memory import (
     Memory,
 )
 from store.redaction.event import redacted
-from store.text import text_hash
-from store.traits import MAY_RULE
+from store.text.text_features import MAY_RULE
+from store.text.tokenizer import text_hash
 
 _WITH_TEXTS = (Recorded, Revised, Prompted, Acted, SessionTold)
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import msgspec
 
-from store.mentions.mentions import speaker_name
 from store.projections.memory import scoring
+from store.text.mentions import speaker_name
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
 STALE = "stale"  # what it was made of does not hold any more

@@ -11,15 +11,17 @@ speaker, project, kind) is for the caller to know.
 import re
 from itertools import pairwise
 
-from store.sameness.statement import (
+from store.text.strict_duplicates import (
     FUNCTION,
+    MARK,
     NOW,
     RELATIVE,
+    STOP,
     Statement,
     differences,
+    is_mark,
     timeless,
 )
-from store.sameness.words import MARK, STOP, is_mark
 
 _SAYS = frozenset({"is", "are", "=", MARK + "=", "equals", "ist", "sind", "est", "sont", "es"})
 _AT = frozenset({"to", "on", "at", "from", "after", "every", "within", "in", "for"})

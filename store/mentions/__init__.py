@@ -1,1 +1,0 @@
-"""Whom and what a text names: people, tools, files, commands, errors."""

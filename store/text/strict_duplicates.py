@@ -1,0 +1,467 @@
+"""
+Statement: what a text says, so that two texts say the same if and only if theirs are equal.
+
+Strict: all words and all marks, in order, but for what says nothing: case, white space, markdown,
+punctuation, articles and the plain "is" of an English text, the order of a list that has none. A
+number, a name, a path, a negation, a unit, a quantifier more or less, and it is another statement.
+So what says the same is found by a hash, among however many, and "says the same" is transitive.
+
+Two that are alike but for one value may be a correction: see `correction`.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+
+# Words and marks: a text as the tokens that carry what it says.
+#
+# What a person may write either way without saying anything else is taken away: case, white space,
+# markdown, quotes, punctuation, the two forms of a contraction. What tells two facts apart is kept
+# to
+# the letter, as a mark: numbers, versions, dates, paths, identifiers, flags, signs, units after a
+# number, code blocks, and the question mark. Letters keep their accents: "señal" is no "senal".
+
+MARK = "\x00"  # begins a mark, which is compared letter by letter
+BULLET = "\x01"  # begins a line of a list without an order
+STOP, COMMA, COLON = ".", ",", ":"  # between the parts of a text; no word is one of these
+SEPARATORS = frozenset({STOP, COMMA, COLON, BULLET})
+
+# a code block is one chunk: what stands for its white space stands in no other text
+_CODE = "\ue000"
+_NO_SPACE = {ord("\n"): "\ue001", ord(" "): "\ue002", ord("\t"): "\ue003"}
+_LONGEST_CHUNK = 64  # characters of a chunk that is remembered; longer ones seldom come again
+_TYPOGRAPHIC = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00ab": '"', "\u00bb": '"'}
+    | {"\u2013": " - ", "\u2014": " - ", "\u2026": ". ", "\u00a0": " ", "\u200b": "", "\ufeff": ""}
+    | {"\u3002": ". ", "\u3001": ", ", "\uff0c": ", ", "\uff01": "! ", "\uff1f": "? "}
+    | {"\uff1a": ": ", "\uff1b": "; ", "\u061f": "? ", "\u060c": ", ", "\u2022": "*"}
+)
+_HAS_MARKDOWN = re.compile(r"[*_`#>\n\]]")
+_FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE)
+_POINT = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
+_TASK = re.compile(rf"(?<={BULLET} )\[([ xX])\](?= )")  # to do, or done
+_STRONG = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
+_EMPHASIS = re.compile(r"(?<![\w_/.])_(?=[^\s_])([^_\n]*[^\s_])_(?![\w_/.(])")
+_LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
+
+_CHUNK = re.compile(r"""([\[({"']*)(.*?)([\])}"',.;:!?]*)""", re.DOTALL)
+_WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_CAMEL = re.compile(r"[a-z]+[A-Z]")
+_NUMBER = re.compile(r"[-+~<>=≈$€£¥]*\d[\d.,:/_]*")
+_UNIT = re.compile(r"[^\W\d_]{1,3}")
+# in capitals they are names: no pronouns, and C is no c
+_CAPITAL_NAMES = frozenset({"US", "IT", "WHO", *"BCDFGHJKLMNPQRSTVWXZ"})
+_SHORT = {"can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not"}
+_ENDINGS = {"'re": "are", "'ll": "will", "'ve": "have", "'m": "am"}
+_WITH_IS = frozenset("it that there here what he she who where how".split())
+_SAME_WORD = {"&": "and", "whilst": "while", "till": "until"}
+
+
+def statement_tokens(text: str) -> list[str]:
+    """Return the words, marks and separators of a text, in order; none for an empty one."""
+    found: list[str] = []
+    for line in _plain(text).split("\n"):
+        chunks = line.split()
+        parts = [_known.get(chunk) for chunk in chunks]
+        if None in parts:
+            found += _in_their_place(chunks)
+        else:
+            found += chain.from_iterable(parts)  # type: ignore[arg-type]  # None is not there
+        if found and found[-1] != STOP:
+            found.append(STOP)
+    return found
+
+
+def _in_their_place(chunks: Sequence[str]) -> Iterator[str]:
+    """Yield the tokens of a line's chunks, of which one may depend on the one before it."""
+    last = STOP
+    for chunk in chunks:
+        if last[0] == MARK and _is_number(last):
+            tokens = _after_number(chunk)
+        elif chunk == "A" and last != STOP:
+            tokens = (MARK + chunk,)  # plan A; an article only where a sentence begins
+        else:
+            tokens = _remembered(chunk)
+        yield from tokens
+        if tokens:
+            last = tokens[-1]
+
+
+# the tokens of chunks that mean the same wherever they stand: no number, and no "A"
+_known: dict[str, tuple[str, ...]] = {}
+_MOST_KNOWN = 1 << 16  # words are Zipfian
+
+
+def _remembered(chunk: str) -> tuple[str, ...]:
+    if (tokens := _known.get(chunk)) is not None:
+        return tokens
+    tokens = _of_chunk(chunk)
+    if len(chunk) <= _LONGEST_CHUNK and chunk != "A" and not any(map(_is_number, tokens)):
+        if len(_known) == _MOST_KNOWN:
+            _known.clear()
+        _known[chunk] = tokens
+    return tokens
+
+
+def is_mark(token: str) -> bool:
+    """Return whether a token is a mark."""
+    return token.startswith(MARK)
+
+
+def _plain(text: str) -> str:
+    """Return a text without its markdown; a code block becomes one chunk."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHIC)
+    if not _HAS_MARKDOWN.search(text):
+        return text
+    text = _FENCE.sub(_fenced, text)
+    text = _POINT.sub(f"\n{BULLET} ", _HEADING.sub("", text))
+    text = _TASK.sub(lambda task: "\u2610" if task[1] == " " else "\u2611", text)
+    text = _LINK.sub(r"\1 \2", text)
+    text = _EMPHASIS.sub(r"\1", _STRONG.sub(r"\2", text))
+    return text.replace("`", "")
+
+
+def _fenced(block: re.Match[str]) -> str:
+    lines = (line.rstrip() for line in block[2].strip("\n").split("\n"))
+    return "\n" + _CODE + "\n".join(lines).translate(_NO_SPACE) + "\n"
+
+
+def _is_number(token: str) -> bool:
+    return token[0] == MARK and _NUMBER.fullmatch(token, 1) is not None
+
+
+def _after_number(chunk: str) -> tuple[str, ...]:
+    """Return the tokens of what follows a number: of MB and Mb one is eight times the other."""
+    if chunk == "-":
+        return (MARK + chunk,)
+    found = _of_chunk(chunk)
+    core = chunk.strip("\"'()[]{}.,;:!?")
+    if _UNIT.fullmatch(core) and core.casefold() not in _NO_UNITS:
+        return (MARK + core, *(token for token in found if token in SEPARATORS))
+    return found
+
+
+_NO_UNITS = frozenset(
+    "a an and are as at but by for in is it of on or so the to und et y o и".split()
+)
+
+
+def _of_chunk(chunk: str) -> tuple[str, ...]:
+    """Return the tokens of what stands between two spaces."""
+    if chunk[0] == BULLET:
+        return (BULLET,)
+    if chunk[0] == _CODE:
+        return MARK + chunk, STOP
+    parts = _CHUNK.fullmatch(chunk)
+    assert parts is not None  # every part may be empty
+    _, core, after = parts.groups()
+    while after and _opens(core) and after[0] in ")]}":
+        core, after = core + after[0], after[1:]
+    if not core:
+        # "[]" and "{}" are values, "." is a folder; a sign that stands alone says nothing
+        is_value = chunk == "." or (len(chunk.strip(",;:!?")) > 1 and chunk != "...")
+        return (MARK + chunk,) if is_value else tuple(_of_end(after))
+    return *_of_core(core), *_of_end(after)
+
+
+def _opens(core: str) -> bool:
+    return any(core.count(one) > core.count(other) for one, other in ("()", "[]", "{}"))
+
+
+def _of_core(core: str) -> Iterator[str]:
+    if core in ("", "-"):
+        return
+    if core in _SAME_WORD:
+        yield _SAME_WORD[core]
+    elif core in _CAPITAL_NAMES or _CAMEL.match(core) or not _WORDS.fullmatch(core):
+        yield MARK + core
+    else:
+        for word in core.casefold().split("-"):
+            yield from _of_word(word)
+
+
+def _of_word(word: str) -> Iterator[str]:
+    if "'" not in word and word not in _SHORT:
+        yield _SAME_WORD.get(word, word)
+    elif word in _SHORT:
+        yield from _SHORT[word].split()
+    elif word.endswith("n't"):
+        yield word[:-3]
+        yield "not"
+    elif word.endswith("'s") and word[:-2] in _WITH_IS:
+        yield word[:-2]
+        yield "is"
+    elif found := next((ending for ending in _ENDINGS if word.endswith(ending)), None):
+        yield word[: -len(found)]
+        yield _ENDINGS[found]
+    else:
+        yield word
+
+
+def _of_end(signs: str) -> Iterator[str]:
+    if "?" in signs:
+        yield MARK + "?"
+        yield STOP
+    elif "." in signs or "!" in signs:
+        yield STOP
+    elif "," in signs or ";" in signs:
+        yield COMMA
+    elif ":" in signs:
+        yield COLON
+
+
+_EMPTY = frozenset({"a", "an", "the", "please", "that"})
+_IS = frozenset({"is", "are"})
+_WEIGHED = _EMPTY | _IS
+# an article is one in an English text: "an" and "a" mean something elsewhere
+_ENGLISH = frozenset(
+    "the is are of with to not we use you this must should never always from by be has".split()
+)
+_FOREIGN = frozenset(
+    "der das und ist nicht le la les des du de el los las y en que il di che een het van".split()
+)
+# words that no noun follows an article with: "plan a is" has no article
+FUNCTION = frozenset(
+    """
+    a an the is are was were be been am i you he she it we they me him her us them my your his its
+    our their this that these those of to in on at by for from with without and or but not no nor
+    if then else when while because so as than into onto over under after before until since during
+    do does did has have had can could may might must shall should will would there here which who
+    what where why how also too very just only all any some each every both more most less least
+    """.split()
+)
+NOW = frozenset({"now", "currently", "jetzt", "maintenant", "ahora", "сейчас", "теперь"})
+_PASSED_OVER = NOW | {COMMA, COLON}
+# what was so that day was said of that day: the same words on another day are about another
+RELATIVE = frozenset(
+    """
+    today yesterday tomorrow tonight now currently ago recently lately earlier later last next
+    morning afternoon evening monday tuesday wednesday thursday friday saturday sunday again
+    heute gestern morgen jetzt neulich letzte letzten letzter letztes nächste nächsten vorhin
+    montag dienstag mittwoch donnerstag freitag samstag sonntag wieder
+    aujourd'hui hier demain maintenant dernier dernière prochain prochaine récemment
+    hoy ayer mañana ahora anoche recientemente pasado pasada próximo próxima
+    сегодня вчера завтра сейчас теперь недавно снова
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`says` is what must be equal; `frame` the same with a gap for each mark, in `said` order.
+
+    `is_relative`: it speaks of a time by the day it was said on.
+    """
+
+    says: tuple[str, ...]
+    said: tuple[str, ...]
+    is_relative: bool
+
+    @property
+    def key(self) -> int:
+        """The 64 bits that all texts saying the same share; 0 for one that says nothing."""
+        return _hash(self.says)
+
+    @property
+    def frame(self) -> int:
+        """The 64 bits of all but the marks; 0 where it has no mark or hardly a word besides."""
+        if MARK not in "".join(self.said):
+            return 0
+        framed = [MARK if is_mark(token) else token for token in timeless(self)]
+        words = {token for token in framed if token != MARK and token not in SEPARATORS}
+        if len(words) < 2 or words <= FUNCTION:
+            return 0
+        return _hash(framed)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The marks, in order, as they are written."""
+        return tuple(token[1:] for token in self.said if is_mark(token))
+
+
+def statement(text: str) -> Statement:
+    """Return what a text says."""
+    said = statement_tokens(text)
+    words = frozenset(said)
+    is_english = not words.isdisjoint(_ENGLISH) or (text.isascii() and words.isdisjoint(_FOREIGN))
+    weighed = is_english and not words.isdisjoint(_WEIGHED)
+    kept = list(_without_articles(said)) if weighed else said
+    if words.isdisjoint(JOINTS):
+        settled = [token for token in kept if token not in SEPARATORS]
+    else:
+        settled = order_lists(kept)
+    if weighed:
+        settled = [token for token in settled if token not in _IS]
+    return Statement(tuple(settled), tuple(said), not words.isdisjoint(RELATIVE))
+
+
+def _without_articles(said: list[str]) -> Iterator[str]:
+    """Yield the tokens but for empty words; an "is" that opens a sentence asks."""
+    for place, token in enumerate(said):
+        if token not in _WEIGHED:
+            yield token
+        elif token in _IS:
+            opens = place == 0 or said[place - 1] == STOP
+            yield MARK + token if opens else token
+        elif token == "a":
+            after = said[place + 1] if place + 1 < len(said) else STOP
+            if after in FUNCTION or after in SEPARATORS or is_mark(after):
+                yield token
+
+
+def timeless(one: Statement) -> list[str]:
+    """Return the tokens of a statement without commas, colons and "now"; the last is a STOP."""
+    return [token for token in one.said if token not in _PASSED_OVER]
+
+
+def differences(one: Statement, other: Statement) -> list[tuple[int, str, str]]:
+    """Return where two statements of one frame differ: the place in `timeless`, and the marks.
+
+    None are returned of two frames.
+    """
+    ours, theirs = timeless(one), timeless(other)
+    if len(ours) != len(theirs):
+        return []
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    found = [(place, a, b) for place, (a, b) in pairs if a != b]
+    if not all(is_mark(a) and is_mark(b) for _, a, b in found):
+        return []
+    return [(place, a[1:], b[1:]) for place, a, b in found]
+
+
+def _hash(said: Sequence[str]) -> int:
+    if not said:
+        return 0
+    data = "\x1f".join(said).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+# Lists without an order: "ruff, mypy and pytest" says what "pytest, ruff and mypy" says.
+#
+# Most enumerations have an order that matters: steps, priorities, what is done one after the
+# other.
+# So a list is put in order only where it ends its sentence, follows a word that gathers things,
+# and
+# no word near it speaks of an order; points of a markdown list where no word of the text does.
+
+_ANDS = frozenset("and und et y e и".split())
+_ORS = frozenset("or oder ou o или".split())
+_GATHERS = frozenset(
+    """
+    use uses using with support supports include includes including contain contains require
+    requires need needs like are of in on for
+    mit verwendet verwenden benutzt benutzen unterstützt braucht brauchen sind
+    """.split()
+)
+JOINTS = _ANDS | _ORS | {BULLET}  # a text without one has no list
+_ORDERED = frozenset(
+    """
+    then first second third next last finally before after order ordered ordering sequence step
+    steps stage stages phase phases pipeline workflow process chain precedence priority priorities
+    prefer prefers preferred hierarchy rank ranked sort sorts sorted respectively each from to
+    ratio difference quotient minus divide divided subtract concatenate concatenation compare
+    compared versus vs join joins map maps mapping convert converts
+    between replace replaces swap run runs primary fallback
+    not no never nor neither without except instead than but only
+    erst zuerst dann danach zuletzt schritt schritte reihenfolge vor nach nicht nie niemals kein
+    keine ohne statt nur jeweils
+    puis ensuite avant après d'abord étapes ordre pas jamais sans
+    luego después antes primero pasos orden nunca sin
+    сначала затем потом после перед шаги порядок не без
+    """.split()
+)
+_LONGEST_THING = 4  # words of one thing in a list
+
+
+def order_lists(tokens: Sequence[str]) -> list[str]:
+    """Return tokens with the things of each list without an order sorted; without separators."""
+    found: list[str] = []
+    points: list[tuple[str, ...]] = []
+    is_free = _ORDERED.isdisjoint(tokens)
+    for sentence, is_point in _sentences(tokens):
+        one = tuple(_sorted(sentence))
+        if is_point and is_free:
+            points.append(one)
+            continue
+        found += _flat(sorted(points))
+        points.clear()
+        found += one
+    return found + _flat(sorted(points))
+
+
+def _flat(parts: Sequence[Sequence[str]]) -> list[str]:
+    return [token for part in parts for token in part]
+
+
+def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """Yield the sentences, and of each whether it is the whole of a point of a list."""
+    lines: list[str] = []
+    is_point = False
+    for token in tokens:
+        if token == BULLET:
+            is_point = True
+        elif token == STOP:
+            if lines:
+                yield lines, is_point
+                lines, is_point = [], False
+        else:
+            lines.append(token)
+    if lines:
+        yield lines, is_point
+
+
+def _sorted(sentence: Sequence[str]) -> list[str]:
+    """Return a sentence without commas and colons, the list that ends it in order."""
+    plain = [token for token in sentence if token not in (COMMA, COLON)]
+    if _ANDS.isdisjoint(sentence) and _ORS.isdisjoint(sentence):
+        return plain  # what commas alone part may be anything
+    if not _ORDERED.isdisjoint(sentence):
+        return plain
+    joints = [place for place, token in enumerate(sentence) if _is_joint(token)]
+    head = next((at for at in range(joints[0] - 1, -1, -1) if _gathers(sentence, at)), None)
+    if head is None:
+        return plain
+    things = _things(sentence[head + 1 :])
+    is_or = not _ORS.isdisjoint(sentence)
+    if is_or and not _ANDS.isdisjoint(sentence):
+        return plain
+    if not all(1 <= len(thing) <= _LONGEST_THING for thing in things) or not _are_free(things):
+        return plain
+    before = [token for token in sentence[: head + 1] if token not in (COMMA, COLON)]
+    return [*before, "or" if is_or else "and", *_flat(sorted(things))]
+
+
+def _is_joint(token: str) -> bool:
+    return token == COMMA or token in _ANDS or token in _ORS
+
+
+def _gathers(sentence: Sequence[str], at: int) -> bool:
+    """Return whether what follows a place are things: "with ..." or "languages: ..."."""
+    token = sentence[at]
+    if token == COLON:
+        return at > 0 and not is_mark(sentence[at - 1]) and sentence[at - 1].endswith("s")
+    return token in _GATHERS
+
+
+def _things(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what stands between the joints; a comma before an "and" is one joint with it."""
+    found: list[list[str]] = [[]]
+    for token in tokens:
+        if not _is_joint(token):
+            found[-1].append(token)
+        elif found[-1]:
+            found.append([])
+    return [tuple(one) for one in found]
+
+
+def _are_free(things: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether things may stand in any order: two numbers may be a point or a range."""
+    if any(COLON in thing or thing[0].endswith("ing") for thing in things):
+        return False
+    has_number = any(map(str.isdigit, "".join(token for thing in things for token in thing)))
+    return len(things) > 2 or not has_number
