@@ -2,7 +2,7 @@
 Conflicts: what the memories say that cannot hold together, both sides and what would settle it.
 
 Only what holds now is one: an older value that its own author replaced is history. Two texts are of
-one thing by strict evidence alone (`store.text.strict_duplicates`): the same words but for one value.
+one thing by strict evidence alone: the same words but for one value.
 """
 
 from collections import defaultdict

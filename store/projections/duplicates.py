@@ -1,7 +1,7 @@
 """
 duplicates: which memories say what another said before, and which say it with another value.
 
-By strict evidence alone (`store.text.strict_duplicates`), so the texts of a few are compared and never all with
+By strict evidence alone, so the texts of a few are compared and never all with
 all: what says the same has the same number, what may be a correction the same frame. A memory is
 linked to the first of those that say what it says. Of an `update` the later is linked to the one
 before it; both are active. Forgotten memories have no links. Nothing is hidden or merged by a link:
@@ -195,7 +195,7 @@ def _likeness(one: str, other: str) -> float:
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="3",  # with what `store.text.strict_duplicates` reads out of a text
+    version="3",  # with what `strict_duplicates` reads out of a text
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,

@@ -1,7 +1,7 @@
 """
 Entities out of mentions: numbered, counted, called by their aliases, and joined by edges.
 
-An entity is a (kind, name) of `store.text.mentions`; its number is its row. Edges join entities of one
+An entity is a (kind, name) of `mentions`; its number is its row. Edges join entities of one
 memory: a memory that names m entities adds 1 / (m - 1) to each of its pairs, so that to each entity
 it gives a weight of one in all, however long a list it is. A short alias (a file's basename or its
 last folders, a symbol's last part) is kept while it stands for few entities.
