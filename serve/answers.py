@@ -11,9 +11,9 @@ import msgspec
 
 from serve.duplicates import duplicates_of
 from serve.fields import Kinds, ProjectName, Query, Reason, TenantName
-from serve.filters import Filter
 from serve.query.analysis import usual
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import Answer, Hit, recall
 from serve.router import Router
 from serve.rules import role

@@ -4,7 +4,7 @@ What is known of a memory's duplicates: those the build linked, by strict eviden
 
 from typing import Any
 
-from serve.reader import View
+from serve.reader.reader import View
 from store.projections.duplicates import Link
 from store.projections.memory.memory import FORGOTTEN
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.query.mode import KINDS
 from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
-from serve.reader import View
+from serve.reader.reader import View
 from serve.router import bar, most
 from serve.stages import why
 from serve.stages.candidates import Candidates, candidates, holding

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from serve.filters import Filter
 from serve.query.analysis import Analysis, Question, analyse
 from serve.query.mode import KINDS
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import recall
 from serve.stages import evidence
 from store.embedders.calibration import Calibration

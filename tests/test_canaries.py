@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
-from serve.reader import View, standing
+from serve.reader.reader import View, standing
 from store import commands
 from store.audits.health import checkup
 from store.commands import Draft

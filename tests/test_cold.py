@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from serve.filters import Filter
+from serve.reader.filters import Filter
 from store import commands
 from store.audits.health import _cold as looked_at
 from store.cold import memories as cold

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import build, commands
 from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.audits.health import _log as looked_at
@@ -248,7 +248,7 @@ def test_no_server_loads_the_reader_of_segments(worn, child):
     code = """
 import sys
 from pathlib import Path
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store.embedding import LexicalEmbedder
 from store.log import EventLog
 from store.tenant import tenant

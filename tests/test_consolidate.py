@@ -20,8 +20,8 @@ from pipelines.consolidate.evidence import differ_in_fact, why_not
 from pipelines.jobs.context import Context, opened
 from pipelines.jobs.job import planned
 from pipelines.llm.model import Answer
-from serve.filters import Filter
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import Question, recall
 from store import build, commands, config
 from store.commands import Draft

@@ -10,7 +10,7 @@ from conftest import NOW, Built
 from torture import forged_write
 from torture.forged_write import Place
 
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from serve.summaries import picture
 from store import build, constraints, projections
 from store import manifest as manifests

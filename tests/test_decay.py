@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.cli.explain import hit
-from serve.filters import Filter
 from serve.query.analysis import usual
 from serve.ranking.decay import HALF_LIFE_DAYS, LASTING, USUAL, decayed
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import recall
 from store import build, commands
 from store.commands import Draft

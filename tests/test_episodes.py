@@ -14,7 +14,7 @@ from test_app import TOKEN, get
 from serve.app import create_app
 from serve.cli import main
 from serve.cli import session as cli
-from serve.filters import Filter
+from serve.reader.filters import Filter
 from serve.recall import Question, recall
 from serve.summaries.newest import newest
 from store import commands, tenant

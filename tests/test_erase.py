@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from test_pretool import agent, tenants
 
 from serve.cli import main
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import build, commands
 from store import manifest as manifests
 from store.agent_events import Followed, Proposed, Surfaced

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serve.filters import Filter
-from serve.fresh.live_tail import LiveTail
-from serve.masks import Masks, RowMasks
-from serve.reader import Reader, View
+from serve.reader.filters import Filter, Masks, RowMasks
+from serve.reader.reader import Reader, View
+from serve.reader.tail import LiveTail
 from serve.recall import Mode, Question, recall
 from store.body import Body
 from store.build import rebuild

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from serve.filters import Filter
-from serve.fresh import live_tail, slots
 from serve.process.tenants import OpenTenants
-from serve.reader import Reader
+from serve.reader import tail, tail_storage
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import Answer, Question, recall
 from store import commands
 from store.commands import Draft
@@ -22,9 +22,9 @@ NOW = 1_800_000_000_000_000
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of two notes, and room for six."""
-    monkeypatch.setattr(live_tail, "AT_ONCE", 200)
-    monkeypatch.setattr(live_tail, "BEHIND", 100)
-    monkeypatch.setattr(live_tail, "MOST", 640)
+    monkeypatch.setattr(tail, "AT_ONCE", 200)
+    monkeypatch.setattr(tail, "BEHIND", 100)
+    monkeypatch.setattr(tail, "MOST", 640)
 
 
 WORDS = "anvil brook cedar dunes ember fjord glade heron inlet jetty kelp lagoon".split()
@@ -101,8 +101,8 @@ def test_what_is_forgotten_is_gone_at_once_however_much_waits(polled, log, embed
 
 
 def test_of_a_long_memory_the_beginning_is_found_until_a_build(polled, log, embedder, monkeypatch):
-    monkeypatch.setattr(slots, "LONGEST", 50)
-    monkeypatch.setattr(live_tail, "LONGEST", 50)
+    monkeypatch.setattr(tail_storage, "LONGEST", 50)
+    monkeypatch.setattr(tail, "LONGEST", 50)
     commands.record(log, Draft(id="long", content="beacon " + "x" * 60 + " lighthouse"), NOW)
     assert found(polled, "beacon", embedder) == ["long"]
     assert found(polled, "lighthouse", embedder) == []

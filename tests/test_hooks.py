@@ -17,8 +17,8 @@ from serve.hooks.answer import Hooks
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent, Reply
 from serve.hooks.hosts.host import Host
-from serve.journal import Journals
 from serve.process.tenants import OpenTenants
+from serve.reader.session_events import Journals
 from store import consents, tenant
 from store.agent_events import Acted, Prompted, Surfaced
 from store.config import Settings
@@ -143,7 +143,7 @@ def test_the_project_comes_from_the_working_directory(hooks: Hooks, monkeypatch,
 
 
 def test_outside_a_repository_no_projects_memory_comes_back(tenants: OpenTenants):
-    from serve.filters import Filter
+    from serve.reader.filters import Filter
     from store import commands
     from store.commands import Draft
 

@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 
 from serve.answers import RecallRequest, answer
-from serve.filters import Filter
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import Answer, Question, recall
 from store import commands
 from store.audits.verify import verify

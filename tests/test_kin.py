@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.answers import RecallRequest, answer
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import build, commands
 from store.commands import Draft
 from store.config import Choices

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from conftest import NOW, Built
 
-from serve.filters import Filter
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.summaries.listing import Listing, Position, page, shown
 from store import commands
 from store.commands import Draft

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import build, commands
 from store.audits.health import checkup
 from store.audits.verify import verify

@@ -8,9 +8,9 @@ import pytest
 from test_token_table import write
 from tiny_model import write_bert
 
-from serve.filters import Filter
-from serve.fresh.vectors import MOST_EMBEDDED
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
+from serve.reader.tail_storage import MOST_EMBEDDED
 from serve.recall import Answer, Question, recall
 from store import build, commands, snapshot
 from store.audits.verify import verify

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from serve.filters import Filter
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.summaries.newest import newest
 from store import commands
 from store.build import rebuild

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from test_reader import EMBEDDER, NOW, QUERY, READ, WANTED, Memory, ask, first, newest
 
-from serve import opened_files
-from serve import reader as readers
-from serve.filters import Filter
-from serve.fresh.live_tail import LiveTail
+from serve.reader import snapshots
+from serve.reader.filters import Filter
+from serve.reader.reader import reader as readers
+from serve.reader.tail import LiveTail
 from serve.recall import Question, recall
 from store import build, snapshot
 from store.events import Event
@@ -97,7 +97,7 @@ def count_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         hashed.append(file.path)
         return snapshot.hashing(root, file)
 
-    monkeypatch.setattr(opened_files, "hashing", counted)
+    monkeypatch.setattr(snapshots, "hashing", counted)
     return hashed
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_was_found_whole_is_not_hashed_again(memory: Memory, monkeyp
 
 
 def test_hashing_goes_on_a_little_at_every_poll(memory: Memory, monkeypatch):
-    monkeypatch.setattr("serve.reader._A_POLL", 1)
+    monkeypatch.setattr("serve.reader.reader._A_POLL", 1)
     last = memory.files_read(newest(memory), "sessions")[0]
     rot(last, one_bit)
     reader = memory.reader()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from serve.reader import Reader, View
+from serve.reader.reader import Reader, View
 from store import commands
 from store.commands import Draft
 from store.events import Revised

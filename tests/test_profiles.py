@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from serve.filters import Filter
 from serve.ranking import profiles
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import Answer, Question, recall
 from store import commands, config
 from store.build import rebuild

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from serve.filters import Filter
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import Answer, Question, recall
 from store import commands
 from store import manifest as manifests

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from serve.filters import Filter
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import Answer, Question, recall
 from store import commands
 from store.build import rebuild

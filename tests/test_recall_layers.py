@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from serve.filters import Filter
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import Hit, Question, recall
 from serve.stages import layers
 from store import commands

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from serve.cli import main
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import build, export, projections, quarantine
 from store.agent_events import Acted, Prompted, Proposed, SessionTold
 from store.events import Event, Quarantined, Recorded, Revised

@@ -24,12 +24,12 @@ from pipelines.route.tiers import tier_for
 from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
-from serve.filters import Filter
 from serve.hooks import speaking
 from serve.process.tenants import OpenTenants
 from serve.query.analysis import usual
 from serve.ranking.off_policy import worth
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import recall
 from serve.router import Router, bar, most
 from store import build, commands

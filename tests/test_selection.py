@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from serve.answers import RecallRequest, answer
 from serve.cli import main
-from serve.filters import Filter
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import Answer, Question, recall
 from store import commands
 from store.build import rebuild

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import store.projections.sessions
-from serve.filters import Filter
 from serve.query import people
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
 from serve.recall import Question, recall
 from store import commands, snapshot
 from store.build import rebuild

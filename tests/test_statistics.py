@@ -11,7 +11,7 @@ from conftest import NOW, Built
 from serve.charts.chart import figure
 from serve.cli import main
 from serve.lessons.standing import Standing
-from serve.reader import Reader, View
+from serve.reader.reader import Reader, View
 from serve.statistics import recalls
 from serve.statistics.figures import Statistics, live, statistics, waiting
 from serve.statistics.growth import growth

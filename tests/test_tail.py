@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from serve.filters import Filter
-from serve.fresh.live_tail import LiveTail
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
+from serve.reader.snapshots import Snapshots
+from serve.reader.tail import LiveTail
 from serve.recall import LEAST_IDF, Question, recall
-from serve.snapshots import Snapshots
 from store import commands
 from store.body import Body
 from store.build import rebuild

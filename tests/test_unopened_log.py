@@ -21,7 +21,7 @@ from serve.app import create_app
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.process.tenants import OpenTenants
-from serve.reader import Reader, View
+from serve.reader.reader import Reader, View
 from store import commands
 from store import tenant as tenants
 from store.audits.repair import repair

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from test_tail import HISTORIES, NOW, WORDS, Body, Memory, events
 
-from serve.filters import Filter
-from serve.fresh.live_tail import LiveTail
-from serve.fresh.tail import Tail
-from serve.reader import Reader, View
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, View
+from serve.reader.tail import LiveTail, Tail
 from serve.recall import Question, recall
 from store import commands
 from store.build import rebuild

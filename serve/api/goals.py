@@ -13,8 +13,8 @@ from msgspec import Meta
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import InProject, Line
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.summaries import goals
 from serve.summaries.overview import item
 from store.body import Id, Unit

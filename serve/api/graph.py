@@ -11,7 +11,7 @@ from msgspec import Meta
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import InTenant, ShownMemory
-from serve.reader import View
+from serve.reader.reader import View
 from serve.summaries import graph
 from store.text.mentions import EntityKind
 

@@ -14,7 +14,7 @@ from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InProject, ShownMemory
 from serve.fields import ProjectName
-from serve.filters import Filter
+from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
 from store.body import Key, Tag
 from store.events import GoalStatus, MemoryKind, Tier

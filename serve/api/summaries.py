@@ -14,8 +14,8 @@ from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, InProject, Line
 from serve.fields import Topic
-from serve.filters import Filter
 from serve.lessons import standing
+from serve.reader.filters import Filter
 from serve.summaries import digest, overview
 from store.body import Id
 from store.events import MemoryKind

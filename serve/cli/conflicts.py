@@ -33,7 +33,7 @@ def conflicts(session_: Session, /, project: str | None, as_json: bool) -> None:
     settings = session_.settings()
     now = session.now()
     with session.open_log(settings) as log:
-        from serve.reader import Reader
+        from serve.reader.reader import Reader
         from serve.summaries import conflicts as found_conflicts
         from store.embedding import embedder
 

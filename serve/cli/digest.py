@@ -36,8 +36,8 @@ def digest(
     start = micros(moments.moment(since, at))
     end = micros(moments.moment(until, at)) if until else at
     with session.open_log(settings) as log:
-        from serve.filters import Filter
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.summaries import digest as digests
         from store.embedding import embedder
 
@@ -94,9 +94,9 @@ def brief(session_: Session, /, project: str | None, as_json: bool) -> None:
     settings = session_.settings()
     belongs = session.project(settings, project, none=False)
     with session.open_log(settings) as log:
-        from serve.filters import Filter
         from serve.hooks.block import rendered
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.summaries import brief as briefs
         from store.embedding import embedder
 
@@ -120,8 +120,8 @@ def goals(session_: Session, /, project: str | None, all_projects: bool, as_json
     settings, at = session_.settings(), session.now()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
-        from serve.filters import Filter
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.summaries import goals as wanted
         from serve.summaries.overview import item
         from store.embedding import embedder

@@ -69,7 +69,7 @@ def list_(
     then = moments.point(as_of, now) if as_of else None
     with session.open_log(settings) as log:
         from serve.answers import moment_of
-        from serve.reader import Reader
+        from serve.reader.reader import Reader
         from serve.summaries import facts as known_facts
         from store.embedding import embedder
 

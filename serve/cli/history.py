@@ -24,7 +24,7 @@ def history(
     settings = session_.settings()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
-        from serve.reader import Reader
+        from serve.reader.reader import Reader
         from serve.summaries import history as histories
         from store.embedding import embedder
 

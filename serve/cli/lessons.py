@@ -88,9 +88,9 @@ def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_js
 
 
 def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "Statistics":
-    from serve.filters import Filter
     from serve.lessons.standing import statistics
-    from serve.reader import Reader
+    from serve.reader.filters import Filter
+    from serve.reader.reader import Reader
     from store.embedding import embedder
 
     chosen = embedder(settings.choices.embedder, settings.home)

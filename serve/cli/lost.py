@@ -9,7 +9,7 @@ import msgspec
 
 from serve.answers import RecallRequest, answer, moment_of
 from serve.cli import explain
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros

@@ -25,7 +25,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     settings = session_.settings()
     with session.open_log(settings) as log:
         from serve.answers import all_of
-        from serve.reader import Reader
+        from serve.reader.reader import Reader
         from store.commands import resolve
         from store.embedding import embedder
 
@@ -129,8 +129,8 @@ def list_(
     then = moments.point(as_of, at) if as_of else None
     with session.open_log(settings) as log:
         from serve.answers import moment_of, seen
-        from serve.filters import Filter
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.summaries.newest import newest
         from store.embedding import embedder
 

@@ -41,8 +41,8 @@ def overview(
     settings = session_.settings()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
-        from serve.filters import Filter
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.summaries import overview as overviews
         from store.embedding import embedder
 
@@ -104,8 +104,8 @@ def timeline(
     belongs = session.project(settings, project, none=all_projects)
     start, end = (micros(moments.moment(one, at)) if one else None for one in (since, until))
     with session.open_log(settings) as log:
-        from serve.filters import Filter
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.recall import recall
         from serve.summaries import overview as overviews
         from serve.summaries.newest import newest

@@ -19,7 +19,7 @@ from store.text.text_features import MAY_RULE
 
 if TYPE_CHECKING:
     from serve.answers import RecallRequest
-    from serve.reader import Reader
+    from serve.reader.reader import Reader
     from store.events import Event
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -187,7 +187,7 @@ def _answer(
 
 def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     from serve.query_embedder import QueryEmbedder
-    from serve.reader import Reader
+    from serve.reader.reader import Reader
     from store.embedding import embedder
 
     model = QueryEmbedder(embedder(settings.choices.embedder, settings.home, while_asked=True))

@@ -66,7 +66,7 @@ def learn(
 
 def _routes(settings: "Settings") -> "Routes":
     """Return what the last build knew of the router; before the first one, nothing."""
-    from serve.reader import Reader
+    from serve.reader.reader import Reader
     from store.embedding import embedder
     from store.projections.routes import ROUTES_PROJECTION, Routes
 

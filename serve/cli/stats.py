@@ -39,9 +39,9 @@ def stats(session_: Session, /, plot: Path | None, as_json: bool) -> None:
     settings = session_.settings()
     tenant, now = session.chosen(settings), session.now()
     with session.open_log(settings) as log:
-        from serve.filters import Filter
         from serve.lessons import standing
-        from serve.reader import Reader
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
         from serve.statistics.figures import statistics
         from serve.statistics.shown import shown
         from store.embedding import embedder

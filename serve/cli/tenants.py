@@ -94,7 +94,7 @@ def create(session_: Session, /, name: str, as_json: bool) -> None:
 @click.pass_obj
 def stats(session_: Session, /, name: str | None, as_json: bool) -> None:
     """Show a tenant in figures, else the default one."""
-    from serve.reader import Reader
+    from serve.reader.reader import Reader
     from serve.summaries.tenant_stats import tenant_stats
     from store.embedding import embedder
 

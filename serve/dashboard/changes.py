@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from serve.process.tenants import OpenTenant
-from serve.reader import View
+from serve.reader.reader import View
 from store import commands
 from store.body import Id
 from store.commands import Change

@@ -13,7 +13,7 @@ from msgspec import json, structs
 
 from serve import moments
 from serve.answers import RecallRequest
-from serve.filters import Filter
+from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State
 from store.commands import Draft
 from store.errors import InvalidInput

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.filters import Filter
-from serve.reader import View, standing
+from serve.reader.filters import Filter
+from serve.reader.reader import View, standing
+from serve.reader.snapshots import Snapshots
 from serve.recall import Mode, Question, recall
-from serve.snapshots import Snapshots
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import EPISODE

@@ -32,7 +32,7 @@ from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
 from serve.process.tenants import OpenTenant
 from serve.query.intent import read
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from serve.recall import Mode
 from store import build, commands, projections
 from store import manifest as manifests

@@ -22,7 +22,7 @@ from serve.hooks.recap import recap
 from serve.process.tenants import OpenTenant
 from serve.query.analysis import Mode
 from serve.query.intent import read
-from serve.reader import Reader, View
+from serve.reader.reader import Reader, View
 from serve.recall import Hit
 from serve.stages.spoken import SPOKEN
 from store.agent_events import Intent

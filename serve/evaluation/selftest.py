@@ -16,12 +16,12 @@ from serve.evaluation.canaries import Canary, Point
 from serve.evaluation.dataset import Workspace
 from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Scores, Silence, score_report
-from serve.filters import Filter
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
 from serve.hooks.prompt import answered
 from serve.process.tenants import OpenTenant
-from serve.reader import Reader, standing
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader, standing
 from serve.recall import Question, recall
 from store import commands
 from store.commands import Draft

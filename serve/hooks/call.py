@@ -9,11 +9,11 @@ from functools import cached_property
 from math import inf
 from typing import TypeVar
 
-from serve.filters import Filter
 from serve.hooks.event import HookEvent
-from serve.journal import Journal
 from serve.process.tenants import OpenTenant
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
+from serve.reader.session_events import Journal
 from store.body import Body
 from store.config import Choices
 from store.embedding import Embedder

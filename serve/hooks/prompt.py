@@ -20,11 +20,11 @@ from serve.hooks.block import Block, Note, block, note, short_note
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
 from serve.hooks.recap import recap
-from serve.journal import Journal
 from serve.lessons.index import named_by_text, rests
 from serve.query.analysis import usual
 from serve.query.intent import Reading, read
-from serve.reader import View
+from serve.reader.reader import View
+from serve.reader.session_events import Journal
 from serve.recall import Answer, Hit, recall
 from serve.router import Router
 from store.agent_events import Prompted, SessionTold, Surfaced

@@ -14,7 +14,7 @@ from serve.hooks.block import Note, note
 from serve.hooks.call import Call
 from serve.query.analysis import usual
 from serve.query.language import language
-from serve.reader import View
+from serve.reader.reader import View
 from serve.recall import recall
 from serve.summaries.brief import goal_note, last_session
 from serve.summaries.goals import set_goals

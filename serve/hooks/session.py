@@ -12,7 +12,7 @@ from dataclasses import replace
 from serve.hooks.block import Block, Note, Part, note, rendered
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply, Start
-from serve.reader import View
+from serve.reader.reader import View
 from serve.rules import role
 from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note

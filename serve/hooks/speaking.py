@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from serve.query.analysis import LEAST_IDF
 from serve.query.intent import Reading
-from serve.reader import View
+from serve.reader.reader import View
 from serve.recall import Hit
 from store.events import EPISODE, STATEMENT
 from store.projections.memory.memory import Memory

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from serve.filters import Filter
 from serve.lessons import asking
 from serve.lessons.impact import is_at_rest, likely_followed
 from serve.lessons.matching import Named, Rules
 from serve.lessons.row_rules import KINDS
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.rules import role
 from store.projections.lessons import Counts
 from store.projections.memory.memory import Memory

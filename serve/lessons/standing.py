@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from serve.filters import Filter
 from serve.lessons.impact import Impact, impact, is_at_rest
 from serve.lessons.index import rules
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.summaries.newest import newest
 from store.events import STATEMENT, isoformat
 from store.lesson_commands import becomes

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from serve.fields import Progress
-from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note
 from serve.mcp_server.reading import Project
 from serve.mcp_server.writing import NewMemory, drafted
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.summaries import goals as every
 from serve.summaries.newest import newest
 from store import commands

@@ -5,10 +5,10 @@ Here: whose memory a tool works on, from where and when; Told: what it has to sa
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from serve.filters import Filter
 from serve.mcp_server.notes import Note, bounded, framed
 from serve.mcp_server.registry import Result
 from serve.process.tenants import OpenTenant
+from serve.reader.filters import Filter
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput

@@ -9,11 +9,11 @@ from msgspec import Meta
 
 from serve.answers import Asker, RecallRequest, all_of, answer
 from serve.fields import Kinds, Query, Topic, When
-from serve.filters import Filter
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
 from serve.moments import moment_if_any
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.rules import role
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals

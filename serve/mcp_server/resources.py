@@ -5,13 +5,13 @@ Memories as resources, `memory://ID`, and the prompt `brief`; both with completi
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from serve.filters import Filter
 from serve.mcp_server.here import Here, as_result
 from serve.mcp_server.notes import framed, note
 from serve.mcp_server.protocol import Params
 from serve.mcp_server.reading import ProjectOverview, project_overview
 from serve.mcp_server.registry import Call, Prompt, Result, Template
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.summaries.newest import newest
 from store import commands
 from store.projections.memory.memory import FORGOTTEN, Memory

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve.answers import RecallRequest, answer
-from serve.journal import Journals
 from serve.metrics import Recalls
 from serve.process import jobs
 from serve.process.in_flight import InFlight
 from serve.process.ingest import FactReader, Ingest
 from serve.process.notes import Notes
 from serve.query_embedder import QueryEmbedder
-from serve.reader import Reader
+from serve.reader.reader import Reader
+from serve.reader.session_events import Journals
 from store import deletion
 from store import tenant as tenants
 from store.builds import upkeep

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from serve.filters import Filter
 from serve.query import people
 from serve.query.answer_type import AnswerType, answer_type
 from serve.query.identifiers import identifiers
 from serve.query.language import language
 from serve.query.mode import TaskMode, task_mode
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.router import Router
 from store.config import Choices, Layer
 from store.embedding import Embedder

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from serve import derived
 from serve.query.analysis import Analysis, Question
 from serve.ranking.fusion import Ranking, beside, reciprocal_rank, weighted_sum
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages import evidence as evidences
 from serve.stages import layers
 from serve.stages.evidence import Heard

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.query.analysis import Question
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages.weighing import Weighed
 
 Docs = npt.NDArray[np.int64]

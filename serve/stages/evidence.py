@@ -16,7 +16,7 @@ from serve.query.analysis import LEAST_IDF, Analysis
 from serve.query.common import COMMON, SHARE
 from serve.ranking import context
 from serve.ranking.fusion import Ranking
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages.scratch import Scratch
 from store.projections.sessions import Sessions
 from store.text.text_features import Traits

@@ -17,7 +17,7 @@ from serve.query.parts import parts
 from serve.ranking import pagerank
 from serve.ranking.fusion import Ranking
 from serve.ranking.siblings import siblings
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages.evidence import words
 from serve.stages.scratch import Scratch
 from store.config import Layer

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader import View
+from serve.reader.reader import View
 from store.topk import best
 
 Scores = npt.NDArray[np.float32]

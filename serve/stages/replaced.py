@@ -8,8 +8,8 @@ that took its place can see what held before.
 from collections import deque
 from dataclasses import dataclass
 
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from store.projections.memory.memory import SUPERSEDED, Memory
 
 LONGEST = 5  # memories

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from serve.query.analysis import Question
 from serve.ranking import profiles
 from serve.ranking.decay import LASTING_KINDS, USUAL, decayed
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages.candidates import Candidates
 from store.events import MEMORY_KINDS
 

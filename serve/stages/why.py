@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.query.analysis import Analysis, Question
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages.candidates import Candidates, Docs, holding
 from serve.stages.collapse import Collapsed
 from serve.stages.selection import Selection

@@ -5,7 +5,7 @@ Builds: what was published last and what was refused; what waits; what went wron
 from dataclasses import dataclass
 from pathlib import Path
 
-from serve.reader import View
+from serve.reader.reader import View
 from store import failures
 from store import manifest as manifests
 from store.failures import Failure

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from serve.fresh.slots import Columns
-from serve.reader import View
+from serve.reader.reader import View
+from serve.reader.tail_storage import Columns
 from store.events import MEMORY_KINDS
 from store.projections.memory.memory import ACTIVE, FORGOTTEN, STATES
 from store.projections.memory.rows import Mask, MemoryRows

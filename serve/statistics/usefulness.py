@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from serve.filters import Filter
-from serve.fresh.slots import Columns
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
+from serve.reader.tail_storage import Columns
 from serve.summaries.newest import newest
 from store.agent_events import Followed, Place, Prompted, SessionTold, Surfaced
 from store.body import Body

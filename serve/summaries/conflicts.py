@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from serve.reader import View
+from serve.reader.reader import View
 from serve.summaries.facts import Known, known
 from store.events import isoformat
 from store.job_events import Staled

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any, Literal
 
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.rules import role
 from serve.summaries.goals import open_goals
 from serve.summaries.goals import shown as goals_shown

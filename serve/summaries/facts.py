@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from serve.reader import View
+from serve.reader.reader import View
 from store.events import isoformat
 from store.projections.facts import Fact, entity_name, facts_of, may_bear
 from store.projections.memory.memory import Memory

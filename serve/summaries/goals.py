@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
 from store.events import GoalStatus

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from serve.answers import short
-from serve.reader import View
+from serve.reader.reader import View
 from store.errors import NotFound
 from store.projections.entities import EntityIndex
 from store.projections.memory.memory import ACTIVE, Memory

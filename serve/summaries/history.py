@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from serve.answers import seen
-from serve.reader import View
+from serve.reader.reader import View
 from serve.stages.replaced import Replaced
 from store.events import isoformat
 from store.projections.memory.memory import Memory

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from serve.reader import View
+from serve.reader.reader import View
 from store.events import Event, Recorded, isoformat
 from store.job_events import Applied, Made, Staled
 from store.log import EventLog

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.answers import seen
-from serve.filters import Filter
-from serve.fresh.slots import Columns
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
+from serve.reader.tail_storage import Columns
 from store.events import EPISODE, isoformat
 from store.projections.memory.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
 from store.projections.memory.rows import Mask, MemoryRows

@@ -5,8 +5,8 @@ The newest memories that pass a filter, without a question: what `list` and a ti
 import numpy as np
 from msgspec.structs import replace
 
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from store.events import EPISODE
 from store.projections.memory.memory import ACTIVE, Memory
 

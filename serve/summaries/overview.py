@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from serve.filters import Filter
 from serve.query.analysis import Question
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.recall import recall
 from serve.rules import role
 from store.config import Choices

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from store import constraints, snapshot
 from store.columns import view as column
 from store.manifest import Manifest

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from serve.answers import seen
-from serve.reader import View
+from serve.reader.reader import View
 from store.agent_events import Outcome, Prompted
 from store.events import Event, Hit, Rated, Recalled, isoformat
 from store.job_events import Judged

@@ -38,7 +38,7 @@ from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.process.tenants import OpenTenants
 from serve.query.intent import Reading
-from serve.reader import View
+from serve.reader.reader import View
 from serve.recall import Hit
 from store import build, commands, tenant
 from store.agent_events import Prompted

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from client import Client
 
-from serve.reader import Reader, View
+from serve.reader.reader import Reader, View
 from store.config import Settings
 from store.embedding import embedder
 from store.log import EventLog

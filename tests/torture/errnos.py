@@ -23,9 +23,9 @@ from torture.work_checks import NOW
 from torture.work_memory import ANSWER, QUERY
 from torture.work_process import Forks, forks
 
-from serve.filters import Filter
 from serve.query.analysis import usual
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import recall
 from store import disk
 from store import tenant as tenants

@@ -30,8 +30,8 @@ PAUSE_S = 0.02  # between recalls
 NOW = 1_790_000_000_000_000
 # a server that indexes all that was written before it answers, and keeps every connection
 UNBOUNDED = (
-    "import serve.fresh.live_tail as t, serve.fresh.slots as s, serve.fresh.vectors as v; "
-    "t.AT_ONCE = t.MOST = t.LONGEST = s.LONGEST = v.LONGEST = 1 << 40; "
+    "import serve.reader.tail as t, serve.reader.tail_storage as s; "
+    "t.AT_ONCE = t.MOST = t.LONGEST = s.LONGEST = 1 << 40; "
     "import store.access.connections as c; c.STRANGERS = 1 << 30; c.FIRST_S = 1e9; "
 )
 

@@ -25,8 +25,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from serve.filters import Filter
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import Question, recall
 from store import commands
 from store.build import rebuild

@@ -34,7 +34,7 @@ from serve.cli import main
 from serve.hooks import speaking
 from serve.hooks.block import FACTS as BACKGROUND
 from serve.hooks.block import RULES, block, note, short_id
-from serve.reader import View
+from serve.reader.reader import View
 from serve.summaries.facts import known
 from store import commands
 from store.commands import Draft

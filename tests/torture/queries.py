@@ -16,7 +16,7 @@ from torture.hostile_texts import DATES, REPEATED, SCRIPTS, hostile, notes
 from torture.outcome import Outcome, Scale
 
 from serve.answers import RecallRequest, answer
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from serve.answers import RecallRequest, answer
-from serve.reader import Reader
+from serve.reader.reader import Reader
 from store import build, commands, tokens
 from store import tenant as tenants
 from store.agent_events import Acted

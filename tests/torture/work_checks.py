@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from serve.filters import Filter
 from serve.query.analysis import usual
-from serve.reader import Reader
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
 from serve.recall import recall
 from store import build, snapshot
 from store import manifest as manifests

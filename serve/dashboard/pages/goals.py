@@ -13,8 +13,8 @@ from flask import Blueprint, Response, render_template, request
 from serve.answers import seen
 from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
-from serve.filters import Filter
-from serve.reader import View
+from serve.reader.filters import Filter
+from serve.reader.reader import View
 from serve.summaries import goals
 from serve.summaries.goals import Chain
 from serve.summaries.newest import newest

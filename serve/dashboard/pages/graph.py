@@ -8,7 +8,7 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.answers import seen
 from serve.dashboard.sites import Site
-from serve.reader import View
+from serve.reader.reader import View
 from serve.summaries import picture
 from serve.summaries.picture import Entity
 from store.errors import NotFound, SnapshotDamaged

@@ -8,10 +8,10 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
-from serve.filters import Filter
 from serve.lessons.index import rules
 from serve.lessons.standing import Standing, Statistics, statistics
 from serve.process.tenants import OpenTenant
+from serve.reader.filters import Filter
 from store import lesson_commands
 from store.errors import InvalidInput
 from store.events import Forgotten

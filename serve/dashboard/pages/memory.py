@@ -14,7 +14,7 @@ from serve.dashboard.flashes import Undo
 from serve.dashboard.pages import receipts
 from serve.dashboard.sites import Site, tenant_url
 from serve.process.tenants import OpenTenant
-from serve.reader import View
+from serve.reader.reader import View
 from serve.summaries import history
 from store import commands
 from store.errors import ChangedSince, IdConflict, InvalidInput, NotFound

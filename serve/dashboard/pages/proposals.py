@@ -12,7 +12,7 @@ from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
 from serve.dashboard.wording import pretty
 from serve.process.tenants import OpenTenant
-from serve.reader import View
+from serve.reader.reader import View
 from serve.summaries import proposals
 from serve.summaries.proposals import Changed, Proposal, State
 from store.errors import InvalidInput

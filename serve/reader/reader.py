@@ -22,11 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from serve.derived import Derived
-from serve.fresh.live_tail import LiveTail
-from serve.fresh.tail import Tail
-from serve.masks import Masks
-from serve.opened_files import OpenedFiles
-from serve.snapshots import Snapshots, open_manifest, open_snapshots
+from serve.reader.filters import Masks
+from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_snapshots
+from serve.reader.tail import LiveTail, Tail
 from store.embedding import Embedder
 from store.errors import InvalidInput, LogClosed, LogCorrupt, LogError, NotFound, SnapshotDamaged
 from store.events import Event, isoformat

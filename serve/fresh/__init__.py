@@ -1,1 +1,0 @@
-"""What was written since the last build, laid over the snapshots in memory."""

@@ -1,0 +1,401 @@
+"""
+Storage of the tail: its memories by slot, and their terms, columns and vectors.
+
+Each version of a memory has a slot: one that changes takes a new slot, and the old one stays for
+readers that still answer from it. One thread appends while any number of readers use what was there
+before: a reader keeps the length it was given and never looks beyond it, and nothing before that
+length changes or moves. So neither side waits for the other.
+"""
+
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.embedding import Embedder
+from store.errors import EmbedderError
+from store.projections import kin
+from store.projections.entity_graph import short_names
+from store.projections.memory.memory import ACTIVE, UNSEEN, Memory
+from store.projections.memory.rows import Mask, MemoryRows
+from store.projections.memory.table import NEVER
+from store.text import tokenizer
+from store.text.mentions import Mention, mentions, speaker_name
+from store.text.text_features import of_memory
+from store.vectors.rows import VectorRows
+
+SlotNumbers = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.float64]
+Vectors = npt.NDArray[np.float32]
+
+_BLOCK = 1_024  # vectors
+
+
+_NO_SLOTS, _NO_COUNTS = np.empty(0, np.int64), np.empty(0)
+
+
+class Records:
+    """Records of one structured type, in the order of their adding."""
+
+    def __init__(self, dtype: np.dtype[np.void]) -> None:
+        self._array = np.zeros(64, dtype)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, values: tuple[object, ...]) -> None:
+        if self._length == len(self._array):
+            grown = np.zeros(2 * self._length, self._array.dtype)
+            grown[: self._length] = self._array
+            self._array = grown  # who reads the old one keeps it
+        self._array[self._length] = values
+        self._length += 1
+
+    def first(self, length: int) -> npt.NDArray[np.void]:
+        """Return the first records, [length]; not to be changed."""
+        return self._array[:length]
+
+
+class Lists:
+    """By key, the slots it was added for, ascending, and a count with each.
+
+    `once` is how many keys stand for one slot that was not dropped.
+    """
+
+    def __init__(self) -> None:
+        self.once = 0
+        self._lists: dict[str, array[int]] = {}
+        self._dropped: dict[str, int] = {}
+
+    def add(self, slot: int, counts: Mapping[str, int]) -> list[str]:
+        """Append a slot, greater than those before, to some keys; return those that are new."""
+        lists, new, packed = self._lists, [], slot << 32
+        for key, count in counts.items():
+            found = lists.get(key)
+            if found is None:
+                found = lists[key] = array("Q")
+                new.append(key)
+            held = len(found) - self._dropped.get(key, 0)
+            self.once += (held == 0) - (held == 1)
+            found.append(packed | count)
+        return new
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Count one slot less for some keys; their lists stay as they are."""
+        for key in keys:
+            dropped = self._dropped[key] = self._dropped.get(key, 0) + 1
+            held = len(self._lists[key]) - dropped
+            self.once += (held == 1) - (held == 0)
+
+    def first(self, key: str, length: int) -> tuple[SlotNumbers, Counts]:
+        """Return the slots below `length` that a key was added for, and their counts."""
+        found = self._lists.get(key)
+        if found is None:
+            return _NO_SLOTS, _NO_COUNTS
+        # copied in one step: a buffer given out would keep the writer from appending
+        packed = np.frombuffer(found.tobytes(), np.uint64)
+        slots = (packed >> np.uint64(32)).astype(np.int64)
+        until = int(np.searchsorted(slots, length))
+        return slots[:until], (packed[:until] & np.uint64(0xFFFFFFFF)).astype(np.float64)
+
+
+class Matrix:
+    """Vectors of one width by number, zero until they are put."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._blocks: list[Vectors] = []
+
+    def put(self, number: int, vector: Vectors) -> None:
+        while number >= len(self._blocks) * _BLOCK:
+            self._blocks.append(np.zeros((_BLOCK, self.width), np.float32))
+        self._blocks[number // _BLOCK][number % _BLOCK] = vector
+
+    def dots(self, query: Vectors, out: Vectors) -> None:
+        """Write the dot products of the first vectors with one into `out`, [n]."""
+        blocks = self._blocks[: -(-len(out) // _BLOCK)]
+        for number, block in enumerate(blocks):
+            part = out[number * _BLOCK : (number + 1) * _BLOCK]
+            np.dot(block[: len(part)], query, out=part)
+        out[len(blocks) * _BLOCK :] = 0.0
+
+
+LONGEST = 16 << 10  # characters of a memory that are looked at before the next build: some 40 ms
+
+Places = npt.NDArray[np.int64]
+
+_CODED = ("kind", "state", "project", "tier", "speaker")
+_RECORD = np.dtype(
+    [
+        ("row", np.int32),  # the snapshot's, of an older version; -1: it has none
+        ("seq", np.int64),  # of the event that recorded it
+        ("length", np.int32),  # in terms
+        ("created_at", np.int64),
+        ("updated_at", np.int64),
+        ("expires_at", np.int64),
+        ("ended_at", np.int64),
+        ("importance", np.float64),
+        ("pinned", np.bool_),
+        *((name, np.int32) for name in _CODED),
+        ("asks", np.bool_),
+        ("dated", np.bool_),
+        ("personal", np.bool_),
+        ("rule", np.bool_),
+    ]
+)
+
+
+class Slots:
+    """All slots there are. `newest` is by memory, `older` by slot: its memory's one before, or -1.
+
+    `terms`, `tags`, `names` (of who and what is mentioned, in folded case) and `replaced` (by the
+    id of what took a memory's place) list the slots that hold them.
+    """
+
+    def __init__(self) -> None:
+        self.memories: list[Memory] = []
+        self.newest: dict[str, int] = {}
+        self.older: list[int] = []
+        self.terms, self.tags, self.names, self.replaced = Lists(), Lists(), Lists(), Lists()
+        self.beginnings: dict[str, list[str]] = {}  # of the terms in it
+        self.people: frozenset[str] = frozenset()  # who said something
+        self._records = Records(_RECORD)
+        self._are_indexed: list[bool] = []
+        self._codes: dict[str, dict[str, int]] = {name: {} for name in _CODED}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, memory: Memory, row: int | None, *, is_indexed: bool = True) -> int:
+        """Append a version of a memory that lies in the snapshot's `row`; return its slot.
+
+        One that is not indexed costs next to nothing, and is found by no word of its text.
+        """
+        slot = len(self.memories)
+        older = self.newest.get(memory.id, -1)
+        if older >= 0 and self._are_indexed[older]:
+            self.terms.drop(set(tokenizer.terms(self.memories[older].searched_text[:LONGEST])))
+        terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
+        for term in self.terms.add(slot, terms):
+            for beginning in kin.beginnings(term):
+                self.beginnings.setdefault(beginning, []).append(term)
+        self.tags.add(slot, dict.fromkeys(memory.tags, 1))
+        mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
+        names = (name for one in mentioned for name in called(one))
+        self.names.add(slot, dict.fromkeys(names, 1))
+        if memory.superseded_by is not None:
+            self.replaced.add(slot, {memory.superseded_by: 1})
+        self._records.append(self._record(memory, row, terms.total()))
+        self.memories.append(memory)
+        self.older.append(older)
+        self._are_indexed.append(is_indexed)
+        self.newest[memory.id] = slot  # last: from here on it is found by its id
+        return slot
+
+    def find(self, id_: str, length: int) -> int:
+        """Return the newest slot of a memory among the first `length`, or -1."""
+        slot = self.newest.get(id_, -1)
+        while slot >= length:
+            slot = self.older[slot]
+        return slot
+
+    def row(self, slot: int) -> int | None:
+        """Return the snapshot's row of a slot's memory, if it has one."""
+        row = int(self._records.first(slot + 1)["row"][slot])
+        return row if row >= 0 else None
+
+    def columns(self, length: int) -> "Columns":
+        return Columns(self._records.first(length), self._codes, self.tags)
+
+    def _record(self, memory: Memory, row: int | None, length: int) -> tuple[object, ...]:
+        speaker = speaker_name(memory.created_by) if memory.created_by else None
+        if speaker and speaker not in self.people:
+            self.people |= {speaker}
+        coded = (memory.kind, memory.state, memory.project, memory.tier, speaker)
+        return (
+            -1 if row is None else row,
+            memory.seq,
+            length,
+            memory.created_at,
+            memory.updated_at,
+            NEVER if memory.expires_at is None else memory.expires_at,
+            NEVER if memory.ended_at is None else memory.ended_at,
+            memory.importance,
+            memory.pinned,
+            *(self._code(name, value) for name, value in zip(_CODED, coded, strict=True)),
+            *of_memory(memory.content[:LONGEST], memory.kind, memory.trust),
+        )
+
+    def _code(self, name: str, value: str | None) -> int:
+        codes = self._codes[name]
+        return -1 if value is None else codes.setdefault(value, len(codes))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The first slots as columns, [slots] each; asked as the snapshot's rows are."""
+
+    records: npt.NDArray[np.void]
+    codes: dict[str, dict[str, int]]
+    tags: Lists
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        column: npt.NDArray[Any] = self.records[name]
+        return column
+
+    @property
+    def created_at(self) -> Places:
+        return self["created_at"]
+
+    def living(self, now: int) -> Mask:
+        """Return which are active and not expired at a moment."""
+        return self.equal("state", (ACTIVE,)) & (self["expires_at"] > now)
+
+    def held(self, at: int) -> Mask:
+        """Return which held at a moment; one that nobody finds never did."""
+        ends = np.minimum(self["ended_at"], self["expires_at"])
+        mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
+        return mask
+
+    def equal(self, name: str, wanted: Sequence[str]) -> Mask:
+        """Return where a column of codes stands for one of the values."""
+        known = self.codes[name]
+        return np.isin(self[name], [known[one] for one in wanted if one in known])
+
+    def missing(self, name: str) -> Mask:
+        """Return where a column of codes stands for nothing."""
+        mask: Mask = self[name] < 0
+        return mask
+
+    def named(self, name: str, slots: Places) -> list[str | None]:
+        """Return what the codes of some slots stand for."""
+        values = [*self.codes[name], None]  # -1 stands for nothing
+        return [values[code] for code in self[name][slots].tolist()]
+
+    def tagged(self, tags: Sequence[str]) -> Mask:
+        """Return which carry every tag."""
+        mask = np.ones(len(self.records), np.bool_)
+        for tag in dict.fromkeys(tags):
+            has = np.zeros(len(mask), np.bool_)
+            has[self.tags.first(tag, len(mask))[0]] = True
+            mask &= has
+            if not mask.any():
+                break
+        return mask
+
+
+def called(mention: Mention) -> frozenset[str]:
+    """Return all that a mentioned entity may be called, in folded case."""
+    name = mention.name.casefold()
+    return frozenset((name, mention.alias.casefold(), *short_names(mention.kind, name)))
+
+
+# Changed memories that a local model embeds before the next build, the first ones: at some 10 ms
+# each, and 60 for a long one, the first recall after a start may wait for all of them.
+MOST_EMBEDDED = 32
+_BATCH = 256  # texts a call of a cheap model
+_SLOT = np.dtype([("slot", np.int64)])
+
+
+class FreshVectors:
+    """Vectors by slot, and by field of a slot, made when the first query needs them.
+
+    So writing costs no embedding. Of a model that costs milliseconds a text only the first few
+    changed memories are embedded before the next build; of a remote one, none. One thread adds, any
+    number ask.
+    """
+
+    def __init__(
+        self, slots: Slots, rows: MemoryRows, built: VectorRows | None, embedder: Embedder
+    ) -> None:
+        self._slots, self._rows, self._built, self._embedder = slots, rows, built, embedder
+        self._whole, self._fields = Matrix(embedder.dimension), Matrix(embedder.dimension)
+        self._of_field = Records(_SLOT)
+        self._numbers: dict[str, int] = {}  # by memory, in the order of their first change
+        self._waiting: list[int] = []  # slots
+        self._embedding = threading.Lock()  # who asks meanwhile waits for the same vectors
+
+    def add(self, slot: int, memory: Memory, row: int | None) -> None:
+        """Take in the slot of a memory that lies in the snapshot's `row`."""
+        if self._embedder.is_cheap:
+            self._waiting.append(slot)
+            return
+        number = self._numbers.setdefault(memory.id, len(self._numbers))
+        if (built := self._built_vector(memory, row)) is not None:
+            self._whole.put(slot, built)
+        elif self._embedder.is_local and number < MOST_EMBEDDED:
+            self._waiting.append(slot)
+        # else it is found by its words until the next build
+
+    def cosines(self, query: Vectors, out: Vectors) -> None:
+        """Write the cosine of a unit query with the first slots, [n]; zero without a vector."""
+        self.embed()
+        if len(query) != self._whole.width:  # it was not known when the tail began
+            out[:] = 0.0
+        else:
+            self._whole.dots(query, out)
+
+    def field_cosines(self, query: Vectors, length: int) -> Vectors:
+        """Return the best cosine of a unit query with the fields of the first slots, [length].
+
+        -1 where no field was embedded: only a cheap model embeds them before the next build.
+        """
+        self.embed()
+        best = np.full(length, -1.0, np.float32)
+        slots = self._of_field.first(len(self._of_field))["slot"]
+        if len(slots) and len(query) == self._fields.width:
+            cosines = np.empty(len(slots), np.float32)
+            self._fields.dots(query, cosines)
+            within = slots < length
+            np.maximum.at(best, slots[within], cosines[within])
+        return best
+
+    def embed(self) -> None:
+        """Embed what waits; what a failing model leaves waits on."""
+        if not self._waiting or self._embedder.dimension != self._whole.width:
+            return
+        many = _BATCH if self._embedder.is_cheap else 1
+        with self._embedding, suppress(EmbedderError):
+            while batch := self._waiting[:many]:
+                self._put([slot for slot in batch if self._is_newest(slot)])
+                del self._waiting[: len(batch)]
+
+    def embed_ahead(self) -> None:
+        """Embed before anybody asks, where that is cheap."""
+        if self._embedder.is_cheap:
+            self.embed()
+
+    def _is_newest(self, slot: int) -> bool:
+        return self._slots.newest.get(self._slots.memories[slot].id) == slot
+
+    def _put(self, slots: list[int]) -> None:
+        memories = [self._slots.memories[slot] for slot in slots]
+        if not memories:
+            return
+        found = self._embedder.embed([memory.text[:LONGEST] for memory in memories])
+        for slot, vector in zip(slots, found, strict=True):
+            self._whole.put(slot, vector)
+        fields = [
+            (slot, text[:LONGEST])
+            for slot, one in zip(slots, memories, strict=True)
+            for text in one.fields
+        ]
+        if fields and self._embedder.is_cheap:
+            found = self._embedder.embed([text for _, text in fields])
+            for (slot, _), vector in zip(fields, found, strict=True):
+                self._fields.put(len(self._of_field), vector)
+                self._of_field.append((slot,))
+
+    def _built_vector(self, memory: Memory, row: int | None) -> Vectors | None:
+        """Return the vector a memory has in the snapshot, where its text is still the same."""
+        if self._built is None or row is None or self._rows.text_hash(row) != memory.text_hash:
+            return None
+        found = self._built.floats(row)
+        return found if found.any() and len(found) == self._whole.width else None
