@@ -27,8 +27,8 @@ from store.errors import (
     NotFound,
 )
 from store.files import make_folder
-from store.manifest import Manifest
 from store.redaction.redact import redact
+from store.snapshots.manifest import Manifest
 
 EXIT_FAILED = 1
 EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later

@@ -23,12 +23,12 @@ from pipelines.metadata import QUARANTINED
 from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
 from pipelines.vector_table import vector_table
 from store import build
-from store import manifest as manifests
 from store.audits.audit import AUDITS
 from store.errors import SnapshotError
-from store.manifest import CANARIES, CheckResult
-from store.projection import Projection
-from store.snapshot import SnapshotRef
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CANARIES, CheckResult
+from store.snapshots.projection import Projection
+from store.snapshots.snapshot import SnapshotRef
 
 # the nightly build comes daily: one that was missed is a warning, two are a failure
 _FRESH = dg.FreshnessPolicy.time_window(

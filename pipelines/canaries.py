@@ -19,8 +19,8 @@ from serve.evaluation import canaries
 from serve.evaluation.canaries import Outcome, Point
 from store import build
 from store.config import Choices
-from store.manifest import CANARIES
-from store.projection import Projection
+from store.snapshots.manifest import CANARIES
+from store.snapshots.projection import Projection
 
 
 def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:

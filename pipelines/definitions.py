@@ -14,8 +14,9 @@ from pipelines.prune import prune_runs
 from pipelines.quality import check_recall, nightly_quality, recall_quality
 from pipelines.resources import LOCK_WAIT_S, TenantStore
 from pipelines.schedules import build_memory, log_head, nightly, weekly_prune
-from store import config, projections
+from store import config
 from store.config import Settings
+from store.derived import catalog
 from store.embedding import embedder
 
 
@@ -29,7 +30,7 @@ def definitions(
     learning = learning_jobs()
     return dg.Definitions(
         assets=[
-            *assets_of(projections.all_of(embedder(settings.choices.embedder, settings.home))),
+            *assets_of(catalog.all_projections(embedder(settings.choices.embedder, settings.home))),
             *learning_assets(),
             recall_quality,
         ],

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pipelines import plots
 from store import build, quarantine
 from store.events import MEMORY_KINDS
-from store.manifest import Manifest
-from store.projection import Projection, Tables
-from store.projections.memory.memory import ACTIVE, STATES
-from store.snapshot import SnapshotRef
+from store.memories.memory import ACTIVE, STATES
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Projection, Tables
+from store.snapshots.snapshot import SnapshotRef
 
 Metadata = dict[str, dg.MetadataValue]
 

@@ -16,7 +16,7 @@ from store.build import Build, Progress
 from store.config import Choices, Settings
 from store.embedding import embedder
 from store.log import EventLog
-from store.manifest import CheckResult, Manifest
+from store.snapshots.manifest import CheckResult, Manifest
 from store.tenant import existing
 
 

@@ -16,11 +16,11 @@ from pipelines.definitions import definitions
 from pipelines.metadata import QUARANTINED
 from pipelines.prune import KEEP_RUNS, prune
 from pipelines.resources import LOCK_WAIT_S, TENANTS
-from store import manifest as manifests
 from store.build import MOST_ROUNDS
 from store.config import Settings
 from store.errors import BuildBusy, BuildRefused, MnemologError
-from store.manifest import Manifest
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant, existing
 
 _INTERRUPTIONS = {KeyboardInterrupt.__name__, DagsterExecutionInterruptedError.__name__}

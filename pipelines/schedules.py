@@ -18,9 +18,9 @@ from pipelines.learning import turn
 from pipelines.prune import prune_runs
 from pipelines.resources import GROUP, PARTITION, TENANTS
 from store import build, failures
-from store import manifest as manifests
 from store.errors import BuildBusy, LogError, SnapshotError
 from store.log import EventLog
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant, tenants
 
 LOOK_EVERY_S = 60

@@ -11,8 +11,8 @@ from pydantic import Field
 from pipelines.failures import classified
 from pipelines.metadata import ROWS
 from pipelines.resources import GROUP, OWNERS, TENANTS, TenantStore
-from store import manifest as manifests
 from store import vector_table as table
+from store.snapshots import manifest as manifests
 
 
 class VectorTableConfig(dg.Config):

@@ -34,8 +34,8 @@ from store.events import (
 from store.events import Hit as ReceiptHit
 from store.job_events import Verdict
 from store.log import EventLog
+from store.memories.memory import ACTIVE, FORGOTTEN, OPEN, Memory
 from store.profiles import Profile
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, OPEN, Memory
 from store.tenant import checked_project
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up

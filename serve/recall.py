@@ -25,7 +25,7 @@ from serve.stages.selection import Selection, select, shown_scores
 from serve.stages.weighing import weigh
 from store.embedding import Embedder
 from store.events import Route
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 __all__ = ["LEAST_IDF", "Answer", "Hit", "Mode", "Question", "recall"]
 

@@ -8,7 +8,7 @@ whatever it says. The user's own words are a quote until somebody accepts them.
 
 from typing import Literal
 
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 from store.text.text_features import MAY_RULE, RULE_KINDS
 
 Role = Literal["rule", "fact"]

@@ -19,15 +19,15 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store import constraints, projections, quarantine, snapshot
-from store import manifest as manifests
+from store import constraints, quarantine
 from store.audits.audit import audit
 from store.audits.audited import Audited
 from store.builds import candidate as candidates
-from store.builds import journal, parallel
+from store.builds import journal
 from store.builds.journal import Journal
 from store.builds.pace import Pace
 from store.constraints import Constraints
+from store.derived import catalog
 from store.disk import writing
 from store.embedding import Embedder
 from store.erase import retention
@@ -41,11 +41,13 @@ from store.errors import (
 )
 from store.files import make_folder, sweep
 from store.log import EventLog
-from store.manifest import CheckResult, Manifest, Refusal
-from store.projection import Built, Inputs, Previous, Projection, checked_build
-from store.projections.memory.parts import MemoryParts
+from store.memories.parts import MemoryParts
 from store.quarantine import Held
-from store.snapshot import SnapshotRef
+from store.snapshots import manifest as manifests
+from store.snapshots import parallel, snapshot
+from store.snapshots.manifest import CheckResult, Manifest, Refusal
+from store.snapshots.projection import Built, Inputs, Previous, Projection, checked_build
+from store.snapshots.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 
@@ -66,7 +68,7 @@ class Build:
 
     @property
     def projections(self) -> tuple[Projection, ...]:
-        return projections.all_of(self.embedder)
+        return catalog.all_projections(self.embedder)
 
     @property
     def names(self) -> list[str]:
@@ -326,7 +328,7 @@ def digests(
     """
     made: dict[str, Built] = {}
     with parallel.workers() as workers:
-        for projection in projections.all_of(embedder):
+        for projection in catalog.all_projections(embedder):
             given = Inputs(watermark, lambda after: log.standing(after, watermark), made)
             if folder is not None:
                 put = partial(snapshot.keep, folder, projection)

@@ -17,11 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store import snapshot
-from store.columns import view
 from store.errors import SnapshotDamaged
-from store.manifest import Manifest
-from store.projection import Projection
 from store.projections.constraints import (
     HERE,
     RUNS,
@@ -33,7 +29,10 @@ from store.projections.constraints import (
     Present,
 )
 from store.projections.lexical import segments
-from store.snapshot import SnapshotRef
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Projection, column_view
+from store.snapshots.snapshot import SnapshotRef
 
 _ANY = Numbers(None)  # of a column nobody follows: an integer all the same
 _EXPONENT = np.uint16(0x7C00)  # of a half: all set in what is no finite number
@@ -104,11 +103,11 @@ class Constraints:
 
     def _of_runs(self, first: str, count: str | None, of: str, table: pa.Table) -> Iterator[str]:
         """Yield what is wrong with runs of rows, which lie one after the other and are all rows."""
-        starts = view(table, first)
+        starts = column_view(table, first)
         if count is None:
             ends, starts = starts[1:], starts[:-1]
         else:
-            ends = starts + view(table, count)
+            ends = starts + column_view(table, count)
         rows, begins = self._rows(of, 0) or 0, np.concatenate([[0], ends])
         if begins[-1] != rows or (begins[:-1] != starts).any():
             yield f"{first} does not say where the rows of {of} are"

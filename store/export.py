@@ -17,8 +17,8 @@ from store import quarantine
 from store.events import EPISODE, Event, Rated, moment
 from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log import EventLog
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, AUTO, DEFAULT_SCORE, FORGOTTEN, Memory
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, AUTO, DEFAULT_SCORE, FORGOTTEN, Memory
 from store.text import visible_json
 
 

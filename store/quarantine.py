@@ -15,8 +15,8 @@ from store import commands
 from store.errors import Conflict
 from store.events import Erased, Event, Forgotten, Quarantined, Restored, State, new_id
 from store.log import EventLog
-from store.manifest import CheckResult
-from store.projections.memory.parts import MemoryParts
+from store.memories.parts import MemoryParts
+from store.snapshots.manifest import CheckResult
 
 CURE = "`mnemolog quarantine --release ID` takes it in, `--forget ID` leaves it out for good"
 

@@ -16,10 +16,10 @@ from store.errors import Conflict, InvalidInput, NotFound
 from store.events import EVER, Event, derived_id, new_id
 from store.job_events import Planned, Step
 from store.log import EventLog
+from store.memories.memory import Memory
 from store.plans import plans
 from store.plans.plans import Plan
 from store.plans.since import since
-from store.projections.memory.memory import Memory
 
 About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]

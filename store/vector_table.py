@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from store import manifest as manifests
-from store import snapshot
 from store.files import make_folder, remove_files, replace_file, sync_tree
-from store.projection import PartFile
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.projection import PartFile
 from store.tenant import Tenant
 from store.vectors import hashes as text_hashes
 

@@ -9,8 +9,8 @@ from store.agent_events import Outcome, Prompted
 from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised, Route
 from store.job_events import Judged, Made, Planned
+from store.memories.fold import Fold
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
 from store.recommendations import Change
 
 NOW = 1_790_000_100_000_000  # microseconds UTC

@@ -26,7 +26,7 @@ from store.events import (
     encode,
 )
 from store.log import EventLog
-from store.manifest import Manifest
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,10 +12,10 @@ from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Recalled, Revised, new_id
 from store.job_events import Made, Planned
 from store.log import EventLog
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.rows import MemoryRows
 from store.plans import plans, steps
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.rows import MemoryRows
-from store.snapshot import read
+from store.snapshots.snapshot import read
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000

@@ -15,12 +15,12 @@ from store.audits.health import alarm_of
 from store.commands import Draft
 from store.errors import BuildRefused
 from store.events import Event, Recorded, Revised
-from store.manifest import CheckResult
-from store.projection import Built, Part, Tables
+from store.memories import table as memory_table
+from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.projections import vectors
 from store.projections.lessons import LESSONS
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory import table as memory_table
+from store.snapshots.manifest import CheckResult
+from store.snapshots.projection import Built, Part, Tables
 from store.text import frame
 
 NOW = 1_790_000_000_000_000
@@ -206,7 +206,7 @@ def test_did_not_shrink_excuses_what_an_event_put_away(built):
 def test_no_secrets_refuses_a_secret_that_went_past_redaction(
     built, plant, monkeypatch, body: Recorded
 ):
-    monkeypatch.setattr("store.projections.memory.fold.redacted", lambda event: event)
+    monkeypatch.setattr("store.memories.fold.redacted", lambda event: event)
     monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
     plant(built.log, "bad", body)
     with pytest.raises(BuildRefused, match="no_secrets: 1 secrets") as caught:

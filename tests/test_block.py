@@ -12,8 +12,8 @@ from serve.hooks import block as blocks
 from serve.hooks.block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event, Recorded, Trust
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 from store.text import frame
 from store.text.frame import CLOSING, OPENING
 

@@ -7,15 +7,17 @@ import time
 import msgspec
 import pytest
 
-from store import build, commands, projections, snapshot
-from store import manifest as manifests
+from store import build, commands
 from store.commands import Draft
+from store.derived import catalog
 from store.errors import BuildBusy, BuildRefused, NotFound
 from store.events import Event, Hit, Recalled, Recorded
 from store.files import replace_file
 from store.log import EventLog
-from store.manifest import Manifest
-from store.projection import digest
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import digest
 from store.text import frame
 
 NOW = 1_790_000_000_000_000
@@ -254,7 +256,7 @@ def test_what_is_appended_during_a_build_waits_for_the_next(built):
     published = build.rebuild(built.tenant, built.log, built.embedder, NOW, on_progress=append)
     assert published.watermark == head
     assert {ref.watermark for ref in published.projections.values()} == {head}
-    names = [one.name for one in projections.all_of(built.embedder)]
+    names = [one.name for one in catalog.all_projections(built.embedder)]
     assert seen == [*names, "checks", "publish"]
 
 

@@ -16,9 +16,9 @@ from store import commands
 from store.audits.health import checkup
 from store.commands import Draft
 from store.config import Choices, Settings
-from store.manifest import Manifest
-from store.projection import Part
-from store.projections.memory.parts import MemoryParts
+from store.memories.parts import MemoryParts
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Part
 
 NOW = 1_790_000_000_000_000
 
@@ -117,7 +117,7 @@ def test_the_trend_is_handed_from_build_to_build(built):
 @pytest.fixture
 def served(built) -> None:
     """The tenant's manifest says that four canaries stayed away."""
-    from store import manifest as manifests
+    from store.snapshots import manifest as manifests
 
     found = Outcome(30, (Canary("a", "b"),) * 4)
     manifests.publish(built.tenant, with_check(built.manifest, found, NOW))

@@ -17,9 +17,9 @@ from store.cold import memories as cold
 from store.commands import Draft
 from store.log import EventLog
 from store.logfile import erasing
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.rows import MemoryRows
-from store.snapshot import read
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.rows import MemoryRows
+from store.snapshots.snapshot import read
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

@@ -13,12 +13,12 @@ from store.commands import MAX_CONTENT, Draft
 from store.errors import IdConflict, InvalidInput, InvalidName, JunkText, MnemologError, NotFound
 from store.events import Revised
 from store.log import EventLog
-from store.projection import Inputs, Previous, checked_build
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
-from store.projections.memory.table import read_memories
+from store.memories.fold import Fold
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
+from store.memories.table import read_memories
 from store.redaction import redact
+from store.snapshots.projection import Inputs, Previous, checked_build
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

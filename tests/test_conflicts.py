@@ -13,8 +13,8 @@ from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Planned
 from store.log import EventLog
+from store.memories.fold import Fold
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
 from store.tenant import Tenant
 
 Clock = Callable[[], int]

@@ -29,10 +29,10 @@ from store.errors import BudgetSpent, ModelError, PlanStale
 from store.events import Revised
 from store.job_events import Made, Planned, Step
 from store.log import EventLog
-from store.manifest import Manifest
+from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans, steps
 from store.plans.plans import Plan
-from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,12 +12,13 @@ from torture.forged_write import Place
 
 from serve.reader.reader import Reader
 from serve.summaries import picture
-from store import build, constraints, projections
-from store import manifest as manifests
+from store import build, constraints
 from store.audits import health
-from store.columns import array
+from store.derived import catalog
 from store.errors import SnapshotDamaged
 from store.projections.constraints import RUNS, SAME_ROWS, VALUES
+from store.snapshots import manifest as manifests
+from store.snapshots.projection import column_array
 
 
 def home_of(built: Built) -> Path:
@@ -48,7 +49,7 @@ def notices(built: Built) -> str:
 
 
 def test_what_is_agreed_names_tables_and_columns_that_there_are(built: Built):
-    schemas = {one.name: one.schemas for one in projections.all_of(built.embedder)}
+    schemas = {one.name: one.schemas for one in catalog.all_projections(built.embedder)}
     for projection, tables in VALUES.items():
         for table, columns in tables.items():
             assert columns.keys() <= {*schemas[projection][table].names}, table
@@ -59,13 +60,13 @@ def test_what_is_agreed_names_tables_and_columns_that_there_are(built: Built):
 
 def test_what_a_build_writes_is_as_agreed(built: Built):
     manifest = built.rebuild()
-    for projection in projections.all_of(built.embedder):
+    for projection in catalog.all_projections(built.embedder):
         constraints.check(built.tenant.snapshots, manifest, projection)
 
 
 def test_an_empty_memory_is_as_agreed(tenant, log, embedder):
     manifest = build.rebuild(tenant, log, embedder, NOW)
-    for projection in projections.all_of(embedder):
+    for projection in catalog.all_projections(embedder):
         constraints.check(tenant.snapshots, manifest, projection)
 
 
@@ -150,7 +151,7 @@ def test_a_manifest_ahead_of_a_log_that_lost_nothing_is_not_served(built: Built)
 def test_snapshots_of_another_log_are_not_served(built: Built):
     at = place(built, "memories.memories")
     table = forged_write.read(home_of(built), at)
-    ids = pa.array([f"{one}-of-another" for one in array(table, "id").to_pylist()])
+    ids = pa.array([f"{one}-of-another" for one in column_array(table, "id").to_pylist()])
     table = table.set_column(0, table.schema.field("id"), ids)
     forged_write.put(home_of(built), at, table)
     assert "is of another log" in notices(built)

@@ -15,11 +15,11 @@ from dashboard_page import served
 from flask import Flask
 
 from pipelines import jobs
-from store import manifest as manifests
-from store import projections
 from store.access.owner_token import owner_token
 from store.access.sessions import signer
+from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
+from store.snapshots import manifest as manifests
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab
@@ -73,7 +73,7 @@ def drawn(tab: "Tab", wanted: set[str]) -> set[str]:
 
 def test_the_graph_has_a_node_for_every_asset_of_a_build(page, tab, tmp_path):
     tab.goto(f"{page.url}/{GROUP}/memory/lineage")
-    built = {one.name for one in projections.all_of(LexicalEmbedder())}
+    built = {one.name for one in catalog.all_projections(LexicalEmbedder())}
     wanted = built | {"event_log", "canaries", "published_manifest", "vector_table"}
     assert drawn(tab, wanted) == wanted
     tab.screenshot(path=tmp_path / "graph.png")

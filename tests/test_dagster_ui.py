@@ -23,16 +23,16 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from pipelines import jobs, ui
-from store import manifest as manifests
-from store import projections
 from store.access.owner_token import owner_token
 from store.access.sessions import signer
+from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import NoManifest
 from store.registry import dagster_ui
+from store.snapshots import manifest as manifests
 
 ASSETS = {
-    *((one.name,) for one in projections.all_of(LexicalEmbedder())),
+    *((one.name,) for one in catalog.all_projections(LexicalEmbedder())),
     *(("learning", name) for name in jobs.PLACES),
     ("event_log",),
     ("canaries",),

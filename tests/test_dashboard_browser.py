@@ -25,8 +25,8 @@ from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Planned
 from store.log import EventLog
+from store.memories.fold import Fold
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab

@@ -9,11 +9,11 @@ from flask import Flask
 
 from serve.process.tenants import OpenTenants
 from store import commands, failures
-from store import manifest as manifests
 from store.commands import Draft
 from store.config import Settings
 from store.events import Event, Hit, Recalled
-from store.manifest import CheckResult, Refusal
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CheckResult, Refusal
 
 PAGE, LIVE = "/t/default/overview", "/t/default/overview/live"
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"

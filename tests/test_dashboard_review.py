@@ -8,16 +8,16 @@ from dashboard_page import Browser, application, browser
 
 from serve.process.tenants import OpenTenant, OpenTenants
 from store import build, commands, failures, tenant, tokens
-from store import manifest as manifests
 from store.agent_events import Proposed
 from store.commands import Draft
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Quarantined
 from store.job_events import Planned
-from store.manifest import CheckResult, Refusal
 from store.plans import plans, roster, steps
 from store.registry import register_ui
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CheckResult, Refusal
 
 NOW = 1_800_000_000_000_000
 HOSTILE = "<script>alert(1)</script>"

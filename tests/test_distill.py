@@ -23,10 +23,9 @@ from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.job_events import Step
 from store.logfile import erasing
+from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory, default_importance
 from store.plans import plans
 from store.plans.plans import Plan
-from store.projections.memory import scoring
-from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 
 __all__ = ["agent", "tenants"]  # fixtures
 
@@ -211,7 +210,7 @@ def test_what_a_note_of_the_session_says_already_is_not_said_twice(agent: Agent)
     mends(agent.again("s2"))
     (step,) = recorded(distilled(agent))
     assert step.body["content"].endswith("Seen in 2 sessions.")
-    assert step.body["importance"] > scoring.importance("bugfix", "tool", None)
+    assert step.body["importance"] > default_importance("bugfix", "tool", None)
     assert "note" in step.body["source_ids"]
 
 
@@ -225,7 +224,7 @@ def test_a_script_that_helped_twice_is_a_lesson_and_said_before_the_command(agen
     assert lesson.body["content"].startswith("Run `make db` before `make test`: it failed until")
     assert (lesson.body["kind"], lesson.trust) == ("lesson", "agent")
     assert "OperationalError" not in json.dumps(lesson.body)
-    more = scoring.importance("lesson", "agent", None) + 0.1
+    more = default_importance("lesson", "agent", None) + 0.1
     assert lesson.body["importance"] == pytest.approx(min(more, 0.9))
     assert [one.id for one in lessons(agent, SUPERSEDED)] == [first.subject]
     assert "make db" in agent.again("s3").runs("make test")
@@ -248,7 +247,7 @@ def test_a_third_session_counts_more_and_takes_the_place_of_the_lesson(agent: Ag
         distilled(agent)
     (lesson,) = lessons(agent)
     assert lesson.content.endswith("Seen in 3 sessions.")
-    more = scoring.importance("lesson", "agent", None) + 0.2
+    more = default_importance("lesson", "agent", None) + 0.2
     assert lesson.importance == pytest.approx(min(more, 0.9))
     assert distilled(agent) is None
 

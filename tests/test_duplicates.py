@@ -10,10 +10,10 @@ from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from serve.cli import main
 from store import commands
 from store.commands import Draft
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.rows import MemoryRows
 from store.projections.duplicates import DUPLICATES_PROJECTION, Duplicates, Link
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.rows import MemoryRows
-from store.snapshot import read
+from store.snapshots.snapshot import read
 
 Clock = Callable[[], int]
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.events import Event, Forgotten, Recorded
-from store.projection import Inputs, Previous, Tables, checked_build, digest
+from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.projections import entity_graph
 from store.projections.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
-from store.projections.memories import MEMORIES_PROJECTION
+from store.snapshots.projection import Inputs, Previous, Tables, checked_build, digest
 from store.text.mentions import mentions
 
 

@@ -25,8 +25,8 @@ from store.errors import InvalidInput, NotFound
 from store.events import EPISODE, Event, Forgotten, Recalled, Revised, encode
 from store.export import export
 from store.log import EventLog
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, OPEN
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, FORGOTTEN, OPEN
 
 MODEL = LexicalEmbedder()
 ASKED = "make the parcel tracker survive an outage of the carrier"

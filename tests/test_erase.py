@@ -12,7 +12,6 @@ from test_pretool import agent, tenants
 from serve.cli import main
 from serve.reader.reader import Reader
 from store import build, commands
-from store import manifest as manifests
 from store.agent_events import Followed, Proposed, Surfaced
 from store.audits.verify import verify
 from store.cold import compaction, segment
@@ -23,12 +22,13 @@ from store.errors import BuildBusy, Conflict, NotFound
 from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded, new_id
 from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import ERASED, FORGOTTEN, STALE
+from store.memories.rows import MemoryRows
 from store.plans import plans, steps
-from store.projection import Inputs, Previous, checked_build, digest
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.memory import ERASED, FORGOTTEN, STALE
-from store.projections.memory.rows import MemoryRows
-from store.snapshot import read
+from store.snapshots import manifest as manifests
+from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.snapshot import read
 
 __all__ = ["agent", "tenants"]  # fixtures
 

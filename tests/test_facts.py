@@ -10,12 +10,12 @@ from store import commands
 from store.commands import Draft
 from store.events import Archived, Event, Forgotten, Recorded, Restored, moment
 from store.log import EventLog
-from store.projection import Inputs, checked_build
+from store.memories.fold import Fold
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import Memory
+from store.memories.table import NEVER
 from store.projections.facts import FACTS_PROJECTION, Fact, Facts, facts_of
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
-from store.projections.memory.table import NEVER
+from store.snapshots.projection import Inputs, checked_build
 
 Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000

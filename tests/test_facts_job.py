@@ -20,11 +20,11 @@ from store.embedders.lexical import LexicalEmbedder
 from store.errors import PlanStale
 from store.events import Recorded, Revised, moment
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans
 from store.plans.plans import Plan
 from store.projections.facts import entity_name, facts_of
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.tenant import Tenant
 
 Clock = Callable[[], int]

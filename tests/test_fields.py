@@ -14,7 +14,7 @@ from store.errors import EmbedderError
 from store.events import Revised
 from store.projections import fields
 from store.projections.fields import FieldRows
-from store.snapshot import read
+from store.snapshots.snapshot import read
 from store.text.tokenizer import text_hash
 from store.vectors.rows import VectorRows
 

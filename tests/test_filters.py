@@ -26,11 +26,11 @@ from store.events import (
     moment,
 )
 from store.log import EventLog
-from store.projection import Inputs, checked_build
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.rows import MemoryRows
 from store.projections import postings
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
+from store.snapshots.projection import Inputs, checked_build
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000

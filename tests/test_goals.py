@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from store import commands
 from store.commands import Draft
 from store.events import Revised
-from store.projection import Inputs, checked_build
+from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.projections.goals import GOALS_PROJECTION
-from store.projections.memories import MEMORIES_PROJECTION
+from store.snapshots.projection import Inputs, checked_build
 
 NOW = 1_790_000_000_000_000
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build, commands, manifest
+from store import build, commands
 from store.audits import health
 from store.audits.health import Finding, checkup
 from store.commands import Draft
@@ -21,8 +21,9 @@ from store.erase import wiping
 from store.errors import LogCorrupt
 from store.files import replace_file
 from store.log import EventLog
-from store.manifest import CheckResult, Refusal
 from store.registry import Server, sole
+from store.snapshots import manifest
+from store.snapshots.manifest import CheckResult, Refusal
 from store.tenant import tenant
 
 Usage = namedtuple("Usage", "total used free")

@@ -10,7 +10,7 @@ from transcript_files import SESSION, ClaudeCode, episodes, imported, turn
 
 from store import tenant as tenants
 from store.log import EventLog
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 ASKED = "Swap the manifest when HEAD moves, please."

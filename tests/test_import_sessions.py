@@ -29,8 +29,8 @@ from store.errors import SourceError
 from store.events import STATEMENT, Event, new_id
 from store.importers.hosts import HOSTS
 from store.log import EventLog
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 from store.text import frame
 
 AGENTS = tuple(WRITERS)

@@ -16,9 +16,9 @@ from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised
 from store.job_events import Called, Made, Planned
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
 from store.tenant import tenant as tenant_of
 
 NOW = 1_790_000_000_000_000

@@ -29,8 +29,8 @@ from store.ingest import job_queue
 from store.ingest.job import MOST_ATTEMPTS
 from store.ingest.job_queue import Queue
 from store.log import EventLog
+from store.memories.memory import IMPORTANCE_BY_KIND
 from store.plans import roster
-from store.projections.memory.scoring import BY_KIND
 from store.tenant import Tenant
 
 NOTES = [{"content": f"the tide of pier {number} comes at noon"} for number in range(3)]
@@ -107,7 +107,7 @@ def test_importance_nobody_gave_is_the_rules(client: Client, tenants: OpenTenant
     tenants.ingest.turn()
     ids = job(client, made["id"])["ids"]
     given = [get(client, f"/v1/memories/{id_}").json["importance"] for id_ in ids]
-    assert given == [BY_KIND["preference"], 0.9]
+    assert given == [IMPORTANCE_BY_KIND["preference"], 0.9]
 
 
 def test_a_retry_under_one_key_is_the_same_job(client: Client, tenants: OpenTenants, log: EventLog):

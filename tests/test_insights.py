@@ -21,7 +21,7 @@ from store.log import EventLog
 from store.plans import plans, steps
 from store.projections.insights import INSIGHTS_PROJECTION, Insights
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
-from store.snapshot import read
+from store.snapshots.snapshot import read
 from store.tenant import Tenant
 
 NOW = 1_800_000_000_000_000

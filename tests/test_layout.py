@@ -17,12 +17,12 @@ from store.layout.graph import Graph, Ints
 from store.layout.placing import placed
 from store.layout.repulsion import repulsion
 from store.log import EventLog
-from store.projection import Built, Inputs, Part, Previous, Tables, checked_build, digest
 from store.projections import layout
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.entity_graph import tables_of
 from store.projections.entity_mentions import FOUND
 from store.projections.layout import LAYOUT_PROJECTION
+from store.snapshots.projection import Built, Inputs, Part, Previous, Tables, checked_build, digest
 
 MENTIONS = st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcdefghij")), max_size=60)
 

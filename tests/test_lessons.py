@@ -18,8 +18,8 @@ from store import lesson_commands, tenant
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.errors import InvalidInput, NotFound
 from store.events import Event, new_id
-from store.projection import Inputs, Previous, checked_build, digest
 from store.projections.lessons import LESSONS_PROJECTION, Counts
+from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 __all__ = ["agent", "tenants"]  # fixtures
 

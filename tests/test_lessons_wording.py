@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from serve.lessons.matching import Rules
 from serve.lessons.wording import wording
 from store.events import Event, Recorded
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 
 NOW = 1_790_000_000_000_000
 

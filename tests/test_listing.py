@@ -12,7 +12,7 @@ from serve.summaries.listing import Listing, Position, page, shown
 from store import commands
 from store.commands import Draft
 from store.events import Revised, moment
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, Memory
+from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 
 LATER = NOW + 100_000_000
 HOUR = 3_600_000_000

@@ -27,8 +27,8 @@ from store.events import Event, Forgotten, Pinned, Rated, Recalled, Recorded, Re
 from store.log import EventLog
 from store.logfile import checks
 from store.logfile.file import AHEAD_BYTES, SCHEMA_VERSION
-from store.projection import Inputs, checked_build, digest
-from store.projections.memories import MEMORIES_PROJECTION
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.snapshots.projection import Inputs, checked_build, digest
 
 NOW = 1_790_000_000_000_000
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak

@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 
-from store import manifest as manifests
 from store.errors import NoManifest, SnapshotDamaged
-from store.manifest import KEEP, CheckResult, Manifest, Refusal
-from store.projection import PartFile
-from store.snapshot import SnapshotRef
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import KEEP, CheckResult, Manifest, Refusal
+from store.snapshots.projection import PartFile
+from store.snapshots.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000

@@ -2,12 +2,12 @@
 
 import pytest
 
-from store.projection import Tables
-from store.projections import memories
-from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory, indexed_text
-from store.projections.memory.rows import MemoryRows
-from store.projections.memory.table import MEMORIES, NEVER, indexed_texts, read_memories
-from store.snapshot import read
+from store.memories import memories_projection
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory, indexed_text
+from store.memories.rows import MemoryRows
+from store.memories.table import MEMORIES, NEVER, indexed_texts, read_memories
+from store.snapshots.projection import Tables
+from store.snapshots.snapshot import read
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def rows(built) -> MemoryRows:
 
 def tables(built) -> Tables:
     ref = built.manifest.projections["memories"]
-    return read(built.tenant.snapshots, ref, memories.MEMORIES_PROJECTION)
+    return read(built.tenant.snapshots, ref, memories_projection.MEMORIES_PROJECTION)
 
 
 def test_rows_keep_the_order_in_which_they_were_recorded(built, rows: MemoryRows):

@@ -12,15 +12,16 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.reader.tail_storage import MOST_EMBEDDED
 from serve.recall import Answer, Question, recall
-from store import build, commands, snapshot
+from store import build, commands
 from store.audits.verify import verify
 from store.commands import Draft
 from store.embedders.calibration import PAIRS
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import SilentEmbedder, embedder
 from store.errors import ConfigError, EmbedderError
-from store.projection import digest
 from store.projections import vectors
+from store.snapshots import snapshot
+from store.snapshots.projection import digest
 from store.text.tokenizer import text_hash
 from store.vectors import made
 

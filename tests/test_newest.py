@@ -17,7 +17,7 @@ from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.log import EventLog
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000

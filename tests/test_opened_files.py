@@ -13,10 +13,11 @@ from serve.reader.filters import Filter
 from serve.reader.reader import reader as readers
 from serve.reader.tail import LiveTail
 from serve.recall import Question, recall
-from store import build, snapshot
+from store import build
 from store.events import Event
 from store.log import EventLog
-from store.projection import PartFile
+from store.snapshots import snapshot
+from store.snapshots.projection import PartFile
 from store.tenant import tenant
 
 

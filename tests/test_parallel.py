@@ -5,7 +5,7 @@ import os
 import pyarrow as pa
 import pytest
 
-from store.builds import parallel
+from store.snapshots import parallel
 
 
 def squared(number: int) -> int:

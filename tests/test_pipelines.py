@@ -27,19 +27,20 @@ from pipelines.definitions import definitions
 from pipelines.failures import classified
 from pipelines.prune import prune, prune_runs
 from pipelines.resources import PARTITION
-from store import build, commands, events, projections, quarantine
-from store import manifest as manifests
+from store import build, commands, events, quarantine
 from store.agent_events import Surfaced
 from store.config import Choices, Settings
+from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
 from store.job_events import Undone
 from store.log import EventLog
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant, tenant
 from store.text import frame
 
 NOW = 1_790_000_000_000_000
-PROJECTIONS = [one.name for one in projections.all_of(LexicalEmbedder())]
+PROJECTIONS = [one.name for one in catalog.all_projections(LexicalEmbedder())]
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 
 
@@ -273,7 +274,7 @@ def test_failing_check_leaves_what_is_served(settings, default, instance):
     assert default.head.read_bytes() == before
     made = [event.step_key for event in result.get_asset_materialization_events()]
     of_the_log_alone = {
-        one.name for one in projections.all_of(LexicalEmbedder()) if set(one.inputs) <= {"log"}
+        one.name for one in catalog.all_projections(LexicalEmbedder()) if set(one.inputs) <= {"log"}
     }
     assert {*made} == {"event_log", *of_the_log_alone} > {"lessons", "memories"}
 

@@ -11,11 +11,11 @@ from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import Revised
 from store.export import export
 from store.job_events import Made, Planned, Step
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import ACTIVE, ARCHIVED, STALE, SUPERSEDED, Memory
+from store.memories.rows import MemoryRows
 from store.plans import plans, steps
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.memory import ACTIVE, ARCHIVED, STALE, SUPERSEDED, Memory
-from store.projections.memory.rows import MemoryRows
-from store.snapshot import read
+from store.snapshots.snapshot import read
 
 Clock = Callable[[], int]
 MADE = Made(job="consolidate")

@@ -9,9 +9,9 @@ from store import commands
 from store.commands import Draft
 from store.events import Revised
 from store.job_events import Made, Planned, Step
+from store.memories.fold import Fold
+from store.memories.memory import FORGOTTEN, Memory
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import FORGOTTEN, Memory
 
 Clock = Callable[[], int]
 AT = ("nothing", "the first notes", "the plan, applied", "the newer value")  # built after

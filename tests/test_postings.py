@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from store.projection import digest
 from store.projections import postings
 from store.projections.lexical import bm25
 from store.projections.postings import PostingsIndex, index
-from store.snapshot import read
+from store.snapshots.projection import digest
+from store.snapshots.snapshot import read
 from store.text import tokenizer
 
 WORDS = [f"w{number}" for number in range(12)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import projections
 from store.body import Body
+from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.events import (
     Archived,
@@ -31,23 +31,16 @@ from store.events import (
     moment,
 )
 from store.job_events import Judged, Made, Staled
-from store.projection import (
-    Inputs,
-    Previous,
-    Projection,
-    Tables,
-    checked_build,
-    digest,
-)
-from store.projections import memories
-from store.projections.memory import table as memory_table
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, Memory
-from store.projections.memory.rows import MemoryRows
-from store.projections.memory.table import NEVER, read_memories
+from store.memories import memories_projection
+from store.memories import table as memory_table
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, Memory
+from store.memories.rows import MemoryRows
+from store.memories.table import NEVER, read_memories
+from store.snapshots.projection import Inputs, Previous, Projection, Tables, checked_build, digest
 
 NOW = 1_790_000_000_000_000
-ALL = projections.all_of(LexicalEmbedder())
+ALL = catalog.all_projections(LexicalEmbedder())
 
 IDS = st.sampled_from(["m0", "m1", "m2", "m3"])
 TEXT = st.sampled_from(
@@ -119,7 +112,10 @@ def build_all(
     events: list[Event], watermark: int, before: tuple[int, Mapping[str, Tables]] | None = None
 ) -> dict[str, Tables]:
     made: dict[str, Tables] = {}
-    with patch.object(memory_table, "ROWS", 3), patch.object(memories, "MOST_CHANGED", 2):
+    with (
+        patch.object(memory_table, "ROWS", 3),
+        patch.object(memories_projection, "MOST_CHANGED", 2),
+    ):
         for projection in ALL:
             previous = Previous(before[0], before[1][projection.name]) if before else None
             of = inputs(events, watermark, made)

@@ -18,9 +18,9 @@ from store.errors import Conflict, NotFound, PlanStale
 from store.events import Event, Revised
 from store.job_events import Made, Planned, Step
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
 from store.recommendations import Change
 
 NOW = 1_790_000_000_000_000

@@ -13,7 +13,7 @@ from store.events import Archived, Event, Quarantined, Recorded, Restored, Super
 from store.export import export
 from store.importers import jsonl
 from store.job_events import Made
-from store.projections.memory.fold import Fold
+from store.memories.fold import Fold
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

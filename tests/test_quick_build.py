@@ -10,13 +10,13 @@ import pytest
 import pipelines
 from pipelines import quick
 from store import build, commands
-from store import manifest as manifests
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import BuildBusy, BuildRefused, NotFound
 from store.events import Recorded
 from store.log import EventLog
-from store.manifest import CANARIES
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CANARIES
 from store.tenant import Tenant, tenant
 from store.text import frame
 

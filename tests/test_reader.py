@@ -18,14 +18,14 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall import Answer, Question, recall
 from store import commands
-from store import manifest as manifests
 from store.build import rebuild
 from store.commands import Draft
+from store.derived.catalog import all_projections
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import Embedder
 from store.log import EventLog
-from store.manifest import Manifest
-from store.projections import all_of
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant, tenant
 
 NOW = 1_800_000_000_000_000
@@ -68,7 +68,7 @@ class Memory:
 
     def files_read(self, manifest: Manifest, projection: str) -> list[Path]:
         """The files of the tables that recall reads: what builds alone read is checked by them."""
-        known = {one.name: one for one in all_of(EMBEDDER)}[projection]
+        known = {one.name: one for one in all_projections(EMBEDDER)}[projection]
         return [
             self.tenant.snapshots / file.path
             for table, parts in manifest.projections[projection].parts.items()

@@ -17,9 +17,9 @@ from store.embedders.lexical import LexicalEmbedder
 from store.errors import InvalidInput, NotFound, PlanStale
 from store.events import Event, Hit, Recalled, Revised
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.plans import plans
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.recommendations import Recommendation
 from store.tenant import Tenant
 

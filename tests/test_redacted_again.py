@@ -11,8 +11,8 @@ from serve.reader.reader import Reader
 from store import build, export, projections, quarantine
 from store.agent_events import Acted, Prompted, Proposed, SessionTold
 from store.events import Event, Quarantined, Recorded, Revised
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.fold import Fold
+from store.memories.fold import Fold
+from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.redaction import redact
 from store.redaction.event import redacted
 

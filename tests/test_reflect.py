@@ -28,9 +28,9 @@ from store.config import Choices, Llm, Settings
 from store.events import moment
 from store.job_events import Step
 from store.log import EventLog
+from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans
 from store.plans.plans import Plan
-from store.projections.memory.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000

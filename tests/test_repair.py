@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from serve.cli import main
-from store import build, commands, manifest
+from store import build, commands
 from store.agent_events import Surfaced
 from store.audits.repair import repair
 from store.audits.verify import verify
@@ -20,6 +20,7 @@ from store.events import Event, Recorded
 from store.log import EventLog
 from store.logfile import erasing, head, salvage
 from store.registry import sole
+from store.snapshots import manifest
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

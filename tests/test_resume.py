@@ -13,7 +13,7 @@ from store import build, commands
 from store.builds.journal import Journal
 from store.builds.pace import Pace, duration
 from store.commands import Draft
-from store.projection import digest
+from store.snapshots.projection import digest
 from store.vectors import made
 
 NOW = 1_790_000_000_000_000

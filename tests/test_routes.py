@@ -42,10 +42,10 @@ from store.job_events import Adopted, Judged
 from store.log import EventLog
 from store.pending import SOON_US
 from store.plans import plans
-from store.projection import Inputs, Previous, checked_build, digest
 from store.projections import routes as projection
 from store.projections.routes import ROUTES_PROJECTION, Routes
 from store.routing import ALPHA, DEFAULTS, EPSILON, LEVELS, STATES, whole
+from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 NOW = 1_790_000_000_000_000
 HEADERS = {"Host": "127.0.0.1:7437", "Authorization": "Bearer token"}

@@ -12,8 +12,8 @@ from serve.process.tenants import OpenTenants
 from serve.rules import role
 from store.config import Settings
 from store.events import MEMORY_KINDS, TRUSTS, Archived, Event, Recorded
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 
 
 def memory(kind: str, trust: str = "user", insight_type: str | None = None) -> Memory:

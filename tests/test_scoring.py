@@ -11,9 +11,9 @@ from serve.cli import main
 from store import commands, export
 from store.commands import Draft
 from store.events import MEMORY_KINDS, TIERS, TRUSTS, Recorded, Revised
-from store.projections.memory import scoring
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
+from store.memories import memory
+from store.memories.fold import Fold
+from store.memories.memory import Memory, default_importance, default_tier
 
 
 def answer(*words: str) -> dict:
@@ -82,12 +82,12 @@ def test_the_log_holds_only_what_was_said(remember, log):
 
 
 def test_every_kind_has_a_tier_and_stays_near_the_middle():
-    assert scoring.BY_KIND.keys() == set(MEMORY_KINDS)
+    assert memory.IMPORTANCE_BY_KIND.keys() == set(MEMORY_KINDS)
     for kind in MEMORY_KINDS:
         for trust in TRUSTS:
             for key in (None, "a.b"):
-                assert 0.3 <= scoring.importance(kind, trust, key) <= 0.75
-            assert scoring.tier(kind, "s", None, pinned=False) in TIERS[1:]
+                assert 0.3 <= default_importance(kind, trust, key) <= 0.75
+            assert default_tier(kind, "s", None, pinned=False) in TIERS[1:]
 
 
 def test_what_a_tool_said_matters_less_than_what_a_person_said(remember):

@@ -16,11 +16,11 @@ from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
 from store.log import EventLog
-from store.projection import Built, Part, digest
 from store.projections import postings
 from store.projections.lexical import bm25, lists, lookup, segments
 from store.projections.lexical.segments import Formula
 from store.projections.postings import PostingsIndex
+from store.snapshots.projection import Built, Part, digest
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000

@@ -13,7 +13,6 @@ from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.selftest import Selftest, selftest
 from serve.hooks import prompt, speaking
 from serve.query.intent import Reading
-from store import manifest as manifests
 from store.audits.health import checkup
 from store.commands import Draft
 from store.commands import record as remember
@@ -21,8 +20,9 @@ from store.config import Choices, Settings
 from store.embedding import SilentEmbedder
 from store.events import Forgotten
 from store.logfile.head import Gap
-from store.manifest import Manifest
-from store.projections.memory.fold import Fold
+from store.memories.fold import Fold
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import Manifest
 
 NOW = 1_790_000_000_000_000
 ALL = {"log", "recall", "trend", "vectors", "round trip", "silence"}

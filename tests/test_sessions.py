@@ -16,19 +16,20 @@ from serve.query import people
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall import Question, recall
-from store import commands, snapshot
+from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
 from store.log import EventLog
-from store.projection import Built, Inputs, Previous, checked_build, digest
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import FORGOTTEN, searched_text
+from store.memories.table import read_memories
 from store.projections.lexical import segments
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.memory import FORGOTTEN, searched_text
-from store.projections.memory.table import read_memories
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
+from store.snapshots import snapshot
+from store.snapshots.projection import Built, Inputs, Previous, checked_build, digest
 from store.tenant import tenant
 from store.text import tokenizer
 from store.text.mentions import speaker_name

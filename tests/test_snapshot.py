@@ -8,11 +8,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from store import snapshot
 from store.errors import SnapshotDamaged
 from store.files import replace_file
-from store.projection import Built, Part, Projection, digest
-from store.snapshot import SnapshotRef, glance, keep, read, verify, write
+from store.snapshots import snapshot
+from store.snapshots.projection import Built, Part, Projection, digest
+from store.snapshots.snapshot import SnapshotRef, glance, keep, read, verify, write
 
 SCHEMAS = {
     "words": pa.schema([("word", pa.string()), ("count", pa.int32())]),
@@ -171,8 +171,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import pyarrow as pa
-from store import snapshot
-from store.projection import Projection
+from store.snapshots import snapshot
+from store.snapshots.projection import Projection
 
 schema = pa.schema([("a", pa.int64())])
 one = Projection("things", "1", (), {"t": schema}, lambda inputs, previous: {})

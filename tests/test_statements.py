@@ -16,7 +16,7 @@ from test_pretool import agent, tenants
 from serve.hooks.block import short_id
 from store import commands, lesson_commands
 from store.events import STATEMENT, Event, Recorded
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, SUPERSEDED, Memory
+from store.memories.memory import ACTIVE, FORGOTTEN, SUPERSEDED, Memory
 
 __all__ = ["agent", "tenants"]  # fixtures
 

@@ -38,11 +38,11 @@ from store.events import (
     Superseded,
 )
 from store.log import EventLog
-from store.projection import Inputs, checked_build
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.rows import MemoryRows
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.rows import MemoryRows
 from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions
+from store.snapshots.projection import Inputs, checked_build
 from store.tenant import Tenant, tenant
 from store.text import tokenizer
 

@@ -3,9 +3,9 @@
 import pytest
 
 from store.events import Event, Pinned, Recorded, Restored, Revised, Trust
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, SUPERSEDED
 from store.projections.facts import facts_of
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, SUPERSEDED
 
 NOW = 1_790_000_000_000_000
 

@@ -15,8 +15,8 @@ from store.events import (
     Superseded,
     moment,
 )
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import SUPERSEDED, Memory
+from store.memories.fold import Fold
+from store.memories.memory import SUPERSEDED, Memory
 
 DAY = 86_400_000_000
 JANUARY = 1_767_225_600_000_000  # microseconds UTC: the first of January 2026

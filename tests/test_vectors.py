@@ -16,11 +16,11 @@ from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import Forgotten, Revised
 from store.log import EventLog
-from store.projection import Inputs, Previous, checked_build, digest
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.table import indexed_texts
 from store.projections import vectors
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.table import indexed_texts
-from store.snapshot import read
+from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.snapshot import read
 from store.vectors import quantized, signs
 from store.vectors.quantized import quantize
 from store.vectors.rows import PartRows, VectorRows

@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from store import build, commands, manifest, projections, snapshot
+from store import build, commands
 from store.audits.verify import first_difference, verify
 from store.commands import Draft
+from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.files import replace_file
 from store.log import EventLog
-from store.manifest import Manifest
+from store.snapshots import manifest, snapshot
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant, tenant
 
 EMBEDDER = LexicalEmbedder()
@@ -43,7 +45,7 @@ def forge(
     """Put another table into a snapshot, and its hash into the manifest and HEAD."""
     live = manifest.current(tenant)
     ref = live.projections[name]
-    projection = next(one for one in projections.all_of(EMBEDDER) if one.name == name)
+    projection = next(one for one in catalog.all_projections(EMBEDDER) if one.name == name)
     part = snapshot.keep(tenant.snapshots, projection, table_name, table)
     named = msgspec.structs.replace(part.file, digest=digest or part.digest)
     parts = dict(ref.parts) | {table_name: (named,)}
@@ -60,7 +62,7 @@ def point_head_at(tenant: Tenant, forged: Manifest) -> None:
 
 def live_table(tenant: Tenant, name: str, table: str) -> pa.Table:
     ref = manifest.current(tenant).projections[name]
-    projection = next(one for one in projections.all_of(EMBEDDER) if one.name == name)
+    projection = next(one for one in catalog.all_projections(EMBEDDER) if one.name == name)
     return snapshot.read(tenant.snapshots, ref, projection)[table]
 
 
@@ -115,7 +117,7 @@ def test_what_was_built_to_compare_is_gone_afterwards(built, log, tmp_path, monk
     verify(
         built, log, EMBEDDER, on_progress=lambda _: told.append(len([*passing.rglob("*.arrow")]))
     )
-    assert max(told) > len(projections.all_of(EMBEDDER))
+    assert max(told) > len(catalog.all_projections(EMBEDDER))
     assert not [*passing.iterdir()]
 
 

@@ -19,8 +19,8 @@ from store.commands import Counts
 from store.importers.hosts import HOSTS, transcripts
 from store.importers.session import Sessions
 from store.log import EventLog
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 
 DATA = Path(__file__).parent / "data" / "transcripts"
 NOW = 1_795_400_000_000_000  # microseconds UTC: a few hours after the sessions of DATA

@@ -33,9 +33,9 @@ from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
 from store.job_events import Made, Planned
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memory import Memory
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import Memory
 from store.recommendations import Change
 from store.registry import Server
 from store.tokens import Scope, Wanted

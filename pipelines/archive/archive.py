@@ -19,8 +19,8 @@ from pipelines.jobs.job import Job, Proposal
 from serve.ranking.decay import LASTING_KINDS, decayed
 from store.events import isoformat
 from store.job_events import Applied, Planned, Step
+from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import steps
-from store.projections.memory.memory import ACTIVE, SUPERSEDED, Memory
 from store.projections.usage import Usage
 
 COLD_AFTER_DAYS = 180  # since it was last recalled, written or changed, while others were

@@ -24,8 +24,8 @@ from store.commands import Draft, bounded_tags
 from store.errors import BudgetSpent, InvalidInput, ModelError
 from store.events import MemoryKind, Tier
 from store.job_events import Called, Planned, Step
+from store.memories.memory import Memory
 from store.plans import steps as plan_steps
-from store.projections.memory.memory import Memory
 from store.projections.statements import HAPPENED, said, scope
 from store.text.strict_duplicates import statement
 

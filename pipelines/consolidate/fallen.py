@@ -13,8 +13,8 @@ from pipelines.consolidate.merges import SHOWN, Merge
 from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the_place
 from store.events import isoformat
 from store.job_events import Step
+from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 from store.plans import steps
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, Memory
 
 if TYPE_CHECKING:
     import pyarrow as pa

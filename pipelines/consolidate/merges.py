@@ -15,9 +15,9 @@ from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the
 from store.commands import bounded_tags
 from store.events import TRUSTS, Relation, Revised
 from store.job_events import Step
+from store.memories.memory import Edge, Memory
+from store.memories.table import NEVER
 from store.plans import steps
-from store.projections.memory.memory import Edge, Memory
-from store.projections.memory.table import NEVER
 from store.projections.statements import as_written, said
 from store.text.strict_duplicates import statement
 

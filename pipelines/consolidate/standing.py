@@ -8,9 +8,9 @@ from functools import cached_property
 
 from pipelines.jobs.context import Context
 from store.events import TRUSTS
+from store.memories.memory import ACTIVE, Edge, Memory
+from store.memories.table import NEVER
 from store.projections.duplicates import Duplicates, Link
-from store.projections.memory.memory import ACTIVE, Edge, Memory
-from store.projections.memory.table import NEVER
 
 
 @dataclass(frozen=True)

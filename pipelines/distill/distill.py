@@ -18,8 +18,8 @@ from pipelines.jobs.job import Job, Proposal
 from store.events import STATEMENT
 from store.importers import markdown
 from store.job_events import Step
+from store.memories.memory import ACTIVE, Memory
 from store.plans import steps
-from store.projections.memory.memory import ACTIVE, Memory
 from store.tenant import project_of
 from store.text.text_features import RULE_KINDS
 

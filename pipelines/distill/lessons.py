@@ -19,9 +19,8 @@ from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import EPISODE, TRUSTS, MemoryKind, Trust, moment
 from store.job_events import Made, Step
+from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps
-from store.projections.memory import scoring
-from store.projections.memory.memory import ACTIVE, STALE, Memory
 
 JOB: Final = "distill"
 _MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first, and at most
@@ -173,7 +172,7 @@ def _importance(kind: MemoryKind, trust: Trust, sessions: int) -> float | None:
     """Return how important a lesson is that was found more than once; None: as any of its kind."""
     if sessions == 1:
         return None
-    return min(_MOST_IMPORTANT, scoring.importance(kind, trust, None) + _MORE * (sessions - 1))
+    return min(_MOST_IMPORTANT, default_importance(kind, trust, None) + _MORE * (sessions - 1))
 
 
 def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:

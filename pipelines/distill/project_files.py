@@ -17,8 +17,8 @@ from pipelines.jobs.context import Context
 from store.errors import SourceError
 from store.importers import markdown
 from store.job_events import Step
+from store.memories.memory import Memory
 from store.plans import steps
-from store.projections.memory.memory import Memory
 from store.tenant import git_root, project_of
 
 MAX_FILE = markdown.MAX_FILE

@@ -20,7 +20,7 @@ from pipelines.jobs.context import Context
 from store.agent_events import Proposed
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called, Made, Planned, Step
-from store.projections.memory.memory import FALLEN, Memory
+from store.memories.memory import FALLEN, Memory
 from store.text.text_features import RULE_KINDS
 
 MOST_ASKED = 50  # sessions in a run, the newest first

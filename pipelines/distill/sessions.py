@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pipelines.jobs.context import Context
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import EPISODE, Event
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 DAYS = 90  # looked back
 MOST = 200  # sessions at a time, the newest

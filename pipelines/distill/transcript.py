@@ -14,7 +14,7 @@ from pipelines.distill.found import listed
 from pipelines.distill.sessions import Past
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text import frame
 from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE

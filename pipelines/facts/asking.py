@@ -19,7 +19,7 @@ from pipelines.jobs.context import Context
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called, Made
 from store.log import EventLog
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 MOST_TURNS, MOST_CHARACTERS = 20, 12_000  # of one question
 CONFIDENCE = 0.8

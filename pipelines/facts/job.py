@@ -23,9 +23,9 @@ from store.errors import InvalidInput
 from store.events import Recorded, Restored, Revised, moment
 from store.job_events import Applied, Made, Planned, Step, Undone
 from store.log import EventLog
+from store.memories.memory import ACTIVE, STALE, Memory
 from store.plans import steps
 from store.projections.facts import Facts, Told, facts_of
-from store.projections.memory.memory import ACTIVE, STALE, Memory
 
 KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
 LABEL = "facts"  # a tag: read this one too, though a tool or the web wrote it

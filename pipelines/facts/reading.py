@@ -8,8 +8,8 @@ from pipelines.facts.assertions import assertions
 from pipelines.facts.rules import PROJECT, SPEAKER
 from pipelines.facts.statements import Statement, statements
 from store.job_events import Made
+from store.memories.memory import Memory
 from store.projections.facts import entity_name
-from store.projections.memory.memory import Memory
 from store.text.dates import interval
 from store.text.mentions import speaker_name
 

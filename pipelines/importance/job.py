@@ -16,8 +16,8 @@ from pipelines.jobs.job import Job, Proposal
 from store.events import Recorded, Revised
 from store.job_events import Step
 from store.log import EventLog
+from store.memories.memory import Memory
 from store.plans import plans, steps
-from store.projections.memory.memory import Memory
 
 MOST = 200  # steps of a plan
 _SHOWN = 200  # characters of a memory in its step

@@ -18,8 +18,7 @@ from pipelines.llm.prompt import prompt
 from store.body import Unit
 from store.errors import BudgetSpent, ModelError
 from store.job_events import Called
-from store.projections.memory.memory import Memory
-from store.projections.memory.scoring import TOOLS
+from store.memories.memory import TOOL_TRUSTS, Memory
 
 PURPOSE = "importance"
 BATCH = 20  # memories a question
@@ -75,7 +74,7 @@ def _asked(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, Scored]:
     for one in answer.value.scores:
         if 1 <= one.n <= len(batch):
             memory = batch[one.n - 1]
-            most = memory.unsaid_importance if memory.trust in TOOLS else 1.0
+            most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
             said = min(one.importance, most)
             found[memory.id] = Scored(said, answer.model)
     return found

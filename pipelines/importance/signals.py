@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.jobs.context import Context
-from store.projections.memory.rows import Mask
+from store.memories.rows import Mask
 from store.projections.usage import Usage
 
 _OF_RATINGS = 0.3  # at most, either way

@@ -14,17 +14,18 @@ import numpy.typing as npt
 
 from pipelines import quick
 from pipelines.llm.model import LanguageModel
-from store import manifest as manifests
-from store import projections, snapshot
 from store.config import Choices, Settings
+from store.derived import catalog
 from store.embedding import Embedder, embedder
 from store.errors import SnapshotError
 from store.events import EPISODE
 from store.log import EventLog
-from store.manifest import Manifest
-from store.projection import Built
-from store.projections.memory.memory import Memory
-from store.projections.memory.rows import MemoryRows
+from store.memories.memory import Memory
+from store.memories.rows import MemoryRows
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Built
 from store.tenant import Tenant, existing
 
 Report = Callable[[str], None]
@@ -60,7 +61,7 @@ class Context:
     def tables(self, projection: str) -> Built:
         """Return the published tables of a projection; rows of memories have its numbers."""
         if projection not in self._tables:
-            known = {one.name: one for one in projections.all_of(self.embedder)}
+            known = {one.name: one for one in catalog.all_projections(self.embedder)}
             ref = self.manifest.projections[projection]
             self._tables[projection] = snapshot.read(
                 self.tenant.snapshots, ref, known[projection], check=False, validate=False
@@ -156,6 +157,6 @@ def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | No
     except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
         return None
     model = embedder(settings.choices.embedder, settings.home)
-    wanted = {one.name: one.version for one in projections.all_of(model)}
+    wanted = {one.name: one.version for one in catalog.all_projections(model)}
     made = {name: ref.version for name, ref in manifest.projections.items()}
     return manifest if manifest.watermark >= log.head() and made == wanted else None

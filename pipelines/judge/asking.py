@@ -14,7 +14,7 @@ from pipelines.llm.model import Answer, LanguageModel
 from store.agent_events import Acted
 from store.events import Event
 from store.job_events import Tier
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 MOST = 0.5  # that its word may count, either way
 _DEEDS, _LINE = 40, 200  # shown of what was done, and characters of each

@@ -19,9 +19,9 @@ from store.agent_events import Acted, SessionTold
 from store.errors import BudgetSpent, ModelError
 from store.events import Event, Rated, Recalled
 from store.job_events import Judge, Judged, Made, Step
+from store.memories.memory import Memory
 from store.pending import DAY_US, may_rate, pending
 from store.plans import steps
-from store.projections.memory.memory import Memory
 from store.text.text_features import MAY_RULE
 
 DAYS = 14  # looked back

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from store.agent_events import Acted, Followed
 from store.events import Event
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text.mention_rules import command
 from store.text.mentions import mentions
 from store.text.text_features import MAY_RULE

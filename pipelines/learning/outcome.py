@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from store import manifest as manifests
-from store import snapshot
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import ACTIVE, Memory
+from store.memories.rows import MemoryRows
 from store.plans import plans, spent
 from store.plans.plans import Plan
 from store.plans.spent import Spent
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, Memory
-from store.projections.memory.rows import MemoryRows
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
 from store.tenant import Tenant
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
+from store.memories.memory import Memory
 from store.plans import steps
-from store.projections.memory.memory import Memory
 from store.text import tokenizer
 from store.text.strict_duplicates import Statement, statement
 

@@ -9,8 +9,8 @@ import numpy as np
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
 from store.events import Revised
+from store.memories.memory import Memory
 from store.plans import steps
-from store.projections.memory.memory import Memory
 from store.projections.usage import Usage
 
 USED = 20  # memories recalled in all before "never recalled" says anything

@@ -15,8 +15,8 @@ from store.commands import Draft, bounded_tags
 from store.errors import InvalidInput
 from store.events import MemoryKind, Revised, moment
 from store.job_events import Made, Step
+from store.memories.memory import Memory
 from store.plans import steps
-from store.projections.memory.memory import Memory
 
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
 PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from store.agent_events import What
 from store.job_events import Step
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

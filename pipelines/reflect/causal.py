@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, day, span
 from pipelines.reflect.material import Material
-from store.projections.memory.memory import Edge, Memory
+from store.memories.memory import Edge, Memory
 
 SHORTEST, LONGEST = 3, 8  # memories of a chain
 FORGET = 30  # days

@@ -17,7 +17,7 @@ from pipelines.reflect.finding import Finding, day, span
 from pipelines.reflect.linkage import groups
 from pipelines.reflect.material import Material
 from store.embedders.calibration import Calibration
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 BLOCK = 4_096  # memories linked together
 SMALLEST, LARGEST = 3, 24  # memories of a cluster

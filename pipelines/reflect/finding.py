@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 InsightType = Literal["cluster", "temporal", "causal"]
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pipelines.jobs.context import Context
 from store.events import EPISODE
 from store.importers import git
+from store.memories.memory import Memory
 from store.projections.entities import EntityIndex
-from store.projections.memory.memory import Memory
 
 MOST = 16_384  # memories of a project
 

@@ -22,8 +22,8 @@ from store.commands import Draft, bounded_tags
 from store.errors import BudgetSpent, ModelError
 from store.events import moment
 from store.job_events import Made, Step
+from store.memories.memory import Edge
 from store.plans import steps
-from store.projections.memory.memory import Edge
 from store.vectors.rows import VectorRows
 
 MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipelines.jobs.context import Context
 from pipelines.reflect.finding import Finding
-from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory
 
 GROWN = 1.5  # times its sources
 _MORE = 2  # sources, at least

@@ -14,7 +14,7 @@ from math import comb
 from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, day, span
 from pipelines.reflect.material import Material, Name
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 DAYS = 3
 CHANCE = 0.01

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text import tokenizer
 
 LONGEST = 200  # characters of a quoted sentence

@@ -15,7 +15,7 @@ from pipelines.llm.model import Answer, LanguageModel
 from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, date
 from pipelines.reflect.wording import headline
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text.mentions import mentions
 
 PURPOSE = "reflect"

@@ -29,7 +29,7 @@ from store.events import (
     Superseded,
 )
 from store.log import Appended
-from store.projections.memory.memory import FORGOTTEN
+from store.memories.memory import FORGOTTEN
 
 
 class ChangedMemory(Revised, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -26,8 +26,8 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
     says that more stayed away than chance explains.
     """
     from serve.evaluation import canaries
-    from store import manifest as manifests
     from store.embedding import embedder
+    from store.snapshots import manifest as manifests
 
     session_: Session = context.obj
     settings = session_.settings()

@@ -13,7 +13,7 @@ from serve.reader.reader import Reader
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros
-from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`
 

@@ -26,8 +26,8 @@ def selftest(context: click.Context, as_json: bool) -> None:
     newest events are looked at. No server is needed. Exit code 1 says that something failed.
     """
     from serve.evaluation.selftest import selftest as tried
-    from store import manifest as manifests
     from store.embedding import embedder
+    from store.snapshots import manifest as manifests
 
     session_: Session = context.obj
     settings = session_.settings()

@@ -44,10 +44,10 @@ def status(session_: Session, /, as_json: bool) -> None:
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
     from store import failures, quarantine
-    from store import manifest as manifests
     from store.audits import health
     from store.errors import NoManifest, SnapshotDamaged
     from store.registry import running
+    from store.snapshots import manifest as manifests
 
     gone = log.gone()
     head = log.head()
@@ -104,11 +104,11 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
     import msgspec
 
     from serve.statistics.episodes import episodes
-    from store import manifest as manifests
-    from store import snapshot
     from store.errors import LogError, SnapshotError
-    from store.projections.memories import MEMORIES_PROJECTION
-    from store.projections.memory.rows import MemoryRows
+    from store.memories.memories_projection import MEMORIES_PROJECTION
+    from store.memories.rows import MemoryRows
+    from store.snapshots import manifest as manifests
+    from store.snapshots import snapshot
 
     manifest, rows = None, MemoryRows.empty()
     days = settings.choices.episodes_days

@@ -19,7 +19,7 @@ from store.commands import Change
 from store.errors import InvalidInput, NotFound
 from store.events import Archived, Event, Forgotten, Pinned, Restored, Revised, Superseded
 from store.logfile.checks import unchanged
-from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, STALE, SUPERSEDED, Memory
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, STALE, SUPERSEDED, Memory
 
 Does = Literal["tag", "untag", "pin", "unpin", "archive", "restore", "forget"]
 DOES: tuple[Does, ...] = get_args(Does)

@@ -18,7 +18,7 @@ from serve.summaries.listing import Listing, Sort, State
 from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import MEMORY_KINDS, TIERS, Revised, micros
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 from store.tenant import named_project
 
 Sent = Mapping[str, str]

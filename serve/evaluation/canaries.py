@@ -22,7 +22,7 @@ from serve.recall import Mode, Question, recall
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import EPISODE
-from store.manifest import CANARIES, CheckResult, Manifest
+from store.snapshots.manifest import CANARIES, CheckResult, Manifest
 from store.tenant import Tenant
 from store.text import tokenizer
 

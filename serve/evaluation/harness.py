@@ -34,16 +34,17 @@ from serve.process.tenants import OpenTenant
 from serve.query.intent import read
 from serve.reader.reader import Reader
 from serve.recall import Mode
-from store import build, commands, projections
-from store import manifest as manifests
+from store import build, commands
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Choices
+from store.derived import catalog
 from store.embedding import Embedder, Matrix, embedder
 from store.errors import InvalidInput, NoManifest, SnapshotDamaged
 from store.events import derived_id, micros
 from store.files import replace_file
 from store.log import EventLog
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant
 from store.text.tokenizer import text_hash
 
@@ -169,7 +170,7 @@ def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:
         manifest = manifests.current(tenant)
     except (NoManifest, SnapshotDamaged):
         return False
-    wanted = {one.name: one.version for one in projections.all_of(model)}
+    wanted = {one.name: one.version for one in catalog.all_projections(model)}
     made = {name: ref.version for name, ref in manifest.projections.items()}
     is_whole = made == wanted and not manifest.missing_vectors
     return manifest.watermark == log.head() and is_whole

@@ -30,8 +30,8 @@ from store.config import Choices, Layer, changed
 from store.embedding import Embedder
 from store.errors import ConfigError, InvalidInput
 from store.events import MEMORY_KINDS, TIERS
+from store.memories.memory import Memory
 from store.profiles import Profile
-from store.projections.memory.memory import Memory
 from store.prompts.statements import Stated, stated
 
 ANY, NONE = "", "-"  # of the projects: all; the memories of none

@@ -30,7 +30,7 @@ from store.embedding import Embedder
 from store.errors import EmbedderError, LogError
 from store.events import Event
 from store.log import EventLog
-from store.manifest import Manifest
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant
 
 EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all

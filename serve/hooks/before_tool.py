@@ -20,7 +20,7 @@ from store.agent_events import Acted, Surfaced
 from store.deeds.tools import ToolUse
 from store.events import Event
 from store.lesson_commands import ACCEPTED, DRAFTED
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 MOST = 2  # lessons at a time
 

@@ -18,8 +18,8 @@ import msgspec
 
 from serve.rules import role
 from store.events import EPISODE, STATEMENT, isoformat
-from store.projections.memory.episode import MAX_SAID, OUTCOME
-from store.projections.memory.memory import Memory
+from store.memories.episode import MAX_SAID, OUTCOME
+from store.memories.memory import Memory
 from store.text.excerpt import first_sentence, one_line
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE

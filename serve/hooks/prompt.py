@@ -30,7 +30,7 @@ from serve.router import Router
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled, Recorded, new_id
 from store.events import Hit as Told
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.tenant import branch_of
 from store.text import tokenizer
 

@@ -20,7 +20,7 @@ from serve.summaries.brief import goal_note, last_session
 from serve.summaries.goals import set_goals
 from serve.summaries.newest import newest
 from store.events import EPISODE
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.dates import Interval, interval
 from store.text.excerpt import one_line

@@ -19,7 +19,7 @@ from serve.summaries.brief import brief, goal_note
 from serve.summaries.goals import set_goals
 from serve.summaries.work import Work, work
 from store.agent_events import SessionTold, Stage, Surfaced
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text.excerpt import one_line
 
 DIGEST_BYTES = 4_000

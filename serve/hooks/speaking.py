@@ -19,7 +19,7 @@ from serve.query.intent import Reading
 from serve.reader.reader import View
 from serve.recall import Hit
 from store.events import EPISODE, STATEMENT
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text import tokenizer
 
 LOOKED_AT = 3  # of the best hits

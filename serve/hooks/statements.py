@@ -10,7 +10,7 @@ from serve.hooks.call import Call
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from store.events import STATEMENT, Event, Forgotten, Recorded
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 from store.prompts import statements
 
 

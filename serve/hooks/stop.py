@@ -13,7 +13,7 @@ from serve.lessons.wording import wording
 from serve.rules import role
 from store.agent_events import Acted, Effort, Followed, Outcome, SessionTold, Surfaced
 from store.events import STATEMENT, Event
-from store.projections.memory.memory import FORGOTTEN
+from store.memories.memory import FORGOTTEN
 
 
 def answered(call: Call) -> Reply:

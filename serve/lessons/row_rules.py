@@ -8,8 +8,8 @@ import numpy as np
 
 from serve.lessons.matching import Rules
 from serve.rules import role
-from store.projections.memory.memory import ACTIVE, Memory
-from store.projections.memory.rows import MemoryRows
+from store.memories.memory import ACTIVE, Memory
+from store.memories.rows import MemoryRows
 from store.text.text_features import MAY_RULE, RULE_KINDS
 
 KINDS = (*sorted(RULE_KINDS), "insight")

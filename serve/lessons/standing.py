@@ -18,8 +18,8 @@ from serve.summaries.newest import newest
 from store.events import STATEMENT, isoformat
 from store.lesson_commands import becomes
 from store.log import EventLog
+from store.memories.memory import Memory
 from store.projections.lessons import Counts, Tally
-from store.projections.memory.memory import Memory
 
 _MOST_STATED = 200
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")

@@ -22,7 +22,7 @@ from store.body import Name
 from store.errors import InvalidInput
 from store.events import GoalStatus, Revised
 from store.goal_commands import change_goal
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 _SHOWN = 20  # goals, and milestones of a chain
 

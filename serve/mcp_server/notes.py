@@ -12,7 +12,7 @@ from typing import Any
 from serve.answers import short
 from serve.hooks.block import cleaned, plain_json
 from serve.rules import role
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 from store.text.frame import CLOSING, OPENING
 
 Note = dict[str, Any]

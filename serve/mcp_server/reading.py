@@ -20,7 +20,7 @@ from serve.summaries.goals import open_goals
 from serve.summaries.newest import newest
 from store import commands
 from store.events import micros
-from store.projections.memory.memory import FORGOTTEN, Memory
+from store.memories.memory import FORGOTTEN, Memory
 from store.text.text_features import RULE_KINDS
 
 T = TypeVar("T")

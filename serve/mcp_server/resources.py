@@ -14,7 +14,7 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
 from store import commands
-from store.projections.memory.memory import FORGOTTEN, Memory
+from store.memories.memory import FORGOTTEN, Memory
 from store.text.text_features import MAY_RULE
 
 SCHEME = "memory://"

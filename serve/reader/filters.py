@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from serve.reader.tail import Tail
 from serve.reader.tail_storage import Columns
-from store.projections.memory.memory import ACTIVE, ARCHIVED, UNSEEN, Memory
-from store.projections.memory.rows import Mask, MemoryRows
-from store.projections.memory.table import NEVER
+from store.memories.memory import ACTIVE, ARCHIVED, UNSEEN, Memory
+from store.memories.rows import Mask, MemoryRows
+from store.memories.table import NEVER
 
 
 @dataclass(frozen=True, slots=True)

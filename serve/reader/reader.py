@@ -30,9 +30,9 @@ from store.errors import InvalidInput, LogClosed, LogCorrupt, LogError, NotFound
 from store.events import Event, isoformat
 from store.log import EventLog
 from store.logfile.head import Gap, OtherLog
-from store.manifest import Manifest
-from store.projections.memory.memory import Memory
-from store.projections.memory.rows import Mask
+from store.memories.memory import Memory
+from store.memories.rows import Mask
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant
 
 T = TypeVar("T")

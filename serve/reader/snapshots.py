@@ -21,14 +21,12 @@ import pyarrow as pa
 
 from serve.lessons.row_rules import RowRules
 from serve.reader.filters import RowMasks
-from store import manifest as manifests
-from store import projections, snapshot
 from store.constraints import Constraints
+from store.derived import catalog
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.errors import NoManifest, SnapshotDamaged
-from store.manifest import Manifest
-from store.projection import Built, Part, PartFile, Projection, Tables
+from store.memories.rows import MemoryRows
 from store.projections import postings
 from store.projections.duplicates import Duplicates
 from store.projections.entities import EntityIndex
@@ -36,13 +34,16 @@ from store.projections.facts import Facts
 from store.projections.fields import FieldRows
 from store.projections.insights import Insights
 from store.projections.lessons import Lessons
-from store.projections.memory.rows import MemoryRows
 from store.projections.postings import PostingsIndex
 from store.projections.routes import Routes
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
 from store.routing import Policy, whole
-from store.snapshot import hashing
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Built, Part, PartFile, Projection, Tables
+from store.snapshots.snapshot import hashing
 from store.tenant import Tenant
 from store.vectors.rows import VectorRows
 
@@ -256,7 +257,7 @@ def open_manifest(
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
-    known = {one.name: one for one in projections.all_of(embedder)}
+    known = {one.name: one for one in catalog.all_projections(embedder)}
     damaged: list[str] = []
 
     def tables(name: str) -> Tables:

@@ -25,12 +25,12 @@ from store.errors import LogError
 from store.events import RECEIPTS, Event
 from store.job_events import Undone
 from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memory import UNSEEN, Edge, Memory
+from store.memories.rows import Mask, MemoryRows
 from store.plans.taken_back import take_back
 from store.projections import kin
 from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import UNSEEN, Edge, Memory
-from store.projections.memory.rows import Mask, MemoryRows
 from store.projections.postings import KIN_SHARE, PostingsIndex
 from store.text.mentions import Mention
 from store.vectors.rows import VectorRows

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from store.embedding import Embedder
 from store.errors import EmbedderError
+from store.memories.memory import ACTIVE, UNSEEN, Memory
+from store.memories.rows import Mask, MemoryRows
+from store.memories.table import NEVER
 from store.projections import kin
 from store.projections.entity_graph import short_names
-from store.projections.memory.memory import ACTIVE, UNSEEN, Memory
-from store.projections.memory.rows import Mask, MemoryRows
-from store.projections.memory.table import NEVER
 from store.text import tokenizer
 from store.text.mentions import Mention, mentions, speaker_name
 from store.text.text_features import of_memory

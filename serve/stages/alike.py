@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.mentions import speaker_name
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from serve.reader.filters import Filter
 from serve.reader.reader import View
-from store.projections.memory.memory import SUPERSEDED, Memory
+from store.memories.memory import SUPERSEDED, Memory
 
 LONGEST = 5  # memories
 

@@ -16,7 +16,7 @@ import numpy as np
 from serve.query.analysis import Question
 from serve.stages.alike import Told, likeness, names_one, near, told
 from serve.stages.weighing import Values, Weighed
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 # Read beyond those asked for: a newer value may stand a few places below the older one.
 LOOK_AHEAD = 16

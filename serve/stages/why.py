@@ -14,8 +14,8 @@ from serve.stages.candidates import Candidates, Docs, holding
 from serve.stages.collapse import Collapsed
 from serve.stages.selection import Selection
 from serve.stages.weighing import Weighed
+from store.memories.memory import Memory
 from store.projections.entities import EntityIndex
-from store.projections.memory.memory import Memory
 
 NEAREST = 5  # of those dropped at a stage that are named
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from serve.reader.reader import View
 from store import failures
-from store import manifest as manifests
 from store.failures import Failure
 from store.log import EventLog
-from store.manifest import CheckResult, Manifest, Refusal
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CheckResult, Manifest, Refusal
 from store.tenant import Tenant
 
 

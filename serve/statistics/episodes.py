@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from store.events import EPISODE
 from store.log import EventLog
-from store.manifest import Manifest
-from store.projections.memory.rows import MemoryRows
+from store.memories.rows import MemoryRows
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant, log_bytes
 
 _KINDS = ("prompted", "action", "session")  # what makes an episode

@@ -11,8 +11,8 @@ import numpy as np
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
 from store.events import MEMORY_KINDS
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, STATES
-from store.projections.memory.rows import Mask, MemoryRows
+from store.memories.memory import ACTIVE, FORGOTTEN, STATES
+from store.memories.rows import Mask, MemoryRows
 from store.tenant import Tenant, log_bytes
 
 EXPIRED = "expired"  # active, but its time is over

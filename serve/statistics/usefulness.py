@@ -30,8 +30,8 @@ from store.events import (
 )
 from store.lesson_commands import MADE_A_RULE
 from store.log import EventLog
-from store.projections.memory.memory import Memory
-from store.projections.memory.rows import Mask, MemoryRows
+from store.memories.memory import Memory
+from store.memories.rows import Mask, MemoryRows
 from store.recording import SAID_OTHERWISE
 
 DAY = 86_400_000_000  # microseconds

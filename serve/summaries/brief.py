@@ -20,8 +20,8 @@ from serve.summaries.newest import newest
 from store.deeds import efforts
 from store.events import EPISODE, STATEMENT
 from store.lesson_commands import ACCEPTED
-from store.projections.memory.episode import OUTCOME
-from store.projections.memory.memory import Memory
+from store.memories.episode import OUTCOME
+from store.memories.memory import Memory
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief

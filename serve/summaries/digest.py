@@ -19,7 +19,7 @@ from serve.summaries.overview import along_time, item
 from serve.summaries.work import Work, work
 from store.events import Event, isoformat, moment
 from store.log import EventLog
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 TOLD = ("prompted", "action", "session")  # the kinds of event a digest reads
 LOOKED_AT = 2_000  # memories of a digest: the newest

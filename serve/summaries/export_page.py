@@ -10,7 +10,7 @@ from itertools import groupby
 
 from serve.harmless import harmless
 from store.events import isoformat
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 
 
 def markdown(memories: Iterable[Memory], now: int) -> Iterator[str]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from serve.reader.reader import View
 from store.events import isoformat
+from store.memories.memory import Memory
+from store.memories.table import NEVER
 from store.projections.facts import Fact, entity_name, facts_of, may_bear
-from store.projections.memory.memory import Memory
-from store.projections.memory.table import NEVER
 
 Known = tuple[Fact, Memory]
 

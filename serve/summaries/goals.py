@@ -14,7 +14,7 @@ from serve.reader.reader import View
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
 from store.events import GoalStatus
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text.text_features import MAY_RULE
 
 OPEN: tuple[GoalStatus, ...] = ("open", "blocked")

@@ -14,8 +14,8 @@ import numpy as np
 from serve.answers import short
 from serve.reader.reader import View
 from store.errors import NotFound
+from store.memories.memory import ACTIVE, Memory
 from store.projections.entities import EntityIndex
-from store.projections.memory.memory import ACTIVE, Memory
 from store.text.mentions import Mention
 
 MEMORIES = 20  # that mention the entity, the newest

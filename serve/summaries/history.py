@@ -9,7 +9,7 @@ from serve.answers import seen
 from serve.reader.reader import View
 from serve.stages.replaced import Replaced
 from store.events import isoformat
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 
 def of_key(view: View, key: str, project: str | None) -> list[Memory]:

@@ -13,7 +13,7 @@ from serve.reader.reader import View
 from store.events import Event, Recorded, isoformat
 from store.job_events import Applied, Made, Staled
 from store.log import EventLog
-from store.projections.memory.memory import FALLEN, FORGOTTEN, STALE, SUPERSEDED, Memory
+from store.memories.memory import FALLEN, FORGOTTEN, STALE, SUPERSEDED, Memory
 from store.text.excerpt import one_line
 
 MOST = 50  # sources, and memories made of one

@@ -22,8 +22,8 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
 from store.events import EPISODE, isoformat
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
-from store.projections.memory.rows import Mask, MemoryRows
+from store.memories.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
+from store.memories.rows import Mask, MemoryRows
 from store.text import tokenizer
 
 Sort = Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]

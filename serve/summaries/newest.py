@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from store.events import EPISODE
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 
 
 def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[Memory]:

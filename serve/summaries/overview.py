@@ -22,7 +22,7 @@ from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput
 from store.events import isoformat
-from store.projections.memory.memory import SUPERSEDED, Memory
+from store.memories.memory import SUPERSEDED, Memory
 from store.text.mentions import EntityKind, mentions
 
 FOUND = 50  # memories an overview is made of

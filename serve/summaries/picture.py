@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from serve.reader.filters import Filter
 from serve.reader.reader import View
-from store import constraints, snapshot
-from store.columns import view as column
-from store.manifest import Manifest
+from store import constraints
+from store.memories.memory import Memory
 from store.projections.entities import EntityIndex
 from store.projections.layout import LAYOUT_PROJECTION
-from store.projections.memory.memory import Memory
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import column_view as column
 from store.tenant import Tenant
 
 NEIGHBOURS = 40

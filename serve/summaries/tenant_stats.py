@@ -14,7 +14,7 @@ from serve.statistics.holdings import disk, memories
 from serve.statistics.recalls import answered, rate
 from store.events import isoformat
 from store.log import EventLog
-from store.manifest import Manifest
+from store.snapshots.manifest import Manifest
 from store.tenant import Tenant
 
 

@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
 from store.audits.audited import Audited, Found
-from store.manifest import CheckResult
+from store.memories.memory import FORGOTTEN
+from store.memories.parts import fields_of
+from store.memories.table import insight_mask, searched_texts
 from store.projections import postings
 from store.projections.duplicates import Duplicates
 from store.projections.fields import FieldRows
 from store.projections.lexical import bm25
 from store.projections.lexical.lists import MOST_COUNTED
-from store.projections.memory.memory import FORGOTTEN
-from store.projections.memory.parts import fields_of
-from store.projections.memory.table import insight_mask, searched_texts
 from store.projections.statements import TEXTS
+from store.snapshots.manifest import CheckResult
 from store.text import tokenizer
 from store.vectors.rows import PartRows
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from store.log import EventLog
-from store.projection import Built, Part, Tables
-from store.projections.memory.parts import fields_of, parts_of
+from store.memories.parts import fields_of, parts_of
+from store.snapshots.projection import Built, Part, Tables
 
 _NAMED = 3  # memories named in a sentence
 

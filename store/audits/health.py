@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from store import constraints, disk, failures, projections, quarantine, snapshot
-from store import manifest as manifests
+from store import constraints, disk, failures, quarantine
 from store.config import Llm, Settings
+from store.derived import catalog
 from store.embedding import Embedder, SilentEmbedder, embedder
 from store.errors import (
     ConfigError,
@@ -29,12 +29,14 @@ from store.events import RECEIPTS, isoformat
 from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.logfile.head import numbers
-from store.manifest import CheckResult, Manifest
 from store.model_programs import program_of
 from store.plans import roster
-from store.projection import Projection
 from store.redaction.event import redacted
 from store.registry import is_held, listens, running
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import CheckResult, Manifest
+from store.snapshots.projection import Projection
 from store.tenant import Tenant, existing
 
 Severity = Literal["ok", "warn", "error"]
@@ -91,7 +93,7 @@ def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
 def _known(manifest: Manifest) -> tuple[Projection, ...]:
     """Return the projections of this version of mnemolog, as for the manifest's own model."""
     model = SilentEmbedder(manifest.embedder, manifest.dimension, "nothing is embedded here")
-    return projections.all_of(model)
+    return catalog.all_projections(model)
 
 
 def _permissions(home: Path) -> Iterator[Finding]:

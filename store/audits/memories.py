@@ -29,12 +29,11 @@ from store.events import (
 from store.job_events import Staled
 from store.logfile.head import numbers
 from store.logfile.rows import PUT_AWAY
-from store.projection import Tables
-from store.projections.memory.memory import ACTIVE, FORGOTTEN, STALE, STATES
-from store.projections.memory.parts import MemoryParts
-from store.projections.places import Places
+from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
+from store.memories.parts import MemoryParts, Places
 from store.redaction import redact
 from store.redaction import scan as secret_scan
+from store.snapshots.projection import Tables
 from store.text import frame
 from store.text.tokenizer import filing_hash
 

@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 
 from store import build, deletion
-from store import manifest as manifests
 from store.audits import health
 from store.cold import memories as cold_memories
 from store.config import Settings
@@ -37,6 +36,7 @@ from store.logfile import head as log_head
 from store.logfile.head import Gap, OtherLog
 from store.logfile.salvage import Salvaged
 from store.registry import is_held
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant, tenant
 
 

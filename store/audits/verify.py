@@ -14,15 +14,17 @@ from tempfile import TemporaryDirectory
 import msgspec
 import pyarrow as pa
 
-from store import build, projections, snapshot
-from store import manifest as manifests
+from store import build
 from store.constraints import Constraints
+from store.derived import catalog
 from store.embedding import Embedder, SilentEmbedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog
-from store.manifest import Manifest
-from store.projection import Built, Part, Previous, Projection, Tables, digest
-from store.snapshot import SnapshotRef
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Built, Part, Previous, Projection, Tables, digest
+from store.snapshots.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 _SLICE = 10_000  # rows compared at a time
@@ -109,7 +111,7 @@ def _verdicts(
             log, prover, manifest.watermark, taken_over=kept, folder=Path(folder)
         )
         verdicts = []
-        for projection in projections.all_of(embedder):
+        for projection in catalog.all_projections(embedder):
             on_progress(projection.name)
             verdicts.append(_verdict(tenant, projection, manifest, rebuilt[projection.name]))
         return tuple(verdicts)
@@ -132,7 +134,7 @@ def _proof(
         is_local=embedder.is_local,
     )
     kept = {}
-    for known in projections.all_of(embedder):
+    for known in catalog.all_projections(embedder):
         ref = manifest.projections.get(known.name)
         if known.name not in ("vectors", "fields") or ref is None or ref.version != known.version:
             continue

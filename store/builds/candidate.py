@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from store.files import replace_file, sweep
-from store.manifest import CheckResult
-from store.snapshot import SnapshotRef
+from store.snapshots.manifest import CheckResult
+from store.snapshots.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 

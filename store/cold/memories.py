@@ -20,8 +20,8 @@ from store.cold.segment import hash_of
 from store.events import isoformat
 from store.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.log import EventLog
-from store.projections.memory.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
-from store.projections.memory.rows import MemoryRows
+from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
+from store.memories.rows import MemoryRows
 from store.tenant import Tenant
 
 EXPIRED = "expired"

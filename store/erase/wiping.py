@@ -18,7 +18,6 @@ import filelock
 import msgspec
 
 from store import build
-from store import manifest as manifests
 from store.cold import compaction, memories
 from store.erase import quotes, records
 from store.erase.quotes import Quote
@@ -29,6 +28,7 @@ from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
 from store.logfile.erasing import Change, Erasure
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant
 from store.text import fingerprints as marks_
 from store.text.fingerprints import Looker, Marks

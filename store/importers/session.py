@@ -25,9 +25,9 @@ from store.importers.files import plain
 from store.importers.turn import Skip, Transcript, Turn, Turns
 from store.log import EventLog
 from store.logfile.rows import event_of
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, Memory
 from store.pauses import Pause, covers
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, Memory
 from store.prompts.statements import kept
 from store.recording import recordable
 from store.tenant import git_root, project_of

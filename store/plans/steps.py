@@ -26,7 +26,7 @@ from store.events import (
     encode,
 )
 from store.job_events import Adopted, Judged, Made, Maker, Staled, Step
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 _HASH = 10  # a ULID's letters from here on are those of its hash
 _SHOWN = 300  # characters of a text that goes, in `before`

@@ -12,8 +12,8 @@ from operator import attrgetter
 from store.events import Event
 from store.job_events import Planned
 from store.log import EventLog
+from store.memories.fold import Fold
 from store.plans.since import touched
-from store.projections.memory.fold import Fold
 
 
 def take_back(log: EventLog, undone: Event, fold: Fold) -> list[str]:

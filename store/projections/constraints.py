@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from store.events import EARLIEST, LATEST, MEMORY_KINDS, TIERS, TRUSTS
-from store.projections.memory.memory import STATES
+from store.memories.memory import STATES
 
 Order = Literal["any", "ascending", "rising", "each once"]  # ascending ones may repeat
 

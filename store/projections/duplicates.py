@@ -18,11 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import array, taken, view
-from store.projection import Inputs, Made, Previous, Projection, Tables
-from store.projections.memory.memory import ACTIVE, STATES, Memory
-from store.projections.memory.table import read_memories
+from store.memories.memory import ACTIVE, STATES, Memory
+from store.memories.table import read_memories
 from store.projections.statements import STATEMENTS, as_written, read, said, scope
+from store.snapshots.projection import (
+    Inputs,
+    Made,
+    Previous,
+    Projection,
+    Tables,
+    column_array,
+    column_view,
+    take_rows,
+)
 from store.text.corrections import correction
 from store.text.strict_duplicates import statement
 
@@ -91,7 +99,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     """Yield a link for each memory that says what an earlier row says."""
-    says = view(statements, "says")
+    says = column_view(statements, "says")
     for group in _grouped(_told(of_memories, statements, _insight_mask(says, says != 0))):
         by_text: dict[str, int] = {}
         first = group[0]
@@ -106,12 +114,12 @@ def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
 
 def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     """Yield a link for each memory that says what the one before it said with another value."""
-    says, columns = view(statements, "says"), of_memories["columns"]
+    says, columns = column_view(statements, "says"), of_memories["columns"]
     active = np.asarray(columns.column("state")) == STATES.index(ACTIVE)
     # by project: another project's port is another port
     projects = np.asarray(columns.column("project")).astype(np.uint64) + np.uint64(1)
-    frames = view(statements, "frame") ^ (projects * np.uint64(0x9E3779B97F4A7C15))
-    rows = _insight_mask(frames, active & (view(statements, "frame") != 0))
+    frames = column_view(statements, "frame") ^ (projects * np.uint64(0x9E3779B97F4A7C15))
+    rows = _insight_mask(frames, active & (column_view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
         for group in _grouped_by_scope(_told(of_memories, statements, frame)):
             ordered = sorted(group, key=lambda one: (one.memory.created_at, one.row))
@@ -157,8 +165,8 @@ def _few_valued(
 def _told(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
     """Return the memories of some rows, in order."""
     ascending = np.sort(rows)
-    found = read_memories(taken(of_memories["memories"], ascending))
-    numbers = taken(statements, ascending).to_pydict()
+    found = read_memories(take_rows(of_memories["memories"], ascending))
+    numbers = take_rows(statements, ascending).to_pydict()
     return [
         _Told(row, memory, says, bool(relative))
         for row, memory, says, relative in zip(
@@ -221,6 +229,6 @@ class Duplicates:
 
     def of(self, row: int) -> list[Link]:
         """Return the links from a row and to it."""
-        ends = (np.asarray(array(self.table, name)) == row for name in ("document", "of"))
+        ends = (np.asarray(column_array(self.table, name)) == row for name in ("document", "of"))
         found = np.flatnonzero(np.logical_or(*ends))
-        return [Link(**one) for one in taken(self.table, found).to_pylist()]
+        return [Link(**one) for one in take_rows(self.table, found).to_pylist()]

@@ -14,10 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import array, view
-from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections import entity_graph, entity_growth
 from store.projections.entity_mentions import FOUND, READ, found_in
+from store.snapshots.projection import (
+    Inputs,
+    Made,
+    Previous,
+    Projection,
+    Tables,
+    column_array,
+    column_view,
+)
 from store.text.mentions import Mention
 
 SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
@@ -73,17 +80,17 @@ class EntityIndex:
         """Return the index over the tables of ENTITIES_PROJECTION; nothing is copied."""
         entities, aliases, edges = tables["entities"], tables["aliases"], tables["edges"]
         return cls(
-            array(entities, "kind"),
-            array(entities, "name"),
-            array(entities, "aliases"),
-            view(entities, "documents"),
-            view(entities, "offset"),
-            view(tables["mentions"], "document"),
-            array(aliases, "alias"),
-            view(aliases, "entity"),
-            view(edges, "source"),
-            view(edges, "target"),
-            view(edges, "weight"),
+            column_array(entities, "kind"),
+            column_array(entities, "name"),
+            column_array(entities, "aliases"),
+            column_view(entities, "documents"),
+            column_view(entities, "offset"),
+            column_view(tables["mentions"], "document"),
+            column_array(aliases, "alias"),
+            column_view(aliases, "entity"),
+            column_view(edges, "source"),
+            column_view(edges, "target"),
+            column_view(edges, "weight"),
         )
 
     def __len__(self) -> int:

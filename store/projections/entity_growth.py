@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import array, view
-from store.projection import Tables
 from store.projections.entity_graph import (
     MAX_SHARED_ALIAS,
     SCHEMAS,
@@ -24,6 +22,7 @@ from store.projections.entity_graph import (
     pairs,
     short_names,
 )
+from store.snapshots.projection import Tables, column_array, column_view
 
 Numbers = npt.NDArray[np.int64]
 
@@ -70,7 +69,7 @@ def grown(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
 
 def _named(entities: pa.Table, found: pa.Table) -> list[_Named]:
     """Return the entities that new mentions name, in order."""
-    kinds, names = (array(entities, name) for name in ("kind", "name"))
+    kinds, names = (column_array(entities, name) for name in ("kind", "name"))
     named: dict[tuple[str, str], _Named] = {}
     columns = (found.column(name).to_pylist() for name in ("document", "kind", "name", "alias"))
     for document, kind, name, alias in zip(*columns, strict=True):
@@ -91,7 +90,7 @@ def _named(entities: pa.Table, found: pa.Table) -> list[_Named]:
 
 def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     columns = ["kind", "name", "aliases", "documents"]
-    counts = array(old, "documents")
+    counts = column_array(old, "documents")
     rows = {
         "kind": [one.kind for one in named],
         "name": [one.name for one in named],
@@ -149,7 +148,7 @@ def _aliases(before: Tables, named: Sequence[_Named], moved: Numbers) -> tuple[p
     ]
     shared, counts = _shared(before["shared"], Counter(alias for alias, _ in short))
     old = before["aliases"]
-    texts, owners = array(old, "alias"), moved[_numbers(old, "entity")]
+    texts, owners = column_array(old, "alias"), moved[_numbers(old, "entity")]
     wanted = {(alias, one.number) for one in named for alias in one.certain}
     wanted |= {(alias, one.number) for alias, one in short if counts[alias][1] <= MAX_SHARED_ALIAS}
     certain = {one.number: one.certain for one in named}
@@ -189,7 +188,7 @@ def _certain(
 
 def _shared(old: pa.Table, more: Counter[str]) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
     """Return how many entities share each short alias, and of the new ones before and after."""
-    texts, counts = array(old, "alias"), _numbers(old, "entities")
+    texts, counts = column_array(old, "alias"), _numbers(old, "entities")
     changes: dict[str, tuple[int, int]] = {}
     added, places = [], []
     for alias in sorted(more):
@@ -217,5 +216,5 @@ def _run(texts: pa.Array, alias: str) -> range:
 
 
 def _numbers(table: pa.Table, name: str) -> Numbers:
-    found: Numbers = view(table, name).astype(np.int64)
+    found: Numbers = column_view(table, name).astype(np.int64)
     return found

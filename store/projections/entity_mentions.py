@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.builds.parallel import packed, unpacked
-from store.projection import Inputs, Mapper, Part, Previous
-from store.projections.memory.memory import UNSEEN, indexed_text
-from store.projections.memory.parts import parts_of
-from store.projections.memory.table import insight_mask, text_fingerprints
+from store.memories.memory import UNSEEN, indexed_text
+from store.memories.parts import parts_of
+from store.memories.table import insight_mask, text_fingerprints
+from store.snapshots.parallel import packed, unpacked
+from store.snapshots.projection import Inputs, Mapper, Part, Previous
 from store.text.mentions import mentions
 
 FOUND = pa.schema(

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.projection import Inputs, Made, Previous, Projection, Tables
-from store.projections.memory.memory import FORGOTTEN, Memory
-from store.projections.memory.parts import MemoryParts, fields_of, parts_of
-from store.projections.memory.table import NEVER
+from store.memories.memory import FORGOTTEN, Memory
+from store.memories.parts import MemoryParts, fields_of, parts_of
+from store.memories.table import NEVER
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 from store.text.text_features import MAY_RULE
 
 FACTS = pa.schema(

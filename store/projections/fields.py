@@ -22,8 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.embedding import Embedder
-from store.projection import Inputs, Made, Part, Previous, Projection, Tables
 from store.projections.vectors import MISSING, PART, is_forgotten
+from store.snapshots.projection import Inputs, Made, Part, Previous, Projection, Tables
 from store.text.tokenizer import text_hash
 from store.vectors import hashes as text_hashes
 from store.vectors.hashes import Hashes

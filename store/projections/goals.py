@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.events import MEMORY_KINDS
-from store.projection import Inputs, Previous, Projection, Tables
-from store.projections.memory.memory import ACTIVE, STATES
-from store.projections.memory.parts import fields_of
+from store.memories.memory import ACTIVE, STATES
+from store.memories.parts import fields_of
+from store.snapshots.projection import Inputs, Previous, Projection, Tables
 
 GOALS = pa.schema(
     [

@@ -13,10 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import array, view
-from store.projection import Inputs, Previous, Projection, Tables
-from store.projections.memory.parts import MemoryParts, fields_of, parts_of
-from store.projections.memory.table import indices
+from store.memories.parts import MemoryParts, fields_of, parts_of
+from store.memories.table import indices
+from store.snapshots.projection import (
+    Inputs,
+    Previous,
+    Projection,
+    Tables,
+    column_array,
+    column_view,
+)
 
 INSIGHTS = pa.schema(
     [
@@ -85,15 +91,15 @@ class Insights:
     @classmethod
     def open(cls, tables: Tables) -> "Insights":
         table = tables["insights"]
-        kinds = array(table, "kind")
+        kinds = column_array(table, "kind")
         wanted = [*(one == "insight" for one in kinds.dictionary.to_pylist()), False]
         kept = np.flatnonzero(np.array(wanted)[indices(kinds)])
-        lists = array(table, "sources")
+        lists = column_array(table, "sources")
         offsets, sources = lists.offsets.to_numpy(), lists.values.to_numpy()
         sizes = np.diff(offsets)[kept]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         places = np.repeat(offsets[kept] - starts[:-1], sizes) + np.arange(starts[-1])
-        documents = view(table, "document")[kept].astype(np.int64)
+        documents = column_view(table, "document")[kept].astype(np.int64)
         return cls(documents, starts, sources[places])
 
     def sources(self, document: int) -> Documents:

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import view
 from store.layout.graph import Graph, Ints
 from store.layout.placing import Places, placed, sunflower
-from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.projections.entity_graph import UNIT, pairs
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 
 MOST_ENTITIES = 20_000
 MOST_EDGES = 40_000
@@ -46,7 +45,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Return where entities lie; the places of an equal graph are taken over."""
     tables = inputs.tables["entities"]
     entity, document = (
-        view(tables["mentions"], name).astype(np.int64) for name in ("entity", "document")
+        column_view(tables["mentions"], name).astype(np.int64) for name in ("entity", "document")
     )
     if not len(entity):
         return {name: schema.empty_table() for name, schema in SCHEMAS.items()}
@@ -60,7 +59,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     nodes = _nodes(tables, drawn, places, is_later)
     return {
         "nodes": nodes,
-        "lines": _lines(tables["edges"], view(nodes, "entity"), count),
+        "lines": _lines(tables["edges"], column_view(nodes, "entity"), count),
         "step": pa.table([places.x, places.y, places.community], schema=STEP),
         "mark": pa.table([[mark]], schema=MARK),
     }
@@ -126,15 +125,17 @@ def _known(previous: Previous | None, mark: str) -> Places | None:
     """Return the places of an earlier build where they are of an equal graph."""
     if previous is None or previous.tables["mark"].to_pylist() != [{"graph": mark}]:
         return None
-    return Places(*(view(previous.tables["step"], name) for name in STEP.names))
+    return Places(*(column_view(previous.tables["step"], name) for name in STEP.names))
 
 
 def _nodes(
     tables: Tables, drawn: Ints, places: Places, is_later: npt.NDArray[np.bool_]
 ) -> pa.Table:
     """Return the drawn entities, and amid them those that came later."""
-    source, target = (view(tables["edges"], name).astype(np.int64) for name in ("source", "target"))
-    weight = view(tables["edges"], "weight").astype(np.float64)
+    source, target = (
+        column_view(tables["edges"], name).astype(np.int64) for name in ("source", "target")
+    )
+    weight = column_view(tables["edges"], "weight").astype(np.float64)
     at = np.full(len(is_later), -1)
     at[drawn] = np.arange(len(drawn))
     later, known = np.concatenate([source, target]), np.concatenate([target, source])
@@ -149,7 +150,7 @@ def _nodes(
         for values in (places.x, places.y)
     )
     aside_x, aside_y = sunflower(np.arange(len(found)) % 64)
-    mentions = view(tables["entities"], "documents")[found]
+    mentions = column_view(tables["entities"], "documents")[found]
     kept = np.argsort(-mentions, kind="stable")[:MOST_LATER]
     entity = np.concatenate([drawn, found[kept]])
     order = np.argsort(entity)
@@ -170,13 +171,13 @@ def _lines(edges: pa.Table, entities: Ints, count: int) -> pa.Table:
     """Return the strongest edges between drawn entities."""
     row = np.full(count, -1)
     row[entities] = np.arange(len(entities))
-    source, target = (row[view(edges, name)] for name in ("source", "target"))
+    source, target = (row[column_view(edges, name)] for name in ("source", "target"))
     between = np.flatnonzero((source >= 0) & (target >= 0))
-    strength = view(edges, "units")[between]
+    strength = column_view(edges, "units")[between]
     kept = between[np.argsort(-strength, kind="stable")[:MOST_EDGES]]
     columns = [
         pa.array(source[kept], pa.int32()),
         pa.array(target[kept], pa.int32()),
-        pa.array(view(edges, "weight")[kept]),
+        pa.array(column_view(edges, "weight")[kept]),
     ]
     return pa.table(columns, schema=LINES)

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.events import Event
-from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.redaction import redact
 from store.redaction.event import redacted
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 
 _SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
 _IN_VAIN = "in_vain"  # shown before a tool and not applicable, by what was done afterwards

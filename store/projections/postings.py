@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.builds.parallel import packed, unpacked
-from store.columns import taken, view
-from store.projection import Built, Inputs, Made, Part, Previous, Projection, Tables
+from store.memories.memory import TEXT_FIELDS
+from store.memories.table import insight_mask, searched_texts, text_fingerprints
 from store.projections import kin
 from store.projections.lexical import lookup, segments
 from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
@@ -28,8 +27,18 @@ from store.projections.lexical.lists import Numbers, counted, joined, split
 from store.projections.lexical.lookup import Narrow, TermLists, lists_of
 from store.projections.lexical.segments import Counted
 from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
-from store.projections.memory.memory import TEXT_FIELDS
-from store.projections.memory.table import insight_mask, searched_texts, text_fingerprints
+from store.snapshots.parallel import packed, unpacked
+from store.snapshots.projection import (
+    Built,
+    Inputs,
+    Made,
+    Part,
+    Previous,
+    Projection,
+    Tables,
+    column_view,
+    take_rows,
+)
 from store.text import tokenizer
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
@@ -51,7 +60,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     texts, marks = tables["memories"].select(TEXTS), text_fingerprints(tables["columns"])
 
     def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
-        pieces = ((run, packed(taken(texts, run))) for run in runs)
+        pieces = ((run, packed(take_rows(texts, run))) for run in runs)
         some = sum(map(len, runs)) <= segments.BASE
         return map(_counted, pieces) if some else inputs.map(_counted, pieces)
 
@@ -128,9 +137,9 @@ class PostingsIndex:
         terms, statistics = tables["terms"], tables["statistics"].to_pylist()[0]
         return cls(
             rows=tables["documents"].num_rows,
-            hashes=view(terms, "hash"),
-            frequencies=view(terms, "documents"),
-            idfs=view(terms, "idf"),
+            hashes=column_view(terms, "hash"),
+            frequencies=column_view(terms, "documents"),
+            idfs=column_view(terms, "idf"),
             segments=tuple(views(tables)),
             size=statistics["documents"],
             average_length=statistics["average_length"],
@@ -142,7 +151,7 @@ class PostingsIndex:
     @cached_property
     def lengths(self) -> npt.NDArray[np.int32]:
         """How many terms each row has, [rows]; -1 where it is not indexed."""
-        found: npt.NDArray[np.int32] = view(self._tables["documents"], "length")
+        found: npt.NDArray[np.int32] = column_view(self._tables["documents"], "length")
         return found
 
     def find(self, term: str) -> int | None:

@@ -24,8 +24,8 @@ import pyarrow as pa
 from store.events import Event, Rated, Recalled
 from store.job_events import Adopted, Judged
 from store.pending import SOON_US
-from store.projection import Inputs, Made, Previous, Projection, Tables
 from store.routing import ALPHA, LEVELS, STATES, Policy, whole
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 from store.text.text_features import MAY_RULE
 
 Values = npt.NDArray[np.float64]

@@ -18,16 +18,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.builds.parallel import packed, unpacked
-from store.columns import taken, view
-from store.projection import Built, Inputs, Made, Previous, Projection, Tables
+from store.memories.table import text_fingerprints
 from store.projections.lexical import segments
 from store.projections.lexical.bm25 import Formula
 from store.projections.lexical.lists import gathered, joined
 from store.projections.lexical.segments import Counted, Fingerprints
-from store.projections.memory.table import text_fingerprints
 from store.projections.postings import PostingsIndex
 from store.projections.turns import speakers, turns
+from store.snapshots.parallel import packed, unpacked
+from store.snapshots.projection import (
+    Built,
+    Inputs,
+    Made,
+    Previous,
+    Projection,
+    Tables,
+    column_view,
+    take_rows,
+)
 from store.text import tokenizer
 from store.text.text_features import Traits, of_memory
 
@@ -99,14 +107,14 @@ def _traits(
     shown = np.zeros((len(read), len(Traits._fields)), np.int8)
     changed = read != 0
     if old is not None and (known := old.rows["read"]) <= len(read):
-        changed[:known] &= view(old["read"], "fingerprint") != read[:known]
+        changed[:known] &= column_view(old["read"], "fingerprint") != read[:known]
         kept = read[:known] != 0
         for place, name in enumerate(Traits._fields):
-            shown[:known, place] = view(old["turns"], name) * kept
+            shown[:known, place] = column_view(old["turns"], name) * kept
     rows = np.flatnonzero(changed)
     runs = np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE))
     texts = table.select(["content", "kind", "trust"])
-    pieces = (packed(taken(texts, run)) for run in runs)
+    pieces = (packed(take_rows(texts, run)) for run in runs)
     mapped = map(_shown, pieces) if len(runs) == 1 else inputs.map(_shown, pieces)
     for run, some in zip(runs, mapped, strict=True):
         shown[run] = some
@@ -139,7 +147,7 @@ def _added_up(
 ) -> Iterator[Counted]:
     """Yield the lists of each run of sessions: what the postings counted of their members."""
     covered = segments.ranges(postings.rows["documents"])
-    every = view(postings["documents"], "length") if runs else np.empty(0, np.int32)
+    every = column_view(postings["documents"], "length") if runs else np.empty(0, np.int32)
     into = np.full(len(every), -1, np.int32)
     for run in runs:
         made = []
@@ -201,9 +209,9 @@ class Sessions:
     def open(cls, tables: Tables) -> "Sessions":
         turns = tables["turns"]
         return cls(
-            **{name: view(turns, name) for name in TURNS.names},
-            members=view(tables["members"], "row"),
-            starts=view(tables["starts"], "start"),
+            **{name: column_view(turns, name) for name in TURNS.names},
+            members=column_view(tables["members"], "row"),
+            starts=column_view(tables["starts"], "start"),
             names=tuple(tables["speakers"].column("name").to_pylist()),
             index=PostingsIndex.open(tables),
         )

@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.builds.parallel import packed, unpacked
-from store.columns import view
 from store.events import EPISODE, MEMORY_KINDS
-from store.projection import Inputs, Mapper, Part, Previous
-from store.projections.memory.memory import Memory, indexed_text
-from store.projections.memory.parts import parts_of
-from store.projections.memory.table import text_fingerprints
+from store.memories.memory import Memory, indexed_text
+from store.memories.parts import parts_of
+from store.memories.table import text_fingerprints
+from store.snapshots.parallel import packed, unpacked
+from store.snapshots.projection import Inputs, Mapper, Part, Previous, column_view
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import statement
 from store.text.text_features import traits
@@ -70,7 +69,7 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
     memories = inputs.tables["memories"]
     marks = text_fingerprints(memories["columns"])
     # what happened is said in other words each time: an episode repeats nothing
-    marks[view(memories["columns"], "kind") == MEMORY_KINDS.index(EPISODE)] = 0
+    marks[column_view(memories["columns"], "kind") == MEMORY_KINDS.index(EPISODE)] = 0
     table = pa.table(
         [pa.array(marks), *([np.zeros(len(marks), np.uint64)] * 2), np.zeros(len(marks), np.uint8)],
         schema=STATEMENTS,

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import view
 from store.events import TRUSTS
+from store.snapshots.projection import column_view
 from store.text.mentions import speaker_name
 
 NONE = -1  # no session, no neighbour, no person
@@ -39,12 +39,12 @@ def turns(
     memories: pa.Table, columns: pa.Table, live: npt.NDArray[np.bool_], said_by: Codes
 ) -> Turns:
     """Return the turns of the memories that are `live`; `said_by` tells speakers apart."""
-    numbers, sessions = _numbers(_codes(memories, "session")[0], view(columns, "project"))
+    numbers, sessions = _numbers(_codes(memories, "session")[0], column_view(columns, "project"))
     there = live & (numbers != NONE)
     held = np.bincount(numbers[there], minlength=sessions)
     rows = np.flatnonzero(there)
     rows = rows[held[numbers[rows]] > 1]
-    members = rows[np.lexsort((rows, view(columns, "created_at")[rows], numbers[rows]))]
+    members = rows[np.lexsort((rows, column_view(columns, "created_at")[rows], numbers[rows]))]
     session, before, after = (np.full(len(live), NONE, np.int32) for _ in range(3))
     session[members] = numbers[members]
     one, next_one = members[:-1], members[1:]
@@ -64,7 +64,7 @@ def speakers(memories: pa.Table, columns: pa.Table) -> tuple[Codes, Numbers, lis
     places = {author: place for place, author in enumerate(authors)}
     trusted = [places.setdefault(trust, len(places)) for trust in TRUSTS]
     unsaid = np.append(np.array([not author for author in authors], np.bool_), True)  # -1 is last
-    said_by = np.where(unsaid[codes], np.array(trusted)[view(columns, "trust")], codes)
+    said_by = np.where(unsaid[codes], np.array(trusted)[column_view(columns, "trust")], codes)
     found = [speaker_name(author) if author else None for author in authors]
     present = np.unique(codes)
     names = sorted({name for code in present[present >= 0] if (name := found[code])})

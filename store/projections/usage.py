@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import view
 from store.events import Event, Rated, Recalled
 from store.job_events import Judged
-from store.projection import Inputs, Made, Previous, Projection, Tables
-from store.projections.memory.parts import MemoryParts
+from store.memories.parts import MemoryParts
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 from store.text.text_features import MAY_RULE
 
 USAGE = pa.schema(
@@ -132,7 +131,7 @@ class Usage:
     @classmethod
     def open(cls, tables: Tables) -> "Usage":
         table = tables["usage"]
-        return cls(*(view(table, name) for name in ("document", *_COUNTS)))
+        return cls(*(column_view(table, name) for name in ("document", *_COUNTS)))
 
     def of(self, document: int) -> tuple[int, int]:
         """Return how often a memory was recalled, and when last (0: never)."""

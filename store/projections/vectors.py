@@ -22,9 +22,9 @@ import pyarrow as pa
 from store.embedders.calibration import calibrate
 from store.embedding import Embedder
 from store.errors import EmbedderError
-from store.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
-from store.projections.memory.memory import STATES, TEXT_FIELDS, UNSEEN
-from store.projections.memory.table import indexed_texts
+from store.memories.memory import STATES, TEXT_FIELDS, UNSEEN
+from store.memories.table import indexed_texts
+from store.snapshots.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
 from store.vectors import hashes as text_hashes
 from store.vectors import signs
 from store.vectors.hashes import Hashes

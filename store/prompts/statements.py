@@ -15,7 +15,7 @@ from store import commands
 from store.commands import Draft
 from store.errors import InvalidInput
 from store.events import Event, Forgotten, Superseded, derived_id
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
 from store.recording import FROM_PROMPT, SAID_OTHERWISE
 from store.text import frame, tokenizer

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from store.builds import parallel
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import Embedder
 from store.errors import EmbedderError
-from store.projection import Inputs
+from store.snapshots import parallel
+from store.snapshots.projection import Inputs
 from store.vectors.hashes import Hashes, as_column
 from store.vectors.known import Known, column
 from store.vectors.quantized import Halves

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.embedders.calibration import Calibration
-from store.projection import Tables
+from store.snapshots.projection import Tables
 from store.topk import Docs, Mask, best
 from store.vectors import signs, together
 from store.vectors.known import matrix

@@ -21,8 +21,8 @@ from serve.recall import Mode
 from serve.stages import candidates
 from store import config
 from store.config import Choices
+from store.memories.table import indexed_texts
 from store.projections import postings
-from store.projections.memory.table import indexed_texts
 
 # the words come first, and entities beside them weigh nothing
 LAYERS = tuple(name for name in candidates.WEIGHTS if name not in ("lexical", "entity"))

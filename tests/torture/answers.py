@@ -40,8 +40,8 @@ from store.config import Llm
 from store.events import Event, Hit, Recalled, encode, moment, new_id
 from store.files import make_folder
 from store.log import EventLog
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, Memory
 from store.tenant import Tenant, tenant
 from store.text import frame
 from store.text.text_features import MAY_RULE

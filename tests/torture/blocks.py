@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from store.events import EPISODE, TRUSTS
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 from store.text.frame import CLOSING, OPENING
 
 HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069<>]")

@@ -20,10 +20,10 @@ from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Recalled, Revised
 from store.job_events import Judged, Made, Planned
 from store.log import EventLog
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.rows import MemoryRows
 from store.plans import plans, steps
-from store.projections.memories import MEMORIES_PROJECTION
-from store.projections.memory.rows import MemoryRows
-from store.snapshot import read
+from store.snapshots.snapshot import read
 from store.tenant import Tenant
 
 DAY = 86_400_000_000

@@ -9,8 +9,8 @@ from typing import Any
 
 from torture.forged_write import changed
 
-from store import manifest as manifests
 from store import tenant as tenants
+from store.snapshots import manifest as manifests
 
 _HUGE = 10**30
 _DEEP = 100_000

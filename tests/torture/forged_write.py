@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from store import manifest as manifests
 from store import tenant as tenants
-from store.manifest import Manifest
-from store.projection import Part, PartFile
-from store.snapshot import SnapshotRef
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Part, PartFile
+from store.snapshots.snapshot import SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _digest(table: pa.Table, file: PartFile) -> str:
 
 
 def _of_parts(ref: SnapshotRef) -> str:
-    """Return the digest of tables in parts, as `store.projection.digest` makes it."""
+    """Return the digest of tables in parts, as `store.snapshots.projection.digest` makes it."""
     total = sha256()
     for name in sorted(ref.parts):
         total.update("/".join([name, *(one.digest for one in ref.parts[name])]).encode())

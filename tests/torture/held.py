@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from store import manifest as manifests
 from store.errors import NoManifest
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant
 
 MIB = 1 << 20

@@ -20,11 +20,11 @@ from torture.callers import Callers, Told
 from torture.outcome import Outcome, Scale
 from torture.server import Server, environment
 
-from store import manifest as manifests
 from store.agent_events import Acted
 from store.events import Recorded
 from store.ingest.job_queue import Queue
 from store.log import EventLog
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant, tenant
 
 PROCESSES = 2

@@ -37,9 +37,9 @@ from store.events import Revised
 from store.job_events import Planned
 from store.log import EventLog
 from store.logfile import erasing
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.plans import plans, steps
-from store.projections.memory.fold import Fold
-from store.projections.memory.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.tenant import tenant
 
 START = 1_800_000_000_000_000

@@ -33,7 +33,7 @@ from torture.actors import ACTORS, Run  # noqa: E402
 from torture.held import MIB, NAMES, Held, held  # noqa: E402
 
 from store import config, tenant  # noqa: E402
-from store.manifest import KEEP  # noqa: E402
+from store.snapshots.manifest import KEEP  # noqa: E402
 
 EVERY_S = 10.0
 BUILD_S = 75.0  # from one job of those beside to the next

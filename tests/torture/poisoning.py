@@ -40,7 +40,7 @@ from store import commands
 from store.commands import Draft
 from store.config import Settings
 from store.events import encode
-from store.projections.memory.memory import ACTIVE, Memory
+from store.memories.memory import ACTIVE, Memory
 from store.text import frame
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE

@@ -25,12 +25,12 @@ from torture.recorded import BEGIN, HOME, calls
 from torture.work import Work, again
 
 from store import build
-from store import manifest as manifests
 from store import tenant as tenants
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError
 from store.log import EventLog
-from store.projection import digest
+from store.snapshots import manifest as manifests
+from store.snapshots.projection import digest
 
 SEED = 2014  # any other is as good
 A_CUT = 5  # images, where there are as many cuts

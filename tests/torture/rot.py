@@ -21,7 +21,6 @@ from torture.rot_memory import NOW, Seen, copied, files, seen
 from torture.shim import is_possible
 from torture.work_process import forks
 
-from store import manifest
 from store import tenant as tenants
 from store.audits.repair import repair
 from store.config import Settings
@@ -29,6 +28,7 @@ from store.errors import MnemologError
 from store.events import Event, Rated
 from store.log import EventLog
 from store.logfile import salvage
+from store.snapshots import manifest
 
 _MINE, _OTHERS = Path("tenants/default"), Path("tenants/other")
 _LOG = ("log.sqlite", "log.sqlite-wal")

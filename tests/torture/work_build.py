@@ -23,7 +23,6 @@ from torture.work_memory import (
 
 from pipelines.archive.upkeep import keep
 from store import build, commands
-from store import manifest as manifests
 from store import tenant as tenants
 from store.agent_events import Followed
 from store.build import Build
@@ -35,6 +34,7 @@ from store.erase import receipt, wiping
 from store.events import Event, Recorded, Revised, encode
 from store.ingest.batch import of_drafts
 from store.ingest.job_queue import Queue
+from store.snapshots import manifest as manifests
 
 OLD = NOW - 100 * 86_400_000_000
 SECRET = "zanzibar"  # the word that is to be nowhere once it was erased

@@ -16,14 +16,15 @@ from serve.query.analysis import usual
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall import recall
-from store import build, snapshot
-from store import manifest as manifests
+from store import build
 from store import tenant as tenants
 from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import MnemologError
 from store.events import Event, Recorded
 from store.log import EventLog
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
 from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000  # microseconds UTC

@@ -11,8 +11,9 @@ from torture import work_build, work_log
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, drafts, log_of
 
-from store import commands, manifest
+from store import commands
 from store.errors import LogError
+from store.snapshots import manifest
 
 _SOUND = {work.name: work for work in (*work_log.WORKS, *work_build.WORKS)}
 

@@ -6,9 +6,9 @@ from flask import Blueprint, render_template
 
 from serve.dashboard.sites import Site
 from store import failures, quarantine
-from store import manifest as manifests
 from store.errors import LogError, NoManifest, SnapshotDamaged
 from store.log import EventLog
+from store.snapshots import manifest as manifests
 from store.tenant import Tenant
 
 

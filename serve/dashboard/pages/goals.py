@@ -22,7 +22,7 @@ from store import commands
 from store.errors import InvalidInput, NotFound
 from store.events import GOAL_STATUSES, Revised
 from store.goal_commands import change_goal
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 ENDED = 50  # goals that are done or dropped
 

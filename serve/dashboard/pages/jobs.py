@@ -5,11 +5,11 @@ Jobs & snapshots: what is served and was checked, what was refused, and what lea
 from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.sites import Site, back, tenant_url
-from store import manifest as manifests
 from store.builds import upkeep
 from store.errors import InvalidInput
 from store.plans import plans, roster
 from store.registry import dagster_ui
+from store.snapshots import manifest as manifests
 
 
 def blueprint(site: Site) -> Blueprint:

@@ -15,7 +15,7 @@ from serve.reader.filters import Filter
 from store import lesson_commands
 from store.errors import InvalidInput
 from store.events import Forgotten
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 SHOWN = 200  # lessons, and rules that were never shown
 _LOWEST = -2.0  # below any impact: what is not known comes last

@@ -32,7 +32,7 @@ from store.events import (
 )
 from store.log import Appended
 from store.logfile.checks import unchanged
-from store.projections.memory.memory import FORGOTTEN, Memory
+from store.memories.memory import FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest
 MOST_RECALLS = 8  # that brought it: the newest

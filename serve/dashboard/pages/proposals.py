@@ -16,7 +16,7 @@ from serve.reader.reader import View
 from serve.summaries import proposals
 from serve.summaries.proposals import Changed, Proposal, State
 from store.errors import InvalidInput
-from store.projections.memory.memory import Memory
+from store.memories.memory import Memory
 
 SHOWN = 100  # proposals, or steps of one, at once
 STATES: tuple[State, ...] = get_args(State)

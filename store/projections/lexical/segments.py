@@ -22,12 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columns import array, view
-from store.projection import Built, Keep, Made, Part
 from store.projections import kin
 from store.projections.lexical import bm25
 from store.projections.lexical.bm25 import Formula
 from store.projections.lexical.lists import Lists, Numbers, inserted, joined, without
+from store.snapshots.projection import Built, Keep, Made, Part, column_array, column_view
 
 BASE = 16_384  # documents of a block, the smallest whole segment; another one is another version
 LEAST_SPREAD = 4_096  # documents of a segment: in a smaller one, who holds a word is added as fast
@@ -163,9 +162,9 @@ class _Old:
         return cls(
             previous,
             ranges(table.num_rows),
-            view(table, "fingerprint"),
-            view(table, "length"),
-            float(view(previous["statistics"], "average_length")[0]),
+            column_view(table, "fingerprint"),
+            column_view(table, "length"),
+            float(column_view(previous["statistics"], "average_length")[0]),
         )
 
     def segment(self, one: Range, changed: Numbers) -> _Segment | None:
@@ -175,19 +174,19 @@ class _Old:
         place = self.ranges.index(one)
         parts = {name: self.tables.parts[name][place] for name in IN_PARTS}
         words = parts["words"].table
-        ends = np.append(view(words, "offset"), parts["postings"].rows)
-        return _Segment(parts, view(words, "hash"), np.diff(ends))
+        ends = np.append(column_view(words, "offset"), parts["postings"].rows)
+        return _Segment(parts, column_view(words, "hash"), np.diff(ends))
 
 
 def lists_of(tables: Built, place: int) -> Lists:
     """Return the lists of one segment, views into its files."""
     words, postings = (tables.parts[name][place].table for name in ("words", "postings"))
     return Lists(
-        view(words, "hash"),
-        array(words, "word"),
-        np.diff(np.append(view(words, "offset"), postings.num_rows)),
-        view(postings, "document"),
-        view(postings, "count"),
+        column_view(words, "hash"),
+        column_array(words, "word"),
+        np.diff(np.append(column_view(words, "offset"), postings.num_rows)),
+        column_view(postings, "document"),
+        column_view(postings, "count"),
     )
 
 
@@ -250,7 +249,7 @@ def _weighed(
 ) -> dict[str, Part]:
     """Return a segment's tables of impacts for other norms."""
     table = segment.parts["postings"].table
-    documents, counts = view(table, "document"), view(table, "count")
+    documents, counts = column_view(table, "document"), column_view(table, "count")
     return _impacts(documents, counts, segment.frequencies, one, norms, keep, formula)
 
 
@@ -299,7 +298,7 @@ def _counts(segment: _Segment, repeated: npt.NDArray[np.bool_] | None) -> npt.ND
     """Return in how many documents that count each of a segment's terms is."""
     if repeated is None or not repeated.any():
         return segment.frequencies
-    documents = view(segment.parts["postings"].table, "document")
+    documents = column_view(segment.parts["postings"].table, "document")
     hits = np.flatnonzero(repeated[documents])
     terms = np.cumsum(segment.frequencies).searchsorted(hits, side="right")
     return segment.frequencies - np.bincount(terms, minlength=len(segment.frequencies))

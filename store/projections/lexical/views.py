@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.columns import view
-from store.projection import Tables
 from store.projections import kin
 from store.projections.lexical.segments import SEGMENTS
+from store.snapshots.projection import Tables, column_view
 
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents ascending, impacts
 
@@ -67,15 +66,15 @@ def views(tables: Tables) -> Iterator[SegmentView]:
         )
         yield SegmentView(
             first=starts["documents"],
-            hashes=view(words, "hash"),
-            offsets=view(words, "offset"),
-            documents=view(postings, "document"),
-            impacts=view(postings, "impact"),
-            wide={place: row for row, place in enumerate(view(wide, "term").tolist())},
-            spread=view(spread, "impact").reshape(rows["wide"], rows["documents"]),
-            kin_hashes=view(related, "hash"),
-            kin_terms=view(related, "term"),
-            kin_letters=view(related, "letters"),
+            hashes=column_view(words, "hash"),
+            offsets=column_view(words, "offset"),
+            documents=column_view(postings, "document"),
+            impacts=column_view(postings, "impact"),
+            wide={place: row for row, place in enumerate(column_view(wide, "term").tolist())},
+            spread=column_view(spread, "impact").reshape(rows["wide"], rows["documents"]),
+            kin_hashes=column_view(related, "hash"),
+            kin_terms=column_view(related, "term"),
+            kin_letters=column_view(related, "letters"),
         )
         starts = {name: starts[name] + rows[name] for name in starts}
 

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import EPISODE, Event
-from store.projections.memory import scoring
-from store.projections.memory.memory import ACTIVE, ERASED, OPEN, Memory
+from store.memories.memory import ACTIVE, ERASED, OPEN, Memory, default_importance, default_tier
 from store.text.excerpt import excerpt, one_line
 from store.text.tokenizer import text_hash
 
@@ -67,10 +66,10 @@ def begun(event: Event, body: Prompted) -> Memory:
             trust=_TRUST,
             source=None,
             created_by=None,
-            importance=scoring.importance(EPISODE, _TRUST, None),
+            importance=default_importance(EPISODE, _TRUST, None),
             score=0.5,
             pinned=False,
-            tier=scoring.tier(EPISODE, event.session, None, pinned=False),
+            tier=default_tier(EPISODE, event.session, None, pinned=False),
             parent_id=None,
             source_ids=(),
             insight_type=None,

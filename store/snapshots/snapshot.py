@@ -22,7 +22,7 @@ import pyarrow.ipc
 
 from store.errors import SnapshotDamaged
 from store.files import make_folder, passing_name, sync_folder
-from store.projection import Built, Count, Part, PartFile, Projection, digest
+from store.snapshots.projection import Built, Count, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
 

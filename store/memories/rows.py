@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.projection import Part, Tables
-from store.projections.memories import SCHEMAS
-from store.projections.memory.memory import ACTIVE, UNSEEN, Edge, Memory
-from store.projections.memory.parts import MemoryParts
-from store.projections.memory.table import CODES, NEVER
-from store.projections.places import Places
+from store.memories.memories_projection import SCHEMAS
+from store.memories.memory import ACTIVE, UNSEEN, Edge, Memory
+from store.memories.parts import MemoryParts, Places
+from store.memories.table import CODES, NEVER
+from store.snapshots.projection import Part, Tables
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]

@@ -1,8 +1,10 @@
 """
-Growth: the tables of memories while a build adds rows to them and changes some.
+memories: one row for each memory ever recorded and each turn of an agent, as they stand at the
+watermark.
 
-Only parts that a row was added to or changed in are made again; of these, all other rows stay as
-they lie. What is built from nothing grows by the same steps, a part at a time.
+A fold over the log (`memory.fold`), as tables (`memory.table`). Rows keep the order in which
+memories were recorded, so a row's number is the document number in every other projection. Whether
+a ttl has run out depends on the clock and is asked at recall, by `expires_at`.
 """
 
 from collections.abc import Sequence
@@ -11,13 +13,16 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from store.events import EPISODE
-from store.projection import Built, Keep, Made, Part
-from store.projections.memory import table as memory_table
-from store.projections.memory.memory import ERASED, Edge, Memory
-from store.projections.memory.parts import MemoryParts, key_name
-from store.projections.memory.table import (
+from store.agent_events import Prompted
+from store.events import EPISODE, Recorded
+from store.memories import table as memory_table
+from store.memories.fold import Fold
+from store.memories.memory import ERASED, Edge, Memory
+from store.memories.parts import PLACES, Documents, MemoryParts, Places, key_name
+from store.memories.table import (
     COLUMNS,
+    EDGES,
+    MEMORIES,
     PROJECTS,
     columns_of,
     edge_table,
@@ -25,7 +30,59 @@ from store.projections.memory.table import (
     table_of,
     with_rows,
 )
-from store.projections.places import Documents, Places
+from store.redaction import redact
+from store.snapshots.projection import Built, Inputs, Keep, Made, Part, Previous, Projection
+
+SCHEMAS = {
+    "memories": MEMORIES,  # in parts
+    "columns": COLUMNS,
+    "projects": PROJECTS,
+    "ids": PLACES,
+    "keys": PLACES,  # of a project and a key
+    "episodes": PLACES,  # of the session
+    "replaced": PLACES,  # of the id that a row's `superseded_by` names
+    "made_of": PLACES,  # of each source of a row that a job made
+    "edges": EDGES,  # in parts
+}
+MOST_CHANGED = 16_384  # rows of earlier parts that are held until their parts are made again
+
+
+def build_memories(inputs: Inputs, previous: Previous | None) -> Made:
+    """Fold the log up to the watermark; from `previous` on where there is one."""
+    growth = Growth(inputs.keep, previous.tables if previous else None)
+    fold = Fold(beneath=growth)
+    made: dict[str, None] = {}
+    room = growth.room
+    for event in inputs.read(previous.watermark if previous else 0):
+        fold.apply(event)
+        if isinstance(event.body, (Recorded, Prompted)):
+            made[event.id] = None
+            if len(made) == room:
+                growth.add(fold.settle(made))
+                made.clear()
+                room = growth.room
+        elif len(fold.rows) - len(made) > MOST_CHANGED:
+            growth.change(fold.settle(fold.rows.keys() - made.keys()))
+    changed = fold.settle(fold.rows.keys() - made.keys())
+    growth.change(changed)  # first: the last part, which may yet grow, may be among theirs
+    growth.add(fold.settle(made))
+    growth.link(fold.edges)
+    return growth.tables()
+
+
+MEMORIES_PROJECTION = Projection(
+    name="memories",
+    version=f"8.{redact.VERSION}",
+    inputs=("log",),
+    schemas=SCHEMAS,
+    build=build_memories,
+)
+
+
+# Growth: the tables of memories while a build adds rows to them and changes some.
+#
+# Only parts that a row was added to or changed in are made again; of these, all other rows stay as
+# they lie. What is built from nothing grows by the same steps, a part at a time.
 
 
 class Growth:

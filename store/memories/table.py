@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import astuple
 
-from store.columns import array
 from store.events import MEMORY_KINDS, TIERS, TRUSTS
-from store.projections.memory.memory import (
+from store.memories.memory import (
     STATES,
     TEXT_FIELDS,
     UNSEEN,
@@ -26,6 +25,7 @@ from store.projections.memory.memory import (
     indexed_text,
     searched_text,
 )
+from store.snapshots.projection import column_array
 
 ROWS = 16_384  # of a part; the last one has fewer
 NEVER = np.iinfo(np.int64).max  # stands for "does not expire" and "did not end"
@@ -121,12 +121,12 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 def columns_of(table: pa.Table, projects: MutableMapping[str, int]) -> pa.Table:
     """Return the rows of COLUMNS of a memories table; `projects` gains those it does not know."""
     found: dict[str, Any] = {
-        name: _codes(array(table, name), values) for name, values in CODES.items()
+        name: _codes(column_array(table, name), values) for name, values in CODES.items()
     }
-    found["project"] = _project_codes(array(table, "project"), projects)
-    found["pinned"] = array(table, "pinned").cast(pa.int8())
+    found["project"] = _project_codes(column_array(table, "project"), projects)
+    found["pinned"] = column_array(table, "pinned").cast(pa.int8())
     for name in ("expires_at", "ended_at"):
-        found[name] = array(table, name).fill_null(NEVER)
+        found[name] = column_array(table, name).fill_null(NEVER)
     columns = [found.get(name, table.column(name)) for name in COLUMNS.names]
     return pa.table(columns, schema=COLUMNS)
 
@@ -168,11 +168,11 @@ def text_fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
     """
     if not columns.num_rows:
         return np.empty(0, np.uint64)
-    column = array(columns, "text_hash")
+    column = column_array(columns, "text_hash")
     halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :: 2]
     marks: npt.NDArray[np.uint64] = halves[: len(column)].copy()
     unseen = [STATES.index(state) for state in UNSEEN]
-    marks[np.isin(np.asarray(array(columns, "state")), unseen)] = 0
+    marks[np.isin(np.asarray(column_array(columns, "state")), unseen)] = 0
     return marks
 
 

@@ -19,8 +19,8 @@ from msgspec import Meta
 from store.errors import NoManifest, SnapshotDamaged, SnapshotError
 from store.events import EARLIEST, LATEST
 from store.files import remove_files, replace_file, sweep
-from store.projection import Count
-from store.snapshot import SnapshotRef
+from store.snapshots.projection import Count
+from store.snapshots.snapshot import SnapshotRef
 from store.tenant import Tenant
 
 KEEP = 3  # manifests, the current one included

@@ -16,6 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
+
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -1,0 +1,1 @@
+"""Derived knowledge: what is computed from the memories, one projection a file."""

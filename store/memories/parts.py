@@ -1,0 +1,260 @@
+"""
+MemoryParts: the rows of all parts of a memories table, found by number, by id and by key.
+
+Nothing is read until somebody asks; a part is opened when the first of its rows is wanted.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from struct import calcsize
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.memories.memory import ACTIVE, Memory
+from store.memories.table import FIELDS, MEMORIES, joined
+from store.snapshots.projection import Built, Part, Tables
+from store.text.tokenizer import filing_hash
+
+# RowReader: single memories out of one part, read from where the Arrow arrays lie.
+#
+# A row has 34 values. pyarrow makes an object of each before Python gets its own: that costs ten
+# times what reading the buffers does, by the layout
+# https://arrow.apache.org/docs/format/Columnar.html
+# says.
+
+Getter = Callable[[int], Any]
+Code = Literal["b", "h", "i", "q", "d"]  # of the modules struct and array
+
+_CODES: Mapping[str, Code] = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "double": "d"}
+
+
+class RowReader:
+    """The rows of a memories table of one chunk, numbered from 0; outside of it IndexError."""
+
+    def __init__(self, table: pa.Table) -> None:
+        arrays = (table.column(name).chunk(0) for name in FIELDS)
+        self._getters = {name: _getter(one) for name, one in zip(FIELDS, arrays, strict=True)}
+        self._in_order = tuple(self._getters.values())
+
+    def memory(self, row: int) -> Memory:
+        return Memory(*[get(row) for get in self._in_order])
+
+    def value(self, row: int, name: str) -> Any:
+        return self._getters[name](row)
+
+
+def _getter(array: pa.Array) -> Getter:
+    if array.null_count == len(array):
+        return lambda row: None
+    get = _value_getter(array)
+    if not array.null_count:
+        return get
+    valid, start = memoryview(array.buffers()[0]), array.offset
+
+    def get_or_none(row: int) -> Any:
+        bit = row + start
+        return get(row) if valid[bit >> 3] >> (bit & 7) & 1 else None
+
+    return get_or_none
+
+
+def _value_getter(array: pa.Array) -> Getter:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        values, code = array.dictionary.to_pylist(), _value_getter(array.indices)
+        return lambda row: values[code(row)]
+    if pa.types.is_string(kind):
+        return _text_getter(array)
+    if pa.types.is_list(kind):
+        starts, item = _numbers(array.buffers()[1], "i", array.offset), _getter(array.values)
+        return lambda row: tuple([item(at) for at in range(starts[row], starts[row + 1])])
+    if pa.types.is_boolean(kind):
+        bits, start = memoryview(array.buffers()[1]), array.offset
+        return lambda row: bool(bits[(row + start) >> 3] >> ((row + start) & 7) & 1)
+    if pa.types.is_fixed_size_binary(kind):
+        data, width, first = memoryview(array.buffers()[1]), kind.byte_width, array.offset
+        return lambda row: bytes(data[(row + first) * width : (row + first + 1) * width])
+    return _numbers(array.buffers()[1], _CODES[str(kind)], array.offset).__getitem__
+
+
+def _text_getter(array: pa.Array) -> Getter:
+    _, offsets, data = array.buffers()
+    starts, text = _numbers(offsets, "i", array.offset), memoryview(data if data else b"")
+    return lambda row: str(text[starts[row] : starts[row + 1]], "utf-8")
+
+
+def _numbers(buffer: pa.Buffer, code: Code, start: int) -> "memoryview[Any]":
+    numbers = memoryview(buffer).cast("B")
+    # Arrow pads its buffers, not always to whole numbers
+    return numbers[: len(numbers) - len(numbers) % calcsize(code)].cast(code)[start:]
+
+
+# Places: at which rows a name is found, by the 64 bits it is filed under.
+#
+# Two names may share their bits: who asks compares the names at the rows it is told.
+
+PLACES = pa.schema([("hash", pa.uint64()), ("document", pa.int32())])
+
+Hashes = npt.NDArray[np.uint64]
+Documents = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Pairs of hash and row, [pairs], by hash and then by row."""
+
+    hashes: Hashes
+    documents: Documents
+
+    @classmethod
+    def none(cls) -> "Places":
+        return cls(np.empty(0, np.uint64), np.empty(0, np.int32))
+
+    @classmethod
+    def open(cls, table: pa.Table) -> "Places":
+        """Return the places of a table; nothing is copied."""
+        if not table.num_rows:
+            return cls.none()
+        hashes, documents = (table.column(name).chunk(0).to_numpy() for name in PLACES.names)
+        return cls(hashes, documents)
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.table([pa.array(self.hashes), pa.array(self.documents)], schema=PLACES)
+
+    def of(self, name: str) -> list[int]:
+        """Return the rows at which a name may be found, ascending."""
+        wanted = np.uint64(filing_hash(name))
+        start = int(self.hashes.searchsorted(wanted))
+        end = start
+        while end < len(self.hashes) and self.hashes[end] == wanted:
+            end += 1
+        found: list[int] = self.documents[start:end].tolist()
+        return found
+
+    def added(self, names: Iterable[str], documents: Documents) -> "Places":
+        """Return these places and more, [names]; no row before one that is here already."""
+        hashes = np.fromiter(map(filing_hash, names), np.uint64, len(documents))
+        order = np.lexsort((documents, hashes))
+        hashes, documents = hashes[order], documents[order]
+        at = self.hashes.searchsorted(hashes, side="right")
+        return Places(np.insert(self.hashes, at, hashes), np.insert(self.documents, at, documents))
+
+    def without(self, documents: Documents) -> "Places":
+        """Return the places but those at some rows."""
+        kept = ~np.isin(self.documents, documents)
+        return self if kept.all() else Places(self.hashes[kept], self.documents[kept])
+
+    def sorted(self) -> "Places":
+        """Return the pairs in their order, whatever order rows were added in."""
+        order = np.lexsort((self.documents, self.hashes))
+        return Places(self.hashes[order], self.documents[order])
+
+
+class MemoryParts:
+    """Rows in parts; `ids`, `keys` and `episodes`, which are filed by session, say at which rows to
+    look for a name. Threads may share it.
+
+    Row numbers outside of it are the caller's mistake.
+    """
+
+    def __init__(self, parts: Sequence[Part], ids: Places, keys: Places, episodes: Places) -> None:
+        self.parts, self.ids, self.keys, self.episodes = tuple(parts), ids, keys, episodes
+        self._starts = [0, *accumulate(part.rows for part in parts)]
+        self._readers: dict[int, RowReader] = {}
+
+    @classmethod
+    def open(cls, tables: Tables) -> "MemoryParts":
+        places = (Places.open(tables[name]) for name in ("ids", "keys", "episodes"))
+        return cls(parts_of(tables, "memories"), *places)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def part_of(self, row: int) -> tuple[int, int]:
+        """Return the number of the part a row lies in, and where in it."""
+        part = bisect_right(self._starts, row) - 1
+        return part, row - self._starts[part]
+
+    def memory(self, row: int) -> Memory:
+        part, place = self.part_of(row)
+        return self._reader(part).memory(place)
+
+    def value(self, row: int, name: str) -> Any:
+        """Return one field of a row."""
+        part, place = self.part_of(row)
+        return self._reader(part).value(place, name)
+
+    def row(self, id_: str) -> int | None:
+        """Return the row of an id, or None."""
+        found = (row for row in self.ids.of(id_) if self.value(row, "id") == id_)
+        return next(found, None)
+
+    def find(self, id_: str) -> Memory | None:
+        row = self.row(id_)
+        return None if row is None else self.memory(row)
+
+    def holder(self, project: str | None, key: str) -> str | None:
+        """Return the id of the current memory of a key in a project."""
+        rows = reversed(self._rows_of(project, key))
+        current = (row for row in rows if self.value(row, "state") == ACTIVE)
+        return next((self.value(row, "id") for row in current), None)
+
+    def values(self, project: str | None, key: str) -> list[str]:
+        """Return the ids of all memories of a key in a project, in the order of their writing."""
+        return [self.value(row, "id") for row in self._rows_of(project, key)]
+
+    def made_of(self, filed: Places, id_: str) -> list[str]:
+        """Return the ids of those filed under their sources that jobs made of a memory."""
+        rows = (row for row in filed.of(id_) if id_ in self.value(row, "source_ids"))
+        return [self.value(row, "id") for row in rows]
+
+    def episode(self, session: str) -> str | None:
+        """Return the id of the newest episode of a session."""
+        rows = reversed(self.episodes.of(session))
+        found = (row for row in rows if self.value(row, "session") == session)
+        return next((self.value(row, "id") for row in found), None)
+
+    def _rows_of(self, project: str | None, key: str) -> list[int]:
+        return [
+            row
+            for row in self.keys.of(key_name(project, key))
+            if (self.value(row, "key"), self.value(row, "project")) == (key, project)
+        ]
+
+    def _reader(self, part: int) -> RowReader:
+        if part not in self._readers:
+            self._readers[part] = RowReader(self.parts[part].table)
+        return self._readers[part]
+
+
+def parts_of(tables: Tables, name: str) -> tuple[Part, ...]:
+    """Return the parts of a table, one where it is not in parts; none of an empty one."""
+    if isinstance(tables, Built):
+        return tables.parts[name]
+    return (Part.of(tables[name]),) if tables[name].num_rows else ()
+
+
+def fields_of(tables: Tables, rows: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+    """Return some fields of some memories, in the order of their rows, which ascend.
+
+    Only the parts that hold them are opened.
+    """
+    found, start = [MEMORIES.empty_table().select(names)], 0
+    for part in parts_of(tables, "memories"):
+        first, last = np.searchsorted(rows, [start, start + part.rows])
+        if last > first:
+            places = pa.array(rows[first:last] - start)
+            found.append(part.table.select(names).take(places))
+        start += part.rows
+    return joined(found)
+
+
+def key_name(project: str | None, key: str) -> str:
+    """Return the name under which the memories of a key in a project are filed."""
+    return f"{key} {project or ''}"  # no key has a space

@@ -1,0 +1,1 @@
+"""Snapshots: the projection protocol, its tables frozen on disk, and manifests of them."""
