@@ -13,19 +13,17 @@ import msgspec
 from flask import Flask, Request, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from serve import gate
-from serve.access.caller import Caller
-from serve.access.callers import Callers
-from serve.access.rate import Rates
 from serve.api import routes as api_routes
 from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import DEADLINE_S, Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
 from serve.mcp_server.product import product
-from serve.problem import code_of, problem, status_of
-from serve.process.in_flight import InFlight
-from serve.process.tenants import OpenTenants
+from serve.server import request_guard
+from serve.server.callers import Caller, Callers, Rates
+from serve.server.open_tenants import OpenTenants, RequestsInFlight
+from serve.server.problems import code_of, problem, status_of
+from serve.server.request_guard import MAX_BODY
 from serve.version import version
 from store import disk
 from store.access.sessions import signer
@@ -33,7 +31,6 @@ from store.errors import MnemologError
 
 log = logging.getLogger("mnemolog")
 
-MAX_BODY = 4 << 20
 _CODES = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large"}
 
 
@@ -57,7 +54,7 @@ def create_app(
         return callers.of(sent, asked.path, asked.args.get("tenant"))
 
     owners = signer(token, tenants.settings)
-    gate.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)
+    request_guard.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)
     _count(app, tenants.requests)
     app.register_error_handler(MnemologError, _refused)
     app.register_error_handler(OSError, _system_failed)
@@ -71,7 +68,7 @@ def create_app(
     return app
 
 
-def _count(app: Flask, requests: InFlight) -> None:
+def _count(app: Flask, requests: RequestsInFlight) -> None:
     """Let it be known which requests are being answered, a stream until it was sent."""
 
     def ended(answer: Response) -> Response:

@@ -161,7 +161,7 @@ def _start_server(home: str, tenant: str) -> None:
             os.path.join(home, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "serve.process.daemon"],
+            [sys.executable, "-P", "-m", "serve"],
             cwd=home,
             env=_environment(home) | ({"MNEMOLOG_TENANT": tenant} if tenant else {}),
             stdin=subprocess.DEVNULL,

@@ -9,9 +9,9 @@ from typing import Any
 from flask.testing import FlaskClient
 from test_app import TOKEN, post
 
-from serve.access.owner import hook_key
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.callers import hook_key
+from serve.server.open_tenants import OpenTenants
 from store.events import Event
 
 _numbers = itertools.count()

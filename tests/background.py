@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from serve.process import daemon
+from serve.server import processes
 from store.config import Settings
 from store.registry import is_held, registered
 
@@ -41,7 +41,7 @@ def end(home: Path) -> None:
     """End the server of a test's home, whatever state it is in."""
     settings = Settings(home)
     server = registered(settings)
-    daemon.stop(settings)
+    processes.stop_server(settings)
     if server is not None and is_held(settings):
         os.kill(server.pid, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
 

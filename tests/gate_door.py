@@ -7,9 +7,8 @@ from flask import Flask, Request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from serve import gate
-from serve.access.callers import Callers
-from serve.access.owner import hook_key
+from serve.server import request_guard
+from serve.server.callers import Callers, hook_key
 from store import tokens
 from store.config import Settings
 from store.tokens import Wanted
@@ -99,7 +98,7 @@ def door(home: Path) -> Door:
     def login_of(asked: Request) -> Login | None:
         return Login(CSRF) if asked.cookies.get("session") == "good" else None
 
-    gate.guard(app, lambda asked, sent: callers.of(sent, asked.path, None), login_of)
+    request_guard.guard(app, lambda asked, sent: callers.of(sent, asked.path, None), login_of)
 
     @app.route("/v1/memories", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
     @app.route("/mcp", methods=["GET", "POST"])

@@ -12,7 +12,7 @@ from serve.hooks import speaking
 from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent, ToolUse
 from serve.hooks.hosts.host import Host
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings

@@ -14,7 +14,7 @@ import waitress
 
 from serve.app import create_app
 from serve.mcp_server.endpoint import blueprint
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.log import EventLog

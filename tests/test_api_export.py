@@ -12,7 +12,7 @@ from conftest import NOW, Built
 from serve.api.service import EXPORTS
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Settings

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from api_client import NOW, TOKEN, Api, held
 
-from serve.access.caller import Caller
 from serve.api.idempotency import derived
 from serve.api.service import Call, Nothing, Service
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.callers import Caller
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.log import EventLog

@@ -10,7 +10,7 @@ import pytest
 from api_client import NOW, TOKEN, Api
 
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.log import EventLog

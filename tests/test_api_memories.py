@@ -9,7 +9,7 @@ import pytest
 from api_client import NOW, TOKEN, Api, code, held
 
 from serve.app import MAX_BODY, create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.agent_events import Surfaced
 from store.config import Settings

@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 
 from serve.api.routes import OPERATIONS
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Settings

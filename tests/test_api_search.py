@@ -7,7 +7,7 @@ from api_client import TOKEN, Api
 from conftest import NOW, Built
 
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store.config import Settings
 
 SEARCH = "/v1/memories/search"

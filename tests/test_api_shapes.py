@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 from serve.api import changes, export, listing, memories, recall
 from serve.api.operation import Operation
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Settings

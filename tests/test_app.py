@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
 from serve.app import MAX_BODY, create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.config import Settings
 from store.events import Revised

@@ -17,7 +17,7 @@ import pytest
 import waitress
 from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser
 
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, failures, tenant, tokens
 from store.commands import Draft
 from store.config import Settings

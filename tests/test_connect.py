@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hosts_home import install, machine, settle, tree
 
-from serve.access.owner import hook_key
 from serve.connect import link
 from serve.connect.edits.jsonc import parse
 from serve.connect.hosts import HOSTS
 from serve.connect.link import Plan
 from serve.connect.machine import Install
 from serve.hooks.hosts import HOSTS as ADAPTERS
+from serve.server.callers import hook_key
 from store.errors import ConfigError
 
 NOW = 1_790_000_000_000_000

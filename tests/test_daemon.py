@@ -20,7 +20,8 @@ import msgspec
 import pytest
 from background import end, mnemolog, said, until
 
-from serve.process import daemon
+from serve import __main__
+from serve.server import processes
 from store.config import Settings
 from store.files import replace_file
 from store.log import EventLog
@@ -136,7 +137,7 @@ def test_what_is_being_answered_is_finished_before_it_stops(home: Path):
     )
     asking.start()
     time.sleep(0.2)
-    daemon.stop(Settings(home))
+    processes.stop_server(Settings(home))
     asking.join()
     assert answers == [201]
     assert len(kinds(home)) == 1_000
@@ -225,7 +226,7 @@ def test_starting_at_once_from_four_places_gives_one_server(home: Path):
         thread.join()
     assert len(found) == 4
     assert set(found) == {running(Settings(home)).pid}
-    daemon.stop(Settings(home))
+    processes.stop_server(Settings(home))
     time.sleep(1)  # time enough for a late one to take the place of the one that ended
     assert not is_held(Settings(home))
 
@@ -234,7 +235,7 @@ def test_its_log_quotes_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path, secret = tmp_path / "server.log", "gh" + "p_" + "a1B2c3D4e5F6" * 3
     with open(path, "a") as file:
         monkeypatch.setattr(sys, "stderr", file)
-        handler = daemon.BoundedLog(path)
+        handler = __main__.BoundedLog(path)
         try:
             raise ValueError(f"no such thing: {secret}")
         except ValueError:
@@ -246,10 +247,10 @@ def test_its_log_quotes_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_its_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "server.log"
-    monkeypatch.setattr(daemon, "LOG_BYTES", 1_000)
+    monkeypatch.setattr(__main__, "LOG_BYTES", 1_000)
     with open(path, "a") as file:
         monkeypatch.setattr(sys, "stderr", file)
-        handler = daemon.BoundedLog(path)
+        handler = __main__.BoundedLog(path)
         for number in range(500):
             record = logging.LogRecord("x", logging.INFO, "", 0, f"line {number}", (), None)
             handler.emit(record)

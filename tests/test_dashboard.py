@@ -25,7 +25,7 @@ from flask import Flask
 
 from serve.dashboard.assets import FOLDER, assets
 from serve.dashboard.navigation import PLACES
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, config, tenant
 from store.access.sessions import KEY_LIVES_US, SESSION_LIVES_S, signer
 from store.commands import Draft

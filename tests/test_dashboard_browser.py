@@ -17,7 +17,7 @@ from dashboard_page import CHROMIUM, DESK, HOST, NOW, PHONE, TOKEN, application,
 from flask import Flask
 
 from serve.dashboard.navigation import PLACES
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import build, commands, failures, tokens
 from store import tenant as tenants
 from store.commands import Draft

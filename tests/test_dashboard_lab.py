@@ -22,7 +22,7 @@ from serve.evaluation.lab import (
 from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent
 from serve.hooks.hosts.host import Host
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Choices, Settings

@@ -7,7 +7,7 @@ import pytest
 from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, tab
 from flask import Flask
 
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.agent_events import Followed, Proposed, Surfaced, Verdict
 from store.commands import Draft

@@ -14,7 +14,7 @@ from serve.dashboard.forms import FOUND
 from serve.dashboard.pages.memories import SHOWN
 from serve.dashboard.pages.receipts import SHOWN as RECALLS
 from serve.dashboard.wording import clean, differences, line
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings

@@ -7,7 +7,7 @@ from conftest import NOW, Built
 from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser, tab
 from flask import Flask
 
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, failures
 from store.commands import Draft
 from store.config import Settings

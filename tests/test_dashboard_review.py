@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from dashboard_page import Browser, application, browser
 
-from serve.process.tenants import OpenTenant, OpenTenants
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from store import build, commands, failures, tenant, tokens
 from store.agent_events import Proposed
 from store.commands import Draft
@@ -250,7 +250,7 @@ def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
         learns.append(words)
         return Started()
 
-    monkeypatch.setattr("serve.process.tenants.jobs.start", started)
+    monkeypatch.setattr("serve.server.open_tenants.processes.start_job", started)
     tenants = OpenTenants(Settings(opened.tenant.root.parents[1]), built)
     owner = browser(application(tenants))
     assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text

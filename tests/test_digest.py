@@ -10,9 +10,9 @@ from test_app import TOKEN, get
 
 from serve.app import create_app
 from serve.cli import main, session
-from serve.process.tenants import OpenTenants
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
+from serve.server.open_tenants import OpenTenants
 from serve.summaries.digest import digest, shown
 from store import commands, tenant
 from store.agent_events import Acted, Prompted, SessionTold

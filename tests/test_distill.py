@@ -16,8 +16,8 @@ from test_pretool import agent, tenants
 from pipelines.distill import project_files
 from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
-from serve.access.owner import hook_key
 from serve.rules import role
+from serve.server.callers import hook_key
 from store import build, commands, tenant
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder

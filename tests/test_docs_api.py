@@ -13,8 +13,8 @@ from mnemolog import errors
 from test_docs import FLAGS, ROOT
 from test_server import Server, Start, start
 
-from serve.access.caller import SCOPES
-from serve.problem import TITLES
+from serve.server.callers import SCOPES
+from serve.server.problems import TITLES
 
 __all__ = ["start"]  # the fixture of test_server
 

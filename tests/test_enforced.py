@@ -11,7 +11,7 @@ from hosts_told import RECORDED, SCHEMAS, event_name
 
 from serve.hooks.event import Reply
 from serve.hooks.hosts import HOSTS
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, config, lesson_commands, tenant
 from store.commands import Draft
 from store.config import Choices, Settings

@@ -16,7 +16,7 @@ from pyarrow import ipc, parquet
 from pipelines.archive.upkeep import keep
 from serve.cli import main
 from serve.cli.erase import _build_anew
-from serve.process import jobs
+from serve.server import processes
 from store import commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
@@ -458,9 +458,11 @@ def test_nothing_is_served_where_no_build_passes(
 ):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
     built.rebuild()
-    start = jobs.start
+    start = processes.start_job
     monkeypatch.setattr("serve.cli.erase._build_anew", _build_anew)
-    monkeypatch.setattr(jobs, "start", lambda settings, *words, **more: start(settings, "no-such"))
+    monkeypatch.setattr(
+        processes, "start", lambda settings, *words, **more: start(settings, "no-such")
+    )
     found = erased("e1")
     assert found["left"] == [] and not built.tenant.head.exists()
 

@@ -14,7 +14,7 @@ import waitress
 from flask import Flask
 from gate_door import COOKIE, FORM, OWNERS, Door, Login
 
-from serve import gate
+from serve.server import request_guard
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_only_the_login_itself_is_open(door: Door):
 
 def test_an_empty_csrf_token_is_none():
     app = Flask("empty")
-    gate.guard(app, lambda asked, sent: None, lambda asked: Login(""))
+    request_guard.guard(app, lambda asked, sent: None, lambda asked: Login(""))
     app.add_url_rule("/page", "page", lambda: "in", methods=["POST"])
     answer = app.test_client().post(
         "/page", data="csrf=", content_type=FORM, headers={"Host": "localhost"}

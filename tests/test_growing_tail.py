@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from serve.process.tenants import OpenTenants
 from serve.reader import tail, tail_storage
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall import Answer, Question, recall
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Settings

@@ -29,12 +29,12 @@ def counted(*args, **kwargs):
     libc.fclose(file)
     is_over.wait()
 
-server = types.ModuleType("serve.process.server")
+server = types.ModuleType("serve.server.process")
 server.run = counted
 sys.modules[server.__name__] = server
 """
 STARTED = {
-    "in the background": "from serve.process import daemon\ndaemon.main()",
+    "in the background": "from serve.__main__ import main\nmain()",
     "in the foreground": "from serve.cli import main\nmain(['serve'], standalone_mode=False)",
 }
 

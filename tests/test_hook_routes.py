@@ -18,7 +18,7 @@ from serve.hooks.deliveries import WITHIN_S, Deliveries
 from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.late import Late
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from test_app import NOW, OURS, TOKEN, post
 
-from serve.access.owner import hook_key
 from serve.app import create_app
 from serve.hooks import answer
 from serve.hooks.answer import Hooks
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent, Reply
 from serve.hooks.hosts.host import Host
-from serve.process.tenants import OpenTenants
 from serve.reader.session_events import Journals
+from serve.server.callers import hook_key
+from serve.server.open_tenants import OpenTenants
 from store import consents, tenant
 from store.agent_events import Acted, Prompted, Surfaced
 from store.config import Settings

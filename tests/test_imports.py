@@ -38,7 +38,7 @@ def loaded(statement: str, cwd: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["serve.app", "serve.process.server", "serve.recall", "serve.cli"]
+    "module", ["serve.app", "serve.server.process", "serve.recall", "serve.cli"]
 )
 def test_the_server_starts_without_the_libraries_of_the_jobs(module: str, tmp_path: Path):
     assert loaded(f"import {module}", tmp_path).isdisjoint(SLOW)
@@ -48,7 +48,7 @@ def test_a_first_recall_loads_them_neither(tmp_path: Path):
     statement = """
 from pathlib import Path
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store.config import Settings
 client = create_app(OpenTenants(Settings(Path('home'))), 'secret').test_client()
 ours = {'Host': '127.0.0.1', 'Authorization': 'Bearer secret'}

@@ -17,10 +17,10 @@ from test_app import TOKEN, code, get, post
 
 from serve.api import jobs
 from serve.app import create_app
-from serve.process import ingest as worker
-from serve.process import tenants as open_tenants
-from serve.process.ingest import spawn_facts
-from serve.process.tenants import OpenTenants
+from serve.server import ingest_worker as worker
+from serve.server import open_tenants
+from serve.server.ingest_worker import fact_reader
+from serve.server.open_tenants import OpenTenants
 from store import failures, tokens
 from store import tenant as tenants_of
 from store.config import Settings
@@ -325,7 +325,7 @@ def test_the_job_of_facts_reads_what_was_said_and_asks_no_model(
     turns = [{"role": "user", "content": "The API server runs on port 8080."}]
     accepted(client, {"turns": turns, "project": "acme/web"})
     tenants.ingest.turn()
-    reading = spawn_facts(tenants.settings)(tenant)
+    reading = fact_reader(tenants.settings)(tenant)
     assert reading.wait(timeout=120) == 0, (tenant.root / "facts.log").read_text()
     found = [one.body for one in log.read() if one.kind == "recorded" and one.body.key]
     assert [(one.key, one.value) for one in found] == [("api-server.port", "8080")]
@@ -335,10 +335,12 @@ def test_a_model_is_asked_only_where_the_job_may_run_by_itself(
     home: Path, tenant: Tenant, log: EventLog, monkeypatch: pytest.MonkeyPatch
 ):
     said: list[tuple[str, ...]] = []
-    monkeypatch.setattr(worker.jobs, "start", lambda settings, *words, **_: said.append(words))
-    spawn_facts(Settings(home))(tenant)
+    monkeypatch.setattr(
+        worker.processes, "start_job", lambda settings, *words, **_: said.append(words)
+    )
+    fact_reader(Settings(home))(tenant)
     roster.switch(tenant, ["learn"], on=True)
-    spawn_facts(Settings(home))(tenant)
+    fact_reader(Settings(home))(tenant)
     assert ["--no-model" in words for words in said] == [True, False]
 
 

@@ -21,7 +21,7 @@ FILES = {
 # setting.
 HAND_THE_ENVIRONMENT_ON = {
     "store/embedders/remote.py",
-    "serve/process/jobs.py",
+    "serve/server/processes.py",
     "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
     "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
@@ -152,16 +152,16 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
             "flask",
             {
                 "serve/app.py",
-                "serve/gate.py",
-                "serve/problem.py",
+                "serve/server/request_guard.py",
+                "serve/server/problems.py",
                 "serve/api/operation.py",
                 "serve/api/routes.py",
                 "serve/hooks/routes.py",
-                "serve/process/control.py",
+                "serve/server/process.py",
                 "serve/mcp_server/endpoint.py",
             },
         ),
-        ("waitress", {"serve/process/server.py", "serve/process/turns.py"}),
+        ("waitress", {"serve/server/process.py", "serve/server/admission.py"}),
     ],
 )
 def test_an_outside_thing_has_one_owner(module: str, owners: set[str]):

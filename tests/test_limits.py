@@ -11,7 +11,7 @@ from mcp_client import message
 
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.config import Settings
 from store.errors import InvalidInput

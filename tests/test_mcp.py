@@ -12,7 +12,7 @@ from mcp_client import ENVELOPE, META, MODERN, OURS, TOKEN, error, legacy, messa
 
 from serve.app import create_app
 from serve.mcp_server.endpoint import blueprint
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.log import EventLog

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_client import TOKEN, legacy, message, send
 
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.events import Rated, Recalled, Recorded

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from serve.process import notes as module
-from serve.process.notes import Notes
+from serve.server import deferred_events as module
+from serve.server.deferred_events import DeferredEvents
 from store import commands
 from store.agent_events import Acted, Surfaced
 from store.commands import Draft
@@ -26,8 +26,8 @@ def written(log: EventLog) -> list[str]:
 
 
 @pytest.fixture
-def notes(log: EventLog) -> Notes:
-    return Notes(log, lambda events: None)
+def notes(log: EventLog) -> DeferredEvents:
+    return DeferredEvents(log, lambda events: None)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def full(monkeypatch: pytest.MonkeyPatch, log: EventLog) -> pytest.MonkeyPatch:
 
 
 def test_what_could_not_be_written_is_written_later_in_its_order(
-    notes: Notes, log: EventLog, full: pytest.MonkeyPatch
+    notes: DeferredEvents, log: EventLog, full: pytest.MonkeyPatch
 ):
     for id_ in "abc":
         notes.add(note(id_))
@@ -56,7 +56,7 @@ def test_what_could_not_be_written_is_written_later_in_its_order(
 
 
 def test_nobody_waits_for_a_log_that_could_not_be_written_just_now(
-    notes: Notes, full: pytest.MonkeyPatch
+    notes: DeferredEvents, full: pytest.MonkeyPatch
 ):
     notes.add(note("a"))
     notes.write_if_possible()
@@ -65,7 +65,7 @@ def test_nobody_waits_for_a_log_that_could_not_be_written_just_now(
 
 
 def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
-    notes: Notes,
+    notes: DeferredEvents,
     log: EventLog,
     full: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -85,7 +85,7 @@ def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
 
 
 def test_what_more_than_can_wait_loses_is_said_where_the_log_was_never_held_up(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    notes: DeferredEvents, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(module, "MOST", 1)
     notes.add(note("a"))
@@ -95,7 +95,7 @@ def test_what_more_than_can_wait_loses_is_said_where_the_log_was_never_held_up(
 
 
 def test_a_note_that_no_log_takes_holds_up_no_other(
-    notes: Notes, log: EventLog, caplog: pytest.LogCaptureFixture
+    notes: DeferredEvents, log: EventLog, caplog: pytest.LogCaptureFixture
 ):
     log.append([note("taken", tool="Edit")])
     notes.add(note("a"), note("taken"), note("b"))
@@ -105,7 +105,7 @@ def test_a_note_that_no_log_takes_holds_up_no_other(
 
 
 def test_what_is_still_not_written_at_the_end_is_said_to_be_lost(
-    notes: Notes, full: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    notes: DeferredEvents, full: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     notes.add(note("a"), note("b"))
     notes.give_up()
@@ -113,7 +113,7 @@ def test_what_is_still_not_written_at_the_end_is_said_to_be_lost(
 
 
 def test_what_is_noted_of_an_erased_memory_is_dropped_and_holds_up_nothing(
-    notes: Notes, log: EventLog
+    notes: DeferredEvents, log: EventLog
 ):
     commands.record(log, Draft(id="m", content="we use SQLite"), NOW)
     erasing.erase(log, ["m"], NOW)

@@ -10,9 +10,9 @@ import pytest
 from background import until
 from conftest import NOW, Built
 
-import serve.process.tenants
-from serve.process.tenants import PATIENCE_S, OpenTenants
+import serve.server.open_tenants
 from serve.query_embedder import QueryEmbedder
+from serve.server.open_tenants import PATIENCE_S, OpenTenants
 from store import commands
 from store.commands import Draft
 from store.config import Choices, Settings
@@ -26,8 +26,8 @@ Begin = Callable[..., OpenTenants]
 @pytest.fixture
 def begin(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     """Open the built tenant as a server does that never waits; all are closed in the end."""
-    monkeypatch.setattr(serve.process.tenants, "TICK_S", 0.01)
-    monkeypatch.setattr(serve.process.tenants, "IDLE_S", 0.0)
+    monkeypatch.setattr(serve.server.open_tenants, "TICK_S", 0.01)
+    monkeypatch.setattr(serve.server.open_tenants, "IDLE_S", 0.0)
     opened: list[OpenTenants] = []
 
     def start(*given: object, **chosen: int) -> OpenTenants:

@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from serve.api.openapi import TAGS, document
 from serve.api.routes import OPERATIONS
 from serve.mcp_server.tools import OURS
-from serve.problem import TITLES
+from serve.server.problems import TITLES
 
 DOCUMENT = document(OPERATIONS, "1.0.0")
 SCHEMAS = DOCUMENT["components"]["schemas"]

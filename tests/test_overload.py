@@ -14,12 +14,11 @@ from types import SimpleNamespace
 import pytest
 from test_server import Server, Start, start
 
-from serve import gate
 from serve.app import MAX_BODY, create_app
-from serve.process import server as server_process
-from serve.process import turns
-from serve.process.tenants import OpenTenants
-from serve.process.turns import Turns, is_late
+from serve.server import admission, request_guard
+from serve.server import process as server_process
+from serve.server.admission import Dispatcher, is_late
+from serve.server.open_tenants import OpenTenants
 from store.access import connections
 from store.access.connections import Connections
 from store.config import Settings
@@ -107,7 +106,7 @@ def test_who_showed_no_token_is_a_stranger_still(start: Start):
     server = start().ready()
     told: list[int] = []
     app = create_app(OpenTenants(Settings(server.home)), "t")
-    gate.tell_known(app, lambda: told.append(1))
+    request_guard.notify_known_callers(app, lambda: told.append(1))
     client = app.test_client()
     for path, token in (("/health", ""), ("/v1/memories", "wrong"), ("/v1/memories", "t")):
         client.get(path, headers={"Host": "127.0.0.1", "Authorization": f"Bearer {token}"})
@@ -157,7 +156,7 @@ def test_json_nested_a_hundred_thousand_deep_is_refused(start: Start, body: str)
 def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):
     open_tenants = OpenTenants(Settings(home))
     app = create_app(open_tenants, "token")
-    gate.turn_away(app, lambda: True)
+    request_guard.reject_late_requests(app, lambda: True)
     owner = {"Authorization": "Bearer token"}
     answer = app.test_client().post("/v1/recall", json={"query": "x"}, headers=owner)
     assert (answer.status_code, answer.json["code"]) == (503, "overloaded")
@@ -213,7 +212,7 @@ def clock_s() -> Clock:
 @pytest.fixture
 def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
     """Give what adds a request to the turns."""
-    those, answered, added = Turns(turns.RANKING, clock_s), [], []
+    those, answered, added = Dispatcher(admission.RANKING, clock_s), [], []
 
     def add(path: str) -> Channel:
         added.append(Channel(path, answered))
@@ -243,11 +242,11 @@ def test_what_takes_long_takes_no_turn_from_a_hook(waiting: Callable[[str], Chan
 def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
     waiting: Callable[[str], Channel], clock_s: Clock
 ):
-    first = [waiting("/v1/recall") for _ in range(turns.RANKING)]
+    first = [waiting("/v1/recall") for _ in range(admission.RANKING)]
     for one in first:
         assert one.begun.wait(20)
     late = waiting("/v1/recall")
-    clock_s.now += turns._RECALL_S + 0.01
+    clock_s.now += admission._RECALL_S + 0.01
     soon = waiting("/v1/recall")
     for one in (*first, late, soon):
         one.may_end.set()
@@ -259,17 +258,17 @@ def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
 def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.MonkeyPatch):
     answered: list[tuple[str, bool]] = []
     channel, held = Channel("/v1/recall", answered), threading.Event()
-    those = Turns(turns.RANKING, clock_s)
-    taken = turns._Waiting.service
+    those = Dispatcher(admission.RANKING, clock_s)
+    taken = admission._Waiting.service
 
-    def slowly(one: turns._Waiting) -> None:  # as on a machine that is busy with something else
+    def slowly(one: admission._Waiting) -> None:  # as on a machine that is busy with something else
         assert held.wait(20)
         taken(one)
 
-    monkeypatch.setattr(turns._Waiting, "service", slowly)
+    monkeypatch.setattr(admission._Waiting, "service", slowly)
     until(lambda: those._recalls.active_count == 0)  # its threads have started
     those.add_task(channel)
-    clock_s.now += 10 * turns._RECALL_S
+    clock_s.now += 10 * admission._RECALL_S
     channel.may_end.set()
     held.set()
     until(lambda: answered)
@@ -278,7 +277,7 @@ def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.Monkey
 
 
 def test_a_write_waits_longer_than_a_recall():
-    assert turns._OTHERS_S > 10 * turns._RECALL_S
+    assert admission._OTHERS_S > 10 * admission._RECALL_S
 
 
 def test_a_request_that_could_not_be_read_has_its_turn_too(waiting: Callable[[str], Channel]):

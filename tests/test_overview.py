@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import build
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder

@@ -12,7 +12,7 @@ from test_app import TOKEN, post
 
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.agent_events import Prompted, SessionTold
 from store.commands import Draft

@@ -19,7 +19,7 @@ from mcp_client import TOKEN, message, send
 from serve import client as hook_client
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, pauses, tenant
 from store.commands import Draft
 from store.config import Settings

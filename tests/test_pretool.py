@@ -13,8 +13,8 @@ from serve.hooks import before_tool
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, HookEvent, ToolUse
 from serve.lessons.index import named_by_text
-from serve.process.tenants import OpenTenants
 from serve.reader.filters import Filter
+from serve.server.open_tenants import OpenTenants
 from store import build, commands, tenant
 from store.commands import Draft
 from store.config import Settings

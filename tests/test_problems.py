@@ -13,11 +13,11 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from serve import gate
 from serve.api.routes import OPERATIONS
 from serve.app import MAX_BODY, create_app
-from serve.problem import MIMETYPE, TITLES, Problem
-from serve.process.tenants import OpenTenants
+from serve.server import request_guard
+from serve.server.open_tenants import OpenTenants
+from serve.server.problems import MIMETYPE, TITLES, Problem
 from store import commands, tokens
 from store import tenant as tenants
 from store.commands import Draft
@@ -178,7 +178,7 @@ def build_busy(server: Server) -> TestResponse:
 
 def overloaded(server: Server) -> TestResponse:
     app = create_app(server.opened, "owner", lambda: NOW)
-    gate.turn_away(app, lambda: True)
+    request_guard.reject_late_requests(app, lambda: True)
     return app.test_client().get("/v1/goals", headers=OURS)
 
 

@@ -18,7 +18,7 @@ from mnemolog.connection import Answer, _said
 from serve.answers import RecallRequest
 from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
-from serve.problem import TITLES
+from serve.server.problems import TITLES
 from store import events
 from store.commands import Draft
 from store.config import load

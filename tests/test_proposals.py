@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from serve.summaries import proposals
 from store import commands, lesson_commands, recommendations
 from store.agent_events import Accepted, Proposed

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store import tenant as tenants
 from store.commands import Draft

@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, receipts
 from store.agent_events import Outcome, Prompted
 from store.cold import compaction

@@ -12,7 +12,7 @@ from agent import Agent
 from click.testing import CliRunner
 
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import load
 from store.log import EventLog

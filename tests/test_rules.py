@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
 from serve.rules import role
+from serve.server.open_tenants import OpenTenants
 from store.config import Settings
 from store.events import MEMORY_KINDS, TRUSTS, Archived, Event, Recorded
 from store.memories.fold import Fold

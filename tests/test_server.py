@@ -30,8 +30,8 @@ from store.tenant import tenant
 
 ROOT = Path(__file__).parents[1]
 START = (
-    "import sys; from serve.process.server import run; from store.config import load; "
-    "run(load(), port=int(sys.argv[1]))"
+    "import sys; from serve.app import create_app; from serve.server.process import run; "
+    "from store.config import load; run(load(), create_app, port=int(sys.argv[1]))"
 )
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")

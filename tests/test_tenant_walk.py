@@ -23,8 +23,8 @@ from werkzeug.test import TestResponse
 
 from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
-from serve.gate import is_for_programs
 from serve.hooks.hosts import HOSTS
+from serve.server.request_guard import is_for_programs
 from store import tenant as tenants
 from store import tokens
 

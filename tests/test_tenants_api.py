@@ -16,7 +16,7 @@ from werkzeug.test import TestResponse
 
 from serve.api import tenants as routes
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import build, commands, tokens
 from store import tenant as tenants
 from store.commands import Draft
@@ -265,7 +265,7 @@ def test_a_tenant_is_deleted_under_those_who_ask(
     opened: OpenTenants, client: FlaskClient, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """None gets a 5xx, nothing that was acknowledged is lost, and no file comes back."""
-    monkeypatch.setattr("serve.process.tenants.TICK_S", 0.01)
+    monkeypatch.setattr("serve.server.open_tenants.TICK_S", 0.01)
     opened.start()
     answers: list[int] = []
     kept: set[str] = set()
@@ -327,7 +327,7 @@ def until_busy(count: Callable[[], int], more: int) -> None:
 def test_two_deletions_do_not_wait_for_each_other(
     opened: OpenTenants, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("serve.process.tenants.FINISH_S", 600.0)
+    monkeypatch.setattr("serve.server.open_tenants.FINISH_S", 600.0)
     statuses: list[int] = []
 
     def delete(name: str) -> None:
@@ -360,8 +360,8 @@ def test_answers_have_the_shapes_that_are_declared(client: FlaskClient):
 def test_functions_for_pages_know_the_default(home: Path):
     EventLog(tenants.tenant(home, "team").log, create=True).close()
     tokens.make(home, "team", Wanted(scopes=("read",)), NOW)
-    from serve.access.caller import OWNER
-    from serve.access.tenants import listed
+    from serve.server.callers import OWNER
+    from serve.server.tenant_admin import list_tenants
 
-    found = listed(Settings(home, Choices(tenant="team")), OWNER, NOW)
+    found = list_tenants(Settings(home, Choices(tenant="team")), OWNER, NOW)
     assert [(one.tenant, one.is_default, one.tokens) for one in found] == [("team", True, 1)]

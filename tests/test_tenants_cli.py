@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant as tenants
 from store import tokens
 from store.access.owner_token import owner_token

@@ -15,14 +15,11 @@ from flask.testing import FlaskClient
 from mcp_client import message
 from werkzeug.test import TestResponse
 
-from serve.access.caller import OWNER, Caller
-from serve.access.callers import Callers
-from serve.access.owner import hook_key
-from serve.access.rate import BURST_S, Rates
 from serve.app import create_app
 from serve.mcp_server.protocol import OUT_OF_SCOPE
-from serve.process import control
-from serve.process.tenants import OpenTenants
+from serve.server import process
+from serve.server.callers import BURST_S, OWNER, Caller, Callers, Rates, hook_key
+from serve.server.open_tenants import OpenTenants
 from store import tenant as tenants
 from store import tokens
 from store.config import Settings
@@ -358,7 +355,7 @@ def seconds() -> list[float]:
 @pytest.fixture
 def client(opened: OpenTenants, seconds: list[float]) -> FlaskClient:
     app = create_app(opened, OWNERS, lambda: NOW, lambda: seconds[0], hook_deadline_s=30.0)
-    app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
+    app.register_blueprint(process.control_blueprint(Server(1, 2, 3, "instance"), lambda: None))
     return app.test_client()
 
 

@@ -20,8 +20,8 @@ from serve.answers import RecallRequest, answer
 from serve.app import create_app
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
-from serve.process.tenants import OpenTenants
 from serve.reader.reader import Reader, View
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store import tenant as tenants
 from store.audits.repair import repair

@@ -20,10 +20,10 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from serve.access.owner import hook_key
 from serve.app import create_app
-from serve.process import control
-from serve.process.tenants import OpenTenants
+from serve.server import process
+from serve.server.callers import hook_key
+from serve.server.open_tenants import OpenTenants
 from store import commands, failures, recommendations, tokens
 from store import tenant as tenants
 from store.build import rebuild
@@ -93,7 +93,7 @@ def world(home: Path, *names: str) -> Iterator[World]:
         opened.get(NOBODYS)
         clock = itertools.count(NOW + 3_600_000_000, 1_000).__next__
         app = create_app(opened, OWNERS, clock, hook_deadline_s=60.0)
-        app.register_blueprint(control.blueprint(Server(1, 2, 3, "instance"), lambda: None))
+        app.register_blueprint(process.control_blueprint(Server(1, 2, 3, "instance"), lambda: None))
         wanted = Wanted(scopes=ALL, per_minute=1_000_000)
         _, token = tokens.make(home, MINE, wanted, NOW)
         there = made.get(THEIRS, {})

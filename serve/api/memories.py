@@ -15,7 +15,7 @@ from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import Acknowledged, InProject, InTenant, SentDraft, ShownValue, WholeMemory
 from serve.fields import TenantName
-from serve.process.tenants import OpenTenant
+from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands
 from store.errors import NotFound

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from serve.api.operation import Operation
-from serve.problem import MIMETYPE, TITLES, Problem
+from serve.server.problems import MIMETYPE, TITLES, Problem
 from store.body import Id, Key
 
 _EVERYWHERE = (

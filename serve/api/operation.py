@@ -10,10 +10,10 @@ from typing import Any, Literal
 import msgspec
 from flask import Blueprint, Response, g, request
 
-from serve.access.caller import OWNER, Scope
 from serve.api.service import Call, Nothing, Reply, Service
-from serve.gate import owner_only
-from serve.problem import problem
+from serve.server.callers import OWNER, Scope
+from serve.server.problems import problem
+from serve.server.request_guard import owner_only
 from store.errors import InvalidInput
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -25,7 +25,7 @@ from serve.api import (
 )
 from serve.api.operation import Operation, route
 from serve.api.service import Service
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 
 _OTHERS: tuple[Operation, ...] = (
     *recall.OPERATIONS,

@@ -13,8 +13,8 @@ import msgspec
 from serve.api.openapi import document
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
-from serve.metrics import MIMETYPE, exposition
-from serve.process.tenants import OpenTenants
+from serve.server.metrics import MIMETYPE, exposition
+from serve.server.open_tenants import OpenTenants
 from serve.version import version
 from store.errors import LogError, NotReady
 

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from serve.access.caller import Caller
-from serve.process.tenants import OpenTenant, OpenTenants
+from serve.server.callers import Caller
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from store.config import Choices
 
 EXPORTS = 2  # at once: who does not read one holds a thread, and the others go on answering

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from serve.access import tenants
-from serve.access.tenants import NewToken, ShownTenant, ShownToken
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
+from serve.server import tenant_admin
+from serve.server.tenant_admin import NewToken, ShownTenant, ShownToken
 from serve.summaries.tenant_stats import TenantStats, tenant_stats
 from store.deletion import Deleted
 from store.tenant import Tenant
@@ -44,20 +44,22 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listed(call: Call[Nothing, Nothing]) -> Reply:
-    return Reply({"tenants": tenants.listed(call.service.tenants.settings, call.caller, call.now)})
+    return Reply(
+        {"tenants": tenant_admin.list_tenants(call.service.tenants.settings, call.caller, call.now)}
+    )
 
 
 def create(call: Call[Nothing, NewTenant]) -> Reply:
     opened, name = call.service.tenants, call.body.tenant
     is_new = opened.make(name)
-    made = tenants.named(opened.settings, call.caller, name)
+    made = tenant_admin.find_tenant(opened.settings, call.caller, name)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    return Reply(tenants.in_short(opened.settings, made, call.now), status)
+    return Reply(tenant_admin.summarize_tenant(opened.settings, made, call.now), status)
 
 
 def show(call: Call[Nothing, Nothing]) -> Reply:
     settings = call.service.tenants.settings
-    return Reply(tenants.in_short(settings, _named(call), call.now))
+    return Reply(tenant_admin.summarize_tenant(settings, _named(call), call.now))
 
 
 def stats(call: Call[Nothing, Nothing]) -> Reply:
@@ -74,22 +76,22 @@ def delete(call: Call[Nothing, Nothing]) -> Reply:
 
 def tokens_of(call: Call[Nothing, Nothing]) -> Reply:
     settings = call.service.tenants.settings
-    return Reply({"tokens": tenants.tokens_of(settings, _named(call), call.now)})
+    return Reply({"tokens": tenant_admin.list_tokens(settings, _named(call), call.now)})
 
 
 def make_token(call: Call[Nothing, Wanted]) -> Reply:
     settings = call.service.tenants.settings
-    made = tenants.make_token(settings, call.caller, _named(call), call.body, call.now)
+    made = tenant_admin.make_token(settings, call.caller, _named(call), call.body, call.now)
     return Reply(made, HTTPStatus.CREATED, _SECRET)
 
 
 def revoke_token(call: Call[Nothing, Nothing]) -> Reply:
     settings = call.service.tenants.settings
-    return Reply(tenants.revoke_token(settings, _named(call), call.path["id"], call.now))
+    return Reply(tenant_admin.revoke_token(settings, _named(call), call.path["id"], call.now))
 
 
 def _named(call: Call[Nothing, Nothing] | Call[Nothing, Wanted]) -> Tenant:
-    return tenants.named(call.service.tenants.settings, call.caller, call.path["tenant"])
+    return tenant_admin.find_tenant(call.service.tenants.settings, call.caller, call.path["tenant"])
 
 
 _MISSING = ("not_found", "invalid_name")

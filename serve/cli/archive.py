@@ -9,7 +9,7 @@ import msgspec
 
 from serve.cli import jobs, output, session
 from serve.cli.session import Session
-from serve.process import jobs as processes
+from serve.server import processes
 
 
 @click.command(
@@ -69,7 +69,7 @@ def cold(session_: Session, *words: str) -> dict[str, Any]:
     """Have the files below `cold/` written by a process of its own; return what it says."""
     settings = session_.settings()
     name = session.chosen(settings).name
-    child = processes.start(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
+    child = processes.start_job(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
     said, _ = child.communicate()
     if child.returncode:
         sys.exit(child.returncode)

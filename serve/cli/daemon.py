@@ -18,9 +18,9 @@ def start(session_: Session, /, as_json: bool) -> None:
     Where it already runs that is said, and nothing is done. It ends by itself when nobody asked for
     `idle_exit_s`, and what it says is in `server.log` of the home.
     """
-    from serve.process import daemon
+    from serve.server import processes
 
-    server, is_new = daemon.start(session_.settings())
+    server, is_new = processes.start_server(session_.settings())
     if as_json:
         output.emit(_shown(server) | {"new": is_new})
     else:
@@ -33,9 +33,9 @@ def start(session_: Session, /, as_json: bool) -> None:
 @click.pass_obj
 def stop(session_: Session, /, as_json: bool) -> None:
     """End the server of this home; what it gathered is written before."""
-    from serve.process import daemon
+    from serve.server import processes
 
-    server = daemon.stop(session_.settings())
+    server = processes.stop_server(session_.settings())
     if as_json:
         output.emit({"stopped": _shown(server) if server else None})
     else:

@@ -30,10 +30,10 @@ def dashboard(session_: Session, /, no_open: bool, as_json: bool) -> None:
     The link lets you in once, within two minutes; the browser stays logged in for 12 hours. Who has
     the link before you open it is let in instead of you: do not pass it on.
     """
-    from serve.process import daemon
+    from serve.server import processes
 
     settings = session_.settings()
-    server, _ = daemon.start(settings)
+    server, _ = processes.start_server(settings)
     link = _link(settings, server)
     url = f"http://{HOST}:{server.port}{link.path}"
     if as_json:

@@ -10,7 +10,7 @@ import msgspec
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from serve.process import jobs as processes
+from serve.server import processes
 from store import commands
 from store.errors import InvalidInput, NotFound
 from store.events import Recorded
@@ -189,7 +189,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
     from store.erase import wiping
 
     words = ("cold", "--tenant", name, "--only-newest")
-    child = processes.start(settings, *words, stdout=subprocess.PIPE)
+    child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     child.communicate()
     if child.returncode:
         tenant = session.chosen(settings)

@@ -12,7 +12,7 @@ from store.config import is_off
 from store.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from serve.process.tenants import OpenTenants
+    from serve.server.open_tenants import OpenTenants
     from store.config import Settings
 
 DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
@@ -57,8 +57,8 @@ def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] |
 
 def _tenants(settings: "Settings") -> "OpenTenants":
     """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
-    from serve.process.tenants import OpenTenants
     from serve.query_embedder import QueryEmbedder
+    from serve.server.open_tenants import OpenTenants
     from store.embedding import SilentEmbedder
 
     tenants = OpenTenants(settings)

@@ -14,7 +14,7 @@ import msgspec
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from serve.process import jobs
+from serve.server import processes
 from store.job_events import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -54,7 +54,7 @@ def run(
     words = [*words, *(word for word, is_given in given.items() if is_given)]
     words += ["--project", project] if project else []
     words += ["--root", str(Path.cwd())]
-    child = jobs.start(
+    child = processes.start_job(
         settings, "run", job, "--json", "--tenant", tenant.name, *words, stdout=subprocess.PIPE
     )
     said, _ = child.communicate()

@@ -13,7 +13,7 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from serve.process import jobs
+from serve.server import processes
 from store.config import Settings
 
 
@@ -25,7 +25,7 @@ def build(settings: Settings, *words: str, quiet: bool = False) -> int:
 
 def _jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
     sys.stdout.flush()
-    child = jobs.start(settings, *words, stdout=sys.stderr.fileno() if quiet else None)
+    child = processes.start_job(settings, *words, stdout=sys.stderr.fileno() if quiet else None)
     signal.signal(signal.SIGTERM, lambda number, frame: child.terminate())
     return _wait(child)
 
@@ -98,10 +98,10 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
     import logging
 
     gc.disable()  # what is imported stays; the server turns it on when it is ready
-    from serve.process import heap
 
-    heap.share_one()
-    from serve.process import server
+    processes.share_one_heap()
+    from serve.app import create_app
+    from serve.server import process
     from store.registry import HOST
 
     settings = session_.settings()
@@ -114,4 +114,4 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
         else:
             output.say(f"mnemolog listens on {url} (Ctrl-C ends it)")
 
-    server.run(settings, port=port, on_ready=ready, idle_exit_s=idle_exit)
+    process.run(settings, create_app, port=port, on_ready=ready, idle_exit_s=idle_exit)

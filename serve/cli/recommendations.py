@@ -133,13 +133,13 @@ def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_js
 
 def _refreshed(session_: Session, project: str | None, *, dry_run: bool) -> list[dict[str, Any]]:
     """Look for new ones, in a process of its own; return them."""
-    from serve.process import jobs
+    from serve.server import processes
 
     settings = session_.settings()
     words = ["--tenant", session.chosen(settings).name]
     words += ["--project", project] if project else []
     words += ["--dry-run"] if dry_run else []
-    child = jobs.start(settings, "recommend", *words, stdout=subprocess.PIPE)
+    child = processes.start_job(settings, "recommend", *words, stdout=subprocess.PIPE)
     said, _ = child.communicate()
     if child.returncode:
         sys.exit(child.returncode)

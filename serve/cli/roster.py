@@ -71,12 +71,12 @@ def run(context: click.Context, name: str, as_json: bool) -> None:
     """
     import msgspec
 
-    from serve.process import jobs as processes
+    from serve.server import processes
 
     settings: Settings = context.obj.settings()
     tenant = session.chosen(settings)
     words = ("learn", name, "--tenant", tenant.name)
-    child = processes.start(settings, *words, stdout=subprocess.PIPE)
+    child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     said, _ = child.communicate()
     if said:
         told: dict[str, Any] = msgspec.json.decode(said)

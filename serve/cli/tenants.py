@@ -50,10 +50,10 @@ def list_(session_: Session, /, as_json: bool) -> None:
 
 
 def _list(settings: Settings, *, as_json: bool) -> None:
-    from serve.access.caller import OWNER
-    from serve.access.tenants import listed
+    from serve.server.callers import OWNER
+    from serve.server.tenant_admin import list_tenants
 
-    found = listed(settings, OWNER, session.now())
+    found = list_tenants(settings, OWNER, session.now())
     if as_json:
         output.emit({"tenants": found})
     elif not found:

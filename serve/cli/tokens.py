@@ -37,11 +37,11 @@ def list_(session_: Session, /, tenant: str | None, as_json: bool) -> None:
 
 
 def _list(settings: Settings, tenant: str | None, *, as_json: bool) -> None:
-    from serve.access.tenants import shown
+    from serve.server.tenant_admin import summarize_token
     from store import tokens as kept
 
     now = session.now()
-    found = [shown(one, now) for one in reversed(kept.every(settings.home, tenant))]
+    found = [summarize_token(one, now) for one in reversed(kept.every(settings.home, tenant))]
     if as_json:
         output.emit({"tokens": found})
     elif not found:
@@ -99,8 +99,8 @@ def create(
     """Make a token, and print what opens the tenant: it is shown this once and kept nowhere."""
     import msgspec
 
-    from serve.access.caller import OWNER
-    from serve.access.tenants import make_token
+    from serve.server.callers import OWNER
+    from serve.server.tenant_admin import make_token
     from store.tokens import Wanted
 
     settings = session_.settings()
@@ -129,12 +129,12 @@ def revoke(session_: Session, /, id_: str, as_json: bool) -> None:
 
     Again changes nothing.
     """
-    from serve.access.tenants import descend_from, shown
+    from serve.server.tenant_admin import describe_descendants, summarize_token
     from store import tokens as kept
 
     now, settings = session.now(), session_.settings()
-    found = shown(kept.revoke(settings.home, id_, now), now)
+    found = summarize_token(kept.revoke(settings.home, id_, now), now)
     if as_json:
         output.emit(found)
     else:
-        output.say(f"{found.id} opens {found.tenant} no more{descend_from(settings, id_)}")
+        output.say(f"{found.id} opens {found.tenant} no more{describe_descendants(settings, id_)}")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from serve.access.owner import hook_key
+from serve.server.callers import hook_key
 from store.registry import HOST
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from serve.process.tenants import OpenTenant
 from serve.reader.reader import View
+from serve.server.open_tenants import OpenTenant
 from store import commands
 from store.body import Id
 from store.commands import Change

@@ -12,8 +12,8 @@ import msgspec
 from flask import Blueprint, Response, g, redirect, render_template, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from serve.gate import owner_only
-from serve.problem import problem
+from serve.server.problems import problem
+from serve.server.request_guard import owner_only
 from store.access.sessions import SESSION_LIVES_S, Keys, Signer
 from store.events import isoformat
 

@@ -23,7 +23,6 @@ from flask import (
 from jinja2 import StrictUndefined
 from markupsafe import Markup
 
-from serve import gate
 from serve.dashboard import login
 from serve.dashboard.assets import Asset, assets
 from serve.dashboard.navigation import PLACES, Place
@@ -40,8 +39,9 @@ from serve.dashboard.wording import (
     stamp,
 )
 from serve.numerals import size
-from serve.problem import MIMETYPE, Problem
-from serve.process.tenants import OpenTenant, OpenTenants
+from serve.server import request_guard
+from serve.server.open_tenants import OpenTenant, OpenTenants
+from serve.server.problems import MIMETYPE, Problem
 from serve.version import version
 from store.access.sessions import Keys, Session, Signer
 from store.errors import NotFound
@@ -186,7 +186,7 @@ def _finish(answer: Response) -> Response:
     """Dress an error of a page as a page, and add the headers that protect it; a program's answer
     is what it says it is.
     """
-    if gate.is_for_programs(request.path):
+    if request_guard.is_for_programs(request.path):
         answer.headers["X-Content-Type-Options"] = "nosniff"
         return answer
     if answer.mimetype == MIMETYPE:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 from flask import Response, g, redirect, request, url_for
 
 from serve.dashboard.flashes import Flash, Flashes, Tone, Undo
-from serve.process.tenants import OpenTenant, OpenTenants
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from store import tenant as tenants
 from store.config import Settings
 from store.errors import InvalidName, NotFound

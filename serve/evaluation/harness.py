@@ -30,10 +30,10 @@ from serve.hooks import prompt
 from serve.hooks.block import short_id
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
-from serve.process.tenants import OpenTenant
 from serve.query.intent import read
 from serve.reader.reader import Reader
 from serve.recall import Mode
+from serve.server.open_tenants import OpenTenant
 from store import build, commands
 from store import tenant as tenants
 from store.commands import Draft

@@ -19,11 +19,11 @@ from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
 from serve.hooks.prompt import compose, look_up
 from serve.hooks.recap import recap
-from serve.process.tenants import OpenTenant
 from serve.query.analysis import Mode
 from serve.query.intent import read
 from serve.reader.reader import Reader, View
 from serve.recall import Hit
+from serve.server.open_tenants import OpenTenant
 from serve.stages.spoken import SPOKEN
 from store.agent_events import Intent
 from store.config import Choices, Layer, changed

@@ -19,10 +19,10 @@ from serve.evaluation.report import Scores, Silence, score_report
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
 from serve.hooks.prompt import answered
-from serve.process.tenants import OpenTenant
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, standing
 from serve.recall import Question, recall
+from serve.server.open_tenants import OpenTenant
 from store import commands
 from store.commands import Draft
 from store.config import Choices

@@ -18,7 +18,7 @@ from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
 from serve.hooks.late import Late
 from serve.place import Place, Places
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import pauses
 from store.errors import ConfigError, MnemologError
 

@@ -10,10 +10,10 @@ from math import inf
 from typing import TypeVar
 
 from serve.hooks.event import HookEvent
-from serve.process.tenants import OpenTenant
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.session_events import Journal
+from serve.server.open_tenants import OpenTenant
 from store.body import Body
 from store.config import Choices
 from store.embedding import Embedder

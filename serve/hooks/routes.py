@@ -11,7 +11,7 @@ from flask import Blueprint, Response, g, request
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
-from serve.problem import problem
+from serve.server.problems import problem
 from store.errors import NotFound
 
 OFF_HEADER = "X-Mnemolog-Off"

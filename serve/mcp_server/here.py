@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from serve.mcp_server.notes import Note, bounded, framed
 from serve.mcp_server.registry import Result
-from serve.process.tenants import OpenTenant
 from serve.reader.filters import Filter
+from serve.server.open_tenants import OpenTenant
 from store.config import Choices
 from store.embedding import Embedder
 from store.errors import InvalidInput

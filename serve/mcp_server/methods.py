@@ -7,7 +7,6 @@ Params come from anybody: each is looked at before it is used, and what does not
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from serve.access.caller import Scope
 from serve.mcp_server.protocol import (
     INVALID_PARAMS,
     LEGACY,
@@ -22,6 +21,7 @@ from serve.mcp_server.protocol import (
     text_of,
 )
 from serve.mcp_server.registry import Call, Complete, Outcome, Registry, Result
+from serve.server.callers import Scope
 
 Method = Callable[[Registry, Call], Outcome]
 

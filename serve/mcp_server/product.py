@@ -9,7 +9,7 @@ from serve.mcp_server.here import Here
 from serve.mcp_server.registry import Call, Registry
 from serve.mcp_server.tools import tools
 from serve.place import Places
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 
 INSTRUCTIONS = """\
 mnemolog is the user's long-term memory for coding agents. It lives on this machine and keeps what \

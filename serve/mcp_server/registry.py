@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from serve.access.caller import SCOPES, Scope
 from serve.mcp_server.protocol import Caller, Params
+from serve.server.callers import SCOPES, Scope
 
 Result = dict[str, Any]
 Outcome = Result | Generator[Result, None, Result]

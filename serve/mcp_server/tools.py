@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from serve.access.caller import Scope
 from serve.mcp_server.arguments import Parameters, parameters, taken
 from serve.mcp_server.goals import Goals, goals
 from serve.mcp_server.here import Here, Told, as_result, failed
@@ -37,6 +36,7 @@ from serve.mcp_server.writing import (
     remember_batch,
     update_memory,
 )
+from serve.server.callers import Scope
 from store.errors import MnemologError
 
 _READS = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}

@@ -21,7 +21,7 @@ from flask.testing import FlaskClient
 from serve.api.cursor import cursor, digest
 from serve.app import create_app
 from serve.dashboard.forms import Wanted
-from serve.process.tenants import OpenTenant, OpenTenants
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.summaries.listing import Position
 from store.access.sessions import signer
 from store.config import Settings

@@ -36,10 +36,10 @@ import msgspec
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
-from serve.process.tenants import OpenTenants
 from serve.query.intent import Reading
 from serve.reader.reader import View
 from serve.recall import Hit
+from serve.server.open_tenants import OpenTenants
 from store import build, commands, tenant
 from store.agent_events import Prompted
 from store.config import Choices, Settings

@@ -17,7 +17,7 @@ from torture.outcome import Outcome, Scale
 
 from pipelines import request_guard
 from pipelines.request_guard import Access, guarded
-from serve.access.owner import hook_key
+from serve.server.callers import hook_key
 from store.access.sessions import signer
 from store.config import Settings
 

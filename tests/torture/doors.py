@@ -21,7 +21,7 @@ from transcript_files import imported
 
 from serve.app import create_app
 from serve.cli import main
-from serve.process.tenants import OpenTenant, OpenTenants
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from store import build, commands
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder

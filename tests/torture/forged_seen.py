@@ -12,7 +12,7 @@ from unittest.mock import patch
 from dashboard_page import HOST, TOKEN, application, browser
 from torture.rot_memory import EMBEDDER, NOW
 
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import build, tenant
 from store.audits import health
 from store.audits.verify import verify

@@ -21,7 +21,7 @@ from torture.rpc import Defects, listened
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store.build import rebuild
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder

@@ -36,7 +36,8 @@ SLOWEST_S, PATIENCE_S = 20.0, 180.0
 # a server that says a write is done before it is: some of it is lost by any kill
 CARELESS = """
 import threading, time
-from serve.process import server
+from serve.app import create_app
+from serve.server.process import run
 from store.config import load
 from store.log import Appended, EventLog
 
@@ -54,7 +55,7 @@ def write():
 
 EventLog.append = later
 threading.Thread(target=write, daemon=True).start()
-server.run(load(), port=0)
+run(load(), create_app, port=0)
 """
 
 
@@ -168,7 +169,10 @@ class _Run:
 
     def kill_starting(self) -> None:
         """Kill a server at a random moment of its start."""
-        code = "from serve.process.server import run; from store.config import load; run(load())"
+        code = (
+            "from serve.app import create_app; from serve.server.process import run; "
+            "from store.config import load; run(load(), create_app)"
+        )
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", code],
             env=environment(self.home, MNEMOLOG_PORT="0"),

@@ -30,7 +30,7 @@ from store.config import Settings
 from store.registry import registered
 
 ROOT = Path(__file__).resolve().parents[2]
-START = "from serve.process.daemon import main; main()"
+START = "from serve.__main__ import main; main()"
 THREADS = 4
 _PATIENCE_S = 120.0
 

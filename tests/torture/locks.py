@@ -235,9 +235,11 @@ def _two_servers(folder: Path, pairs: int) -> Outcome:
     home = _remembered(folder)
     wrong: list[str] = []
     code = (
-        "import sys\nfrom serve.process.server import run\nfrom store.config import load\n"
+        "import sys\nfrom serve.app import create_app\nfrom serve.server.process import run\n"
+        "from store.config import load\n"
         "from store.errors import ConfigError\n"
-        "try:\n    run(load(), port=0)\nexcept ConfigError as error:\n    print('no:', error)"
+        "try:\n    run(load(), create_app, port=0)\n"
+        "except ConfigError as error:\n    print('no:', error)"
     )
     for _ in range(pairs):
         two = [

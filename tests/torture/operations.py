@@ -22,7 +22,7 @@ from schemathesis.transport.wsgi import WSGITransport
 
 from serve.api.moments import period
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.config import Settings
 from store.errors import InvalidInput

@@ -25,7 +25,7 @@ from torture.sent import event, frame
 from serve.app import MAX_BODY, create_app
 from serve.client import GIVE_UP_S
 from serve.mcp_server import protocol
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import tenant
 from store.config import Settings
 from store.files import replace_file

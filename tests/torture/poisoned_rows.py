@@ -17,7 +17,7 @@ from api_client import Api
 from torture.outcome import Outcome, Scale
 
 from serve.app import create_app
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.commands import Draft
 from store.config import Settings

@@ -22,7 +22,7 @@ from torture.sent import event, frame
 from serve.app import create_app
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
-from serve.process.tenants import OpenTenants
+from serve.server.open_tenants import OpenTenants
 from store import commands, tenant
 from store.commands import Draft
 from store.config import Settings

@@ -13,7 +13,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (ROOT, ROOT / "tests", ROOT / "serve" / "program")
-START = "from serve.process.server import run; from store.config import load; run(load(), port=0)"
+START = (
+    "from serve.app import create_app; from serve.server.process import run; "
+    "from store.config import load; run(load(), create_app, port=0)"
+)
 JSON = "application/json"
 
 # what a request is answered with where its server dies: nothing of it was acknowledged

@@ -5,8 +5,8 @@ Tenants & tokens: whose memories this server keeps, and which programs may ask f
 import msgspec
 from flask import Blueprint, Response, g, make_response, render_template, request, url_for
 
-from serve.access import tenants as access
 from serve.dashboard.sites import Site, tenant_url
+from serve.server import tenant_admin as access
 from store.errors import InvalidInput
 from store.tokens import PER_MINUTE, SCOPES, Wanted
 
@@ -21,8 +21,8 @@ def blueprint(site: Site) -> Blueprint:
         now = site.clock()
         return render_template(
             "access.html",
-            known=access.listed(site.settings, g.caller, now),
-            tokens=access.tokens_of(site.settings, site.tenant(tenant).tenant, now),
+            known=access.list_tenants(site.settings, g.caller, now),
+            tokens=access.list_tokens(site.settings, site.tenant(tenant).tenant, now),
             scopes=SCOPES,
             lives=LIVES,
             per_minute=PER_MINUTE,
@@ -65,9 +65,8 @@ def blueprint(site: Site) -> Blueprint:
     def revoke(tenant: str, id_: str) -> Response:
         opened = site.tenant(tenant)
         token = access.revoke_token(site.settings, opened.tenant, id_, site.clock())
-        said = (
-            f"Token {token.name or token.id} is revoked{access.descend_from(site.settings, id_)}."
-        )
+        descendants = access.describe_descendants(site.settings, id_)
+        said = f"Token {token.name or token.id} is revoked{descendants}."
         return site.done(tenant_url("access.index"), said)
 
     return pages

@@ -10,8 +10,8 @@ from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
 from serve.lessons.index import rules
 from serve.lessons.standing import Standing, Statistics, statistics
-from serve.process.tenants import OpenTenant
 from serve.reader.filters import Filter
+from serve.server.open_tenants import OpenTenant
 from store import lesson_commands
 from store.errors import InvalidInput
 from store.events import Forgotten

@@ -15,7 +15,7 @@ from serve.dashboard.flashes import Undo
 from serve.dashboard.forms import Wanted, wanted
 from serve.dashboard.pages import memory, receipts
 from serve.dashboard.sites import Site, back, tenant_url
-from serve.process.tenants import OpenTenant
+from serve.server.open_tenants import OpenTenant
 from serve.summaries import listing
 from store.errors import ChangedSince, InvalidInput
 from store.events import MEMORY_KINDS, TIERS, micros

@@ -13,8 +13,8 @@ from serve.dashboard.changes import encoded
 from serve.dashboard.flashes import Undo
 from serve.dashboard.pages import receipts
 from serve.dashboard.sites import Site, tenant_url
-from serve.process.tenants import OpenTenant
 from serve.reader.reader import View
+from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands
 from store.errors import ChangedSince, IdConflict, InvalidInput, NotFound

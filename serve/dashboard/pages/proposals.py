@@ -11,8 +11,8 @@ from flask import Blueprint, Response, render_template, request
 from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
 from serve.dashboard.wording import pretty
-from serve.process.tenants import OpenTenant
 from serve.reader.reader import View
+from serve.server.open_tenants import OpenTenant
 from serve.summaries import proposals
 from serve.summaries.proposals import Changed, Proposal, State
 from store.errors import InvalidInput

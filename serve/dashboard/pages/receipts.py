@@ -8,7 +8,7 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.api.cursor import cursor, digest, position
 from serve.dashboard.sites import Site, tenant_url
-from serve.process.tenants import OpenTenant
+from serve.server.open_tenants import OpenTenant
 from serve.summaries import receipts as told
 from serve.summaries.listing import Position
 from store import commands, receipts

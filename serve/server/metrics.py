@@ -8,58 +8,36 @@ here either. https://prometheus.io/docs/instrumenting/exposition_formats/
 
 import sys
 import threading
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.events import Event, Recalled
+from serve.server.deferred_events import BOUNDS_S, RecallCounts
 from store.tenant import log_bytes
 
 if TYPE_CHECKING:
-    from serve.process.tenants import OpenTenant, OpenTenants
+    from serve.server.open_tenants import OpenTenant, OpenTenants
+
 
 MIMETYPE = "text/plain; version=0.0.4"  # Werkzeug adds the charset
-BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 Sample = tuple[str, Mapping[str, str], float]  # what follows the name, labels, value
 Metric = tuple[str, str, str, list[Sample]]  # name, kind, help, samples
-
-
-class Recalls:
-    """The recalls of one tenant since it was opened: how many, how many silent, how long."""
-
-    def __init__(self) -> None:
-        self.silent, self.seconds = 0, 0.0
-        self.within = [0] * (len(BOUNDS_S) + 1)  # of each bound, and beyond the last
-
-    def count(self, receipts: Iterable[Event]) -> None:
-        """Count those of some events that are receipts of recalls. One thread counts at a time."""
-        for body in (one.body for one in receipts):
-            if isinstance(body, Recalled):
-                seconds = body.took_us / 1e6
-                self.silent += not body.hits
-                self.seconds += seconds
-                self.within[bisect_left(BOUNDS_S, seconds)] += 1
-
-    @property
-    def total(self) -> int:
-        return sum(self.within)
 
 
 def exposition(
     tenants: "OpenTenants", shown: "Sequence[OpenTenant]", now: int, *, whole_server: bool
 ) -> str:
     """Return the metrics of some tenants; with `whole_server` those of the process too."""
-    of_tenants = [_of_tenant(tenants, one, now) for one in shown]
-    metrics = [_together(same) for same in zip(*of_tenants, strict=True)]
+    of_tenants = [_tenant_metrics(tenants, one, now) for one in shown]
+    metrics = [_merge_tenants(same) for same in zip(*of_tenants, strict=True)]
     if whole_server:
-        metrics += _process()
+        metrics += _process_metrics()
     return "".join(line for metric in metrics for line in _lines(metric))
 
 
-def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metric]:
+def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metric]:
     label = {"tenant": one.tenant.name}
     recalls, head = one.recalls, one.log.head()
     with one.reader.view() as view:
@@ -74,7 +52,12 @@ def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metr
     return [
         single("recalls_total", "counter", "Recalls that left a receipt.", recalls.total),
         single("silent_recalls_total", "counter", "Those that brought nothing.", recalls.silent),
-        ("mnemolog_recall_seconds", "histogram", "How long they took.", _took(recalls, label)),
+        (
+            "mnemolog_recall_seconds",
+            "histogram",
+            "How long they took.",
+            _latency_samples(recalls, label),
+        ),
         single("appends_total", "counter", "Transactions written.", one.log.version()[1]),
         single("log_events", "gauge", "Events in the log.", one.log.held()),
         single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes(one.tenant)),
@@ -90,7 +73,7 @@ def _of_tenant(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metr
     ]
 
 
-def _took(recalls: Recalls, label: Mapping[str, str]) -> list[Sample]:
+def _latency_samples(recalls: RecallCounts, label: Mapping[str, str]) -> list[Sample]:
     bounds = [*map(str, BOUNDS_S), "+Inf"]
     within = list(accumulate(recalls.within))  # once: who counts meanwhile splits no histogram
     buckets = zip(bounds, within, strict=True)
@@ -101,7 +84,7 @@ def _took(recalls: Recalls, label: Mapping[str, str]) -> list[Sample]:
     ]
 
 
-def _process() -> list[Metric]:
+def _process_metrics() -> list[Metric]:
     found: list[Metric] = [
         ("mnemolog_threads", "gauge", "Threads.", [("", {}, threading.active_count())])
     ]
@@ -114,7 +97,7 @@ def _process() -> list[Metric]:
     return found
 
 
-def _together(same: Sequence[Metric]) -> Metric:
+def _merge_tenants(same: Sequence[Metric]) -> Metric:
     """Return one metric of all tenants: its lines must stand together."""
     name, kind, about, _ = same[0]
     return name, kind, about, [sample for metric in same for sample in metric[-1]]

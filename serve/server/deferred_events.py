@@ -8,12 +8,18 @@ something waits, and what was lost, is said in our own log.
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from store.errors import InvalidInput, LogBusy, LogError, NotFound
-from store.events import Event
+from store.events import Event, Recalled
 from store.log import EventLog
+
+if TYPE_CHECKING:
+    pass
+
 
 log = logging.getLogger("mnemolog")
 
@@ -21,7 +27,7 @@ MOST = 5_000  # some 10 MB: hours of an agent's work
 PATIENCE_S = 0.5  # for another thread that writes: longer is a log that another process holds
 
 
-class Notes:
+class DeferredEvents:
     """What waits for one log, the oldest first. Threads may share it."""
 
     def __init__(self, events: EventLog, written: Callable[[Sequence[Event]], None]) -> None:
@@ -89,3 +95,30 @@ class Notes:
             self.waiting.remove(event)
             return False
         return True
+
+
+# Taken.
+
+
+class RecallCounts:
+    """The recalls of one tenant since it was opened: how many, how many silent, how long."""
+
+    def __init__(self) -> None:
+        self.silent, self.seconds = 0, 0.0
+        self.within = [0] * (len(BOUNDS_S) + 1)  # of each bound, and beyond the last
+
+    def count(self, receipts: Iterable[Event]) -> None:
+        """Count those of some events that are receipts of recalls. One thread counts at a time."""
+        for body in (one.body for one in receipts):
+            if isinstance(body, Recalled):
+                seconds = body.took_us / 1e6
+                self.silent += not body.hits
+                self.seconds += seconds
+                self.within[bisect_left(BOUNDS_S, seconds)] += 1
+
+    @property
+    def total(self) -> int:
+        return sum(self.within)
+
+
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)

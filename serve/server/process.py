@@ -16,16 +16,18 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import waitress
+from flask import Blueprint, Flask, Response
 
-from serve import gate
-from serve.app import MAX_BODY, create_app
-from serve.process import control
-from serve.process.ingest import spawn_facts
-from serve.process.tenants import OpenTenants, spawn_build
-from serve.process.turns import RANKING, WAITING, Turns, channel, is_late
+from serve.server import request_guard
+from serve.server.admission import RANKING, WAITING, Dispatcher, current_channel, is_late
+from serve.server.ingest_worker import fact_reader
+from serve.server.open_tenants import OpenTenants, build_starter
+from serve.server.request_guard import MAX_BODY, owner_only
 from store import tenant as tenants
 from store.access.connections import CONNECTIONS, Connections
 from store.access.owner_token import owner_token
@@ -42,15 +44,16 @@ FINISH_S = 5.0  # for what is being answered when we are told to end
 MAX_HEAD = 64 << 10
 
 
-def _say(port: int) -> None:
+def _print_address(port: int) -> None:
     print(f"mnemolog listens on http://{HOST}:{port}", flush=True)
 
 
 def run(
     settings: Settings,
+    create_app: Callable[[OpenTenants, str], Flask],
     *,
     port: int | None = None,
-    on_ready: Callable[[int], None] = _say,
+    on_ready: Callable[[int], None] = _print_address,
     idle_exit_s: int = 0,
     elsewhere: bool = False,
 ) -> None:
@@ -65,18 +68,18 @@ def run(
         _make_default(settings)
         listening = _listen(settings.choices.port if port is None else port, elsewhere)
         open_tenants = OpenTenants(
-            settings, spawn_build(settings), read_facts=spawn_facts(settings)
+            settings, build_starter(settings), read_facts=fact_reader(settings)
         )
         open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
-        ours = _server(listening, idle_exit_s, settings.choices)
+        ours = _describe_server(listening, idle_exit_s, settings.choices)
         ending = threading.Event()
         app = create_app(open_tenants, token)
-        app.register_blueprint(control.blueprint(ours, ending.set))
-        gate.turn_away(app, is_late)
+        app.register_blueprint(control_blueprint(ours, ending.set))
+        request_guard.reject_late_requests(app, is_late)
         server = waitress.create_server(
             app,
             sockets=[listening],
-            _dispatcher=Turns(RANKING if open_tenants.embedder.is_local else WAITING),
+            _dispatcher=Dispatcher(RANKING if open_tenants.embedder.is_local else WAITING),
             connection_limit=CONNECTIONS,
             asyncore_use_poll=hasattr(select, "poll"),  # select() knows no handle above 1,023
             max_request_header_size=MAX_HEAD,
@@ -87,7 +90,7 @@ def run(
             clear_untrusted_proxy_headers=True,
         )
         connections = Connections(server.active_channels, time.monotonic)
-        gate.tell_known(app, lambda: connections.know(channel()))
+        request_guard.notify_known_callers(app, lambda: connections.know(current_channel()))
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         # what is there stays: looking it through for garbage again made the slowest answers slower
         gc.freeze()
@@ -103,20 +106,20 @@ def run(
             _end_on_signal(server, ending)
             try:
                 on_ready(ours.port)
-                _answer(server, connections, ending, is_left)
+                _serve_until_done(server, connections, ending, is_left)
             finally:
                 server.close()
                 open_tenants.close()
 
 
-def _server(listening: socket.socket, idle_exit_s: int, choices: Choices) -> Server:
+def _describe_server(listening: socket.socket, idle_exit_s: int, choices: Choices) -> Server:
     port = listening.getsockname()[1]
     now = time.time_ns() // 1000
     instance = secrets.token_hex(16)
     return Server(os.getpid(), port, now, instance, idle_exit_s, choices.answers_by)
 
 
-def _answer(
+def _serve_until_done(
     server: Any, connections: Connections, ending: threading.Event, is_left: Callable[[], bool]
 ) -> None:
     """Answer until it is over, then finish what is being answered; waitress has no such loop."""
@@ -178,3 +181,24 @@ def _listen(port: int, elsewhere: bool) -> socket.socket:
         log.warning("port %d is taken: set another with MNEMOLOG_PORT", port)
     listening.listen(128)
     return listening
+
+
+# The routes by which a server is told apart from any other program, and told to end: the owner's.
+
+
+def control_blueprint(server: Server, end: Callable[[], None]) -> Blueprint:
+    """Return the routes of a server; `end` is called when it is asked to stop, and returns."""
+    routes = Blueprint("control", __name__)
+    said = msgspec.json.encode(server)
+    routes.before_request(owner_only)
+
+    @routes.get("/v1/server")
+    def who() -> Response:
+        return Response(said, mimetype="application/json")
+
+    @routes.post("/v1/server/stop")
+    def stop() -> Response:
+        end()
+        return Response(said, HTTPStatus.ACCEPTED, mimetype="application/json")
+
+    return routes

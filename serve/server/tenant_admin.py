@@ -7,7 +7,7 @@ nobody has are answered alike.
 
 import msgspec
 
-from serve.access.caller import Caller
+from serve.server.callers import Caller
 from store import tenant as tenants
 from store import tokens
 from store.config import Settings
@@ -47,7 +47,7 @@ class NewToken(ShownToken, frozen=True, kw_only=True):
     token: str
 
 
-def named(settings: Settings, caller: Caller, name: str) -> Tenant:
+def find_tenant(settings: Settings, caller: Caller, name: str) -> Tenant:
     """Return the tenant of a name; raise InvalidName or NotFound, for a token's holder NotFound
     for every name but its own.
     """
@@ -56,14 +56,14 @@ def named(settings: Settings, caller: Caller, name: str) -> Tenant:
     return tenants.existing(settings.home, name)
 
 
-def listed(settings: Settings, caller: Caller, now: int) -> list[ShownTenant]:
+def list_tenants(settings: Settings, caller: Caller, now: int) -> list[ShownTenant]:
     """Return the tenants a caller may know of, by name."""
     every = tenants.tenants(settings.home)
     known = (one for one in every if caller.is_owner or one.name == caller.tenant)
-    return [in_short(settings, one, now) for one in known]
+    return [summarize_tenant(settings, one, now) for one in known]
 
 
-def in_short(settings: Settings, tenant: Tenant, now: int) -> ShownTenant:
+def summarize_tenant(settings: Settings, tenant: Tenant, now: int) -> ShownTenant:
     active = [one for one in tokens.every(settings.home, tenant.name) if one.state(now) == "active"]
     return ShownTenant(
         tenant=tenant.name,
@@ -73,9 +73,9 @@ def in_short(settings: Settings, tenant: Tenant, now: int) -> ShownTenant:
     )
 
 
-def tokens_of(settings: Settings, tenant: Tenant, now: int) -> list[ShownToken]:
+def list_tokens(settings: Settings, tenant: Tenant, now: int) -> list[ShownToken]:
     """Return the tokens of a tenant, the newest first."""
-    return [shown(one, now) for one in reversed(tokens.every(settings.home, tenant.name))]
+    return [summarize_token(one, now) for one in reversed(tokens.every(settings.home, tenant.name))]
 
 
 def make_token(
@@ -94,23 +94,23 @@ def make_token(
             wanted, per_minute=wanted.per_minute or min(PER_MINUTE, allowed)
         )
     token, text = tokens.make(settings.home, tenant.name, wanted, now, caller.token_id)
-    return NewToken(**msgspec.structs.asdict(shown(token, now)), token=text)
+    return NewToken(**msgspec.structs.asdict(summarize_token(token, now)), token=text)
 
 
 def revoke_token(settings: Settings, tenant: Tenant, id_: str, now: int) -> ShownToken:
     """End a token of a tenant with all that descend from it, and return it; a second time changes
     nothing. Raise NotFound.
     """
-    return shown(tokens.revoke(settings.home, id_, now, tenant.name), now)
+    return summarize_token(tokens.revoke(settings.home, id_, now, tenant.name), now)
 
 
-def descend_from(settings: Settings, id_: str) -> str:
+def describe_descendants(settings: Settings, id_: str) -> str:
     """Return, as the end of a sentence, how many tokens ended with one; "" where it made none."""
     count = len(tokens.descendants(id_, tokens.every(settings.home)))
     return f", with {count:,} that it made" if count else ""
 
 
-def shown(token: Token, now: int) -> ShownToken:
+def summarize_token(token: Token, now: int) -> ShownToken:
     """Return a token as it may be seen."""
     return ShownToken(
         id=token.id,

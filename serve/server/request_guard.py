@@ -16,10 +16,11 @@ from typing import Protocol
 
 from flask import Flask, Request, Response, g, redirect, request
 
-from serve.access.caller import OWNER, Caller
-from serve.problem import problem
+from serve.server.callers import OWNER, Caller
+from serve.server.problems import problem
 from store.access.request_origin import is_own_host, is_own_origin
 
+MAX_BODY = 4 << 20  # bytes of a request
 _OPEN = frozenset({"/health", "/ready", "/v1/openapi.json"})
 _OPEN_PAGES = frozenset({"/login", "/favicon.ico"})
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -45,12 +46,12 @@ def guard(
     """Put the gate before every route; `g.caller` and, on pages, `g.login` say who asks."""
 
     def gate() -> Response | None:
-        return _from_here(request) or _known(request, caller_of, login_of, wait_of)
+        return _check_origin(request) or _check_caller(request, caller_of, login_of, wait_of)
 
     app.before_request(gate)
 
 
-def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
+def reject_late_requests(app: Flask, is_late: Callable[[], bool]) -> None:
     """Answer 503 to whoever passed the gate and waited too long for an answer."""
 
     def late() -> Response | None:
@@ -61,7 +62,7 @@ def turn_away(app: Flask, is_late: Callable[[], bool]) -> None:
     app.before_request(late)
 
 
-def tell_known(app: Flask, tell: Callable[[], None]) -> None:
+def notify_known_callers(app: Flask, tell: Callable[[], None]) -> None:
     """Call `tell` for each request whose sender passed the gate with a token or a login."""
 
     def known() -> None:
@@ -83,7 +84,7 @@ def is_for_programs(path: str) -> bool:
     return path.startswith("/v1/") or path in ("/mcp", "/health", "/ready", "/metrics")
 
 
-def _from_here(asked: Request) -> Response | None:
+def _check_origin(asked: Request) -> Response | None:
     if not is_own_host(asked.host):
         return problem("wrong_host", f"this server is not {asked.host!r}")
     origin, site = asked.headers.get("Origin"), asked.headers.get("Sec-Fetch-Site")
@@ -92,21 +93,21 @@ def _from_here(asked: Request) -> Response | None:
     return None
 
 
-def _known(
+def _check_caller(
     asked: Request, caller_of: CallerOf, login_of: LoginOf, wait_of: WaitOf
 ) -> Response | None:
     if asked.path in _OPEN:
         return None
     if is_for_programs(asked.path):
-        return _program(asked, caller_of, wait_of)
-    return _page(asked, login_of)
+        return _check_program(asked, caller_of, wait_of)
+    return _check_page(asked, login_of)
 
 
-def _program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response | None:
+def _check_program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response | None:
     scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
     caller = caller_of(asked, sent) if scheme.lower() == "bearer" else None
     if caller is None:
-        return _unknown(
+        return _unauthorized(
             "send `Authorization: Bearer TOKEN`; the owner's is in the file `token` of the home",
             was_sent=bool(sent),
         )
@@ -120,7 +121,7 @@ def _program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response |
     return None
 
 
-def _unknown(cure: str, *, was_sent: bool = False) -> Response:
+def _unauthorized(cure: str, *, was_sent: bool = False) -> Response:
     """Return a 401; it says how to ask, and whether what was sent is the matter (RFC 6750, 3)."""
     answer = problem("no_token", cure)
     wrong = ', error="invalid_token"' if was_sent else ""
@@ -128,7 +129,7 @@ def _unknown(cure: str, *, was_sent: bool = False) -> Response:
     return answer
 
 
-def _page(asked: Request, login_of: LoginOf) -> Response | None:
+def _check_page(asked: Request, login_of: LoginOf) -> Response | None:
     login = login_of(asked)
     if login is not None:
         g.login, g.caller = login, OWNER
@@ -139,7 +140,7 @@ def _page(asked: Request, login_of: LoginOf) -> Response | None:
             answer = redirect("/login", HTTPStatus.SEE_OTHER)
             assert isinstance(answer, Response)
             return answer
-        return _unknown("log in: `mnemolog dashboard` makes a link")
+        return _unauthorized("log in: `mnemolog dashboard` makes a link")
     if asked.method not in _READING:
         if asked.mimetype != _FORM:
             return problem(

@@ -36,12 +36,12 @@ def is_late() -> bool:
     return getattr(_turn, "is_late", False)
 
 
-def channel() -> Any:
+def current_channel() -> Any:
     """Return the connection whose request this thread answers; None outside of waitress."""
     return getattr(_turn, "channel", None)
 
 
-class Turns:
+class Dispatcher:
     """What waitress asks for a thread, with a channel that has a request."""
 
     def __init__(self, recalls: int, clock: Callable[[], float] = time.monotonic) -> None:

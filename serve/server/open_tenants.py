@@ -17,14 +17,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve.answers import RecallRequest, answer
-from serve.metrics import Recalls
-from serve.process import jobs
-from serve.process.in_flight import InFlight
-from serve.process.ingest import FactReader, Ingest
-from serve.process.notes import Notes
 from serve.query_embedder import QueryEmbedder
 from serve.reader.reader import Reader
 from serve.reader.session_events import Journals
+from serve.server import processes
+from serve.server.deferred_events import DeferredEvents, RecallCounts
+from serve.server.ingest_worker import FactReader, IngestWorker
 from store import deletion
 from store import tenant as tenants
 from store.builds import upkeep
@@ -54,11 +52,11 @@ class OpenTenant:
     tenant: Tenant
     log: EventLog
     reader: Reader
-    recalls: Recalls = field(default_factory=Recalls)
-    notes: Notes = field(init=False)
+    recalls: RecallCounts = field(default_factory=RecallCounts)
+    notes: DeferredEvents = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "notes", Notes(self.log, self.recalls.count))
+        object.__setattr__(self, "notes", DeferredEvents(self.log, self.recalls.count))
 
     @property
     def receipts(self) -> Sequence[Event]:
@@ -96,7 +94,7 @@ class OpenTenants:
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}  # by tenant
-        self.requests = InFlight()
+        self.requests = RequestsInFlight()
         self._changing = threading.Lock()  # held by who makes or deletes a tenant
         self._deleting: set[str] = set()
         self._keeping_up = threading.Lock()
@@ -105,7 +103,7 @@ class OpenTenants:
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._learning: dict[str, subprocess.Popen[bytes]] = {}
         self._due_since: dict[str, float] = {}
-        self.ingest = Ingest(
+        self.ingest = IngestWorker(
             settings.home, self._opened, lambda: self.idle_s() >= IDLE_S, read_facts
         )
         self._closing = threading.Event()
@@ -181,7 +179,7 @@ class OpenTenants:
         with self._changing:
             tenant = tenants.existing(self.settings.home, name)
             deletion.check(self.settings, tenant)
-            if _runs(self._building.get(name)):
+            if _is_running(self._building.get(name)):
                 raise BuildBusy(f"{name} is being built: delete it when that is done")
             with deletion.unused(tenant), self._taken_out(name):
                 return deletion.put_away(self.settings.home, tenant, now)
@@ -204,7 +202,7 @@ class OpenTenants:
 
     def idle_s(self) -> float:
         """Return for how many seconds nobody asked; 0 while a build runs, or facts are read."""
-        is_working = any(map(_runs, (*self._building.values(), *self._learning.values())))
+        is_working = any(map(_is_running, (*self._building.values(), *self._learning.values())))
         if is_working or self.ingest.is_reading_facts:
             return 0.0
         return self._clock() - self._asked_at
@@ -252,14 +250,14 @@ class OpenTenants:
 
     def build_now(self, one: OpenTenant) -> bool:
         """Begin a build of a tenant, unless one of ours runs; return whether it was begun."""
-        if self._build is None or _runs(self._building.get(one.tenant.name)):
+        if self._build is None or _is_running(self._building.get(one.tenant.name)):
             return False
         self._building[one.tenant.name] = self._build(one.tenant)
         return True
 
     def learn_now(self, one: OpenTenant, job: str) -> bool:
         """Begin a job of a tenant, or all of them, `learn`, unless one runs; return whether."""
-        if _runs(self._learning.get(one.tenant.name)):
+        if _is_running(self._learning.get(one.tenant.name)):
             return False
         self._learning[one.tenant.name] = _spawn_job(self.settings, one.tenant, job)
         return True
@@ -267,16 +265,16 @@ class OpenTenants:
     def _build_if_due(self, one: OpenTenant) -> None:
         """Begin a build that is due once nobody asks; wait no longer than PATIENCE_S for that."""
         name, wanted = one.tenant.name, self.settings.choices.build_after
-        if _runs(self._building.get(name)):
+        if _is_running(self._building.get(name)):
             return
         if self._build is None or not wanted:
             return
         if self.ingest.is_reading_facts:  # which builds first, if need be
             return
-        waiting, now = _waiting(one), time.time_ns() // 1000
+        waiting, now = _backlog(one), time.time_ns() // 1000
         days = self.settings.choices.episodes_days
         is_due = upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted)
-        if not is_due and not (days and _is_over(one, days, now)):
+        if not is_due and not (days and _has_expired_episodes(one, days, now)):
             self._due_since.pop(name, None)
             return
         due_s = self._clock() - self._due_since.setdefault(name, self._clock())
@@ -287,21 +285,21 @@ class OpenTenants:
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
 
 
-def _is_over(one: OpenTenant, days: int, now: int) -> bool:
+def _has_expired_episodes(one: OpenTenant, days: int, now: int) -> bool:
     """Return whether episodes wait to be erased."""
     from store.erase import retention  # few have episodes erased, and it costs a server's start
 
     return retention.is_due(one.tenant, one.log, days, now)
 
 
-def _waiting(one: OpenTenant) -> Waiting:
+def _backlog(one: OpenTenant) -> Waiting:
     with one.reader.view() as view:
         built, tail = view.snapshots.watermark, view.tail
     first = next(one.log.read(built, built + 1), None)
     return Waiting(built, tail.watermark, tail.changes, first.at if first else 0, tail.bytes)
 
 
-def _runs(process: "subprocess.Popen[bytes] | None") -> bool:
+def _is_running(process: "subprocess.Popen[bytes] | None") -> bool:
     return process is not None and process.poll() is None
 
 
@@ -309,16 +307,54 @@ def _spawn_job(settings: Settings, tenant: Tenant, job: str) -> "subprocess.Pope
     """Start a job that learns, as by night, its output kept in a file."""
     with open(tenant.root / "learn.log", "wb") as output:
         words = ("learn", job, "--tenant", tenant.name)
-        return jobs.start(settings, *words, stdout=output, stderr=output)
+        return processes.start_job(settings, *words, stdout=output, stderr=output)
 
 
-def spawn_build(settings: Settings) -> Builder:
+def build_starter(settings: Settings) -> Builder:
     """Return what starts a quick build in a process of its own, its output kept in a file."""
 
     def build(tenant: Tenant) -> "subprocess.Popen[bytes]":
         with open(tenant.root / "build.log", "wb") as output:
-            return jobs.start(
+            return processes.start_job(
                 settings, "build", "--quick", "--tenant", tenant.name, stdout=output, stderr=output
             )
 
     return build
+
+
+# InFlight: the requests that are being answered, so that what they read is not taken from under
+# them.
+
+
+class RequestsInFlight:
+    """One request for each thread that answers one. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running: dict[int, object] = {}
+
+    def begin(self) -> None:
+        """Count the request that this thread answers from now on."""
+        with self._changed:
+            self._running[threading.get_ident()] = object()
+
+    def end(self, thread: int | None = None) -> None:
+        """Count this thread's request no more, or another's; a second time changes nothing."""
+        with self._changed:
+            self._running.pop(threading.get_ident() if thread is None else thread, None)
+            self._changed.notify_all()
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a request is being answered now."""
+        return bool(self._running)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until all requests that run now have ended; return whether they have."""
+        with self._changed:
+            before = dict(self._running)
+
+            def are_over() -> bool:
+                return not any(self._running.get(one) is mark for one, mark in before.items())
+
+            return self._changed.wait_for(are_over, timeout_s)

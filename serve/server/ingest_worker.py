@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from serve.process import jobs
+from serve.server import processes
 from store import failures
 from store import tenant as tenants
 from store.config import Settings
@@ -29,7 +29,8 @@ from store.plans import roster
 from store.tenant import Tenant
 
 if TYPE_CHECKING:
-    from serve.process.tenants import OpenTenant
+    from serve.server.open_tenants import OpenTenant
+
 
 log = logging.getLogger("mnemolog")
 
@@ -42,7 +43,7 @@ _BUSY = 75  # the exit code of a job that found another one at work
 FactReader = Callable[[Tenant], "subprocess.Popen[bytes]"]
 
 
-class Ingest:
+class IngestWorker:
     """The queues of a home, and the thread that works them off."""
 
     def __init__(
@@ -210,7 +211,7 @@ class Ingest:
         log.warning("facts of tenant %s: exit code %d", tenant.name, process.returncode)
 
 
-def spawn_facts(settings: Settings) -> FactReader:
+def fact_reader(settings: Settings) -> FactReader:
     """Return what starts the job `facts` in a process of its own, its output kept in a file.
 
     A model is asked only where the tenant lets the job run by itself: nobody else agreed to pay.
@@ -220,6 +221,8 @@ def spawn_facts(settings: Settings) -> FactReader:
         may_ask = roster.switches(tenant).on & {"facts", roster.LEARN}
         words = ["--apply", "--tenant", tenant.name, *([] if may_ask else ["--no-model"])]
         with open(tenant.root / "facts.log", "wb") as output:
-            return jobs.start(settings, "run", "facts", *words, stdout=output, stderr=output)
+            return processes.start_job(
+                settings, "run", "facts", *words, stdout=output, stderr=output
+            )
 
     return read

@@ -1,1 +1,0 @@
-"""The server as a process: started, told to end, the tenants it holds open, the jobs it starts."""

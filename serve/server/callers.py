@@ -1,0 +1,187 @@
+"""
+Caller: who asks, which memory is theirs, and what they may do in it.
+"""
+
+import base64
+import hashlib
+import hmac
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store import tokens
+from store.access.owner_token import is_owner
+from store.config import Settings
+from store.errors import ConfigError
+from store.files import FileStamp
+from store.tokens import SCOPES, Scope, Token
+
+__all__ = ["OWNER", "OWNER_NAME", "SCOPES", "Caller", "Scope", "caller_of_token"]
+
+OWNER_NAME = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. `tenant` None: every tenant is theirs, and only the owner's token says so.
+
+    `token_id` names the token that was shown, as the journal of what was done does; `per_minute`
+    is how often it may ask, None: without limit.
+    """
+
+    name: str
+    tenant: str | None
+    scopes: frozenset[Scope]
+    token_id: str | None = None
+    per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        is_whole = self.name == OWNER_NAME and self.token_id is None
+        if self.tenant == "" or (self.tenant is None and not is_whole):
+            raise ValueError("only the owner has every tenant: name one")
+
+    @property
+    def is_owner(self) -> bool:
+        return self.tenant is None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether a folder they name is one of this machine's that may be looked into.
+
+        A tenant's token may be shown from another machine, and opens no more than its tenant.
+        """
+        return self.token_id is None
+
+    def may(self, scope: Scope) -> bool:
+        """Return whether they may do what asks for a scope; `admin` may do all in its tenant."""
+        return scope in self.scopes or "admin" in self.scopes
+
+    def tenant_for(self, named: str | None) -> str | None:
+        """Return the tenant that is meant: a token's own beats whatever is named."""
+        return named if self.tenant is None else self.tenant
+
+
+OWNER = Caller(OWNER_NAME, None, frozenset(SCOPES))
+
+
+def caller_of_token(token: Token) -> Caller:
+    """Return who shows a token."""
+    return Caller(
+        token.name or token.id, token.tenant, frozenset(token.scopes), token.id, token.per_minute
+    )
+
+
+# Callers: who shows a bearer token, the owner, a tenant's token or a host's hook key.
+
+log = logging.getLogger("mnemolog")
+
+_NEVER: FileStamp = (-1,)
+
+
+class Callers:
+    """Who is who, by what they show. Threads may share it."""
+
+    def __init__(self, settings: Settings, owners: str, clock: Callable[[], int]) -> None:
+        """`owners` is the owner's token; `clock` gives microseconds UTC."""
+        self._owners, self._clock = owners, clock
+        self._default = settings.choices.tenant
+        self._known = _KnownTokens(settings.home)
+
+    def of(self, sent: str, path: str, tenant: str | None) -> Caller | None:
+        """Return who sent a bearer token to a path; None where it opens nothing there.
+
+        `tenant` is the one a hook's address names, which its key is bound to.
+        """
+        if is_owner(sent, self._owners):
+            return OWNER
+        if (token := tokens.opened_by(sent, self._known.tokens(), self._clock())) is not None:
+            return caller_of_token(token)
+        if opens_hook(path, tenant, sent, self._owners):
+            return Caller("hook", tenant or self._default, frozenset({"read", "write"}))
+        return None
+
+
+class _KnownTokens:
+    """The tokens of a home, read again when their file has changed: one revoked is dead at once."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._read: tuple[FileStamp | None, Sequence[Token]] = (_NEVER, ())
+
+    def tokens(self) -> Sequence[Token]:
+        """Return what the file says now; nothing where it cannot be trusted."""
+        stamp = tokens.stamp(self._home)  # before reading: a change meanwhile is seen next time
+        if stamp != self._read[0]:
+            self._read = (stamp, self._now())
+        return self._read[1]
+
+    def _now(self) -> Sequence[Token]:
+        try:
+            return tokens.every(self._home)
+        except ConfigError as error:
+            log.error("no tenant's token is taken: %s", error)
+            return ()
+
+
+# Hook keys: a host's key opens its one hook route and tenant.
+#
+# A hook key follows from the token, so nothing has to be kept, and a new token ends all of them.
+# It
+# may stand in an agent host's settings, which other tools read: who has it can tell events and
+# hear
+# what an agent would be told, and cannot list, change or delete anything.
+
+
+def hook_key(token: str, host: str, tenant: str | None = None) -> str:
+    """Return the key that opens `POST /v1/hooks/<host>`, of that tenant, and nothing else."""
+    opened = f"hooks/{host}" + (f"?tenant={tenant}" if tenant else "")
+    digest = hmac.digest(token.encode(), opened.encode(), hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def opens_hook(path: str, tenant: str | None, sent: str, token: str) -> bool:
+    """Return whether what was sent is the key of the hook route at a path, of that tenant."""
+    prefix, _, host = path.rpartition("/")
+    is_hook = prefix == "/v1/hooks"
+    return is_hook and hmac.compare_digest(sent.encode(), hook_key(token, host, tenant).encode())
+
+
+# Rate: how often a token may ask, as a bucket that fills while nobody asks.
+#
+# https://en.wikipedia.org/wiki/Token_bucket; a bucket holds what ten seconds allow, so that in no
+# minute more than seven sixths of `per_minute` are answered.
+
+BURST_S = 10.0
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Rates:
+    """The buckets of the tokens that asked. Threads may share it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds that never go back."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[str, _Bucket] = {}
+
+    def wait_s(self, caller: Caller) -> float:
+        """Count a request; return 0, or in how many seconds the next one would be answered."""
+        if caller.per_minute is None or caller.token_id is None:
+            return 0.0
+        a_second = caller.per_minute / 60
+        most, now = max(1.0, a_second * BURST_S), self._clock()
+        with self._lock:
+            bucket = self._buckets.setdefault(caller.token_id, _Bucket(most, now))
+            bucket.left = min(most, bucket.left + (now - bucket.at) * a_second)
+            bucket.at = now
+            if bucket.left >= 1.0:
+                bucket.left -= 1.0
+                return 0.0
+            return (1.0 - bucket.left) / a_second

@@ -1,0 +1,168 @@
+"""
+Processes: jobs (`python -P -m pipelines`) and the server in the background (`python -P -m serve`)
+are started and stopped as processes of their own, never by an import.
+
+They run in the home, so that no folder the user stands in lends it a module or a setting.
+"""
+
+import ctypes
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from store.config import Settings
+from store.errors import ConfigError
+from store.files import make_folder
+from store.registry import HOST, Server, is_held, registered, running
+
+Output = int | IO[bytes] | None
+
+READY_S = 20.0  # to wait until it listens: a large memory is opened before
+END_S = 15.0  # to wait until it has written what it gathered and is gone
+LOG_BYTES = 1 << 20
+_ANSWER_S = 2.0
+_M_ARENA_MAX = -8  # mallopt(3)
+# Windows has no sessions: a process without our console, that our Ctrl-C does not reach
+_DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(
+    subprocess, "CREATE_NEW_PROCESS_GROUP", 0
+)
+
+
+def start_job(
+    settings: Settings, *words: str, stdout: Output = None, stderr: Output = None
+) -> "subprocess.Popen[bytes]":
+    """Start a job with these words on its command line; None is our own terminal."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "pipelines", *words],
+        cwd=settings.home.absolute(),
+        env=_child_environment(settings),
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+def start_server(settings: Settings) -> tuple[Server, bool]:
+    """Return the home's server, started where none runs; and whether it was.
+
+    Raise ConfigError with what it said where it does not come up.
+    """
+    if (found := running(settings)) is not None:
+        return found, False
+    make_folder(settings.home)
+    with open(settings.server_log, "ab", opener=_private) as output:
+        said_before = output.tell()
+        process = _spawn_server(settings, output)
+    _wait_until(lambda: running(settings) or (process.poll() is not None and not is_held(settings)))
+    if (found := running(settings)) is None:
+        raise ConfigError(
+            f"the server did not start: {_last_line(settings.server_log, said_before)}"
+        )
+    if found.pid != process.pid:
+        # one that another call started meanwhile is as good; ours must not come up after its end
+        process.terminate()
+        process.wait()
+    return found, found.pid == process.pid
+
+
+def stop_server(settings: Settings) -> Server | None:
+    """Ask the home's server to end and wait until it is gone; return it, None where none runs.
+
+    Only the very server that the registry names is told: it must know the instance, or, where it
+    does not answer any more, hold the home's lock. Raise ConfigError where it does not end.
+    """
+    server = registered(settings)
+    if server is None or not is_held(settings):
+        return None
+    if not _request_stop(settings, server) and os.name == "posix":
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, signal.SIGTERM)
+    if not _wait_until(lambda: not is_held(settings), END_S):
+        raise ConfigError(f"the server (process {server.pid}) does not end: end the process")
+    return server
+
+
+def _spawn_server(settings: Settings, output: IO[bytes]) -> "subprocess.Popen[bytes]":
+    """Start a server of this home that outlives us and our terminal."""
+    chosen = {"MNEMOLOG_TENANT": settings.choices.tenant}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "serve"],
+        cwd=settings.home.absolute(),
+        env=_child_environment(settings) | chosen,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        creationflags=_DETACHED,
+    )
+
+
+def _child_environment(settings: Settings) -> dict[str, str]:
+    places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    return os.environ | {
+        "MNEMOLOG_HOME": str(settings.home.absolute()),
+        "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in places),
+    }
+
+
+def _request_stop(settings: Settings, server: Server) -> bool:
+    """Tell the server to end, if what listens there is that instance; return whether it was."""
+    try:
+        token = settings.token_file.read_text().strip()
+        found = _fetch(server, token, "GET", "/v1/server")
+        return server.instance.encode() in found and bool(
+            _fetch(server, token, "POST", "/v1/server/stop")
+        )
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def _fetch(server: Server, token: str, method: str, path: str) -> bytes:
+    """Return the body of a 2xx, else nothing."""
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        return body if answer.status // 100 == 2 else b""
+    finally:
+        connection.close()
+
+
+def _wait_until(is_so: Callable[[], object], patience_s: float = READY_S) -> bool:
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _last_line(log: Path, start: int) -> str:
+    """Return the last line that was written to the log since a position."""
+    with open(log, "rb") as file:
+        file.seek(start)
+        lines = file.read()[-LOG_BYTES:].decode("utf-8", "replace").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), f"see {log}")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def share_one_heap() -> None:
+    """Let threads take memory from one heap.
+
+    To be called before numpy and pyarrow are imported: they start threads, and a heap that is there
+    stays.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # a C library without this setting
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
