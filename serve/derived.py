@@ -11,9 +11,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from serve.ranking.fusion import Ranking
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
+from serve.recall.scoring import Ranking
 from store.topk import best
 
 LOOKED_AT = 1_024  # insights, the newest: bounds what a question costs

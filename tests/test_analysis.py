@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from serve.query.analysis import Analysis, Question, analyse
-from serve.query.mode import KINDS
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import recall
-from serve.stages import evidence
+from serve.recall import evidence
+from serve.recall.analysis import Analysis, Question, analyse
+from serve.recall.classification import KINDS
+from serve.recall.recall import recall
 from store.embedders.calibration import Calibration
 from store.embedders.lexical import LexicalEmbedder
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.query.answer_type import answer_type
+from serve.recall.classification import answer_type
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.hooks import block as blocks
-from serve.hooks.block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
+from serve.recall import context_block as blocks
+from serve.recall.context_block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
 from store.agent_events import Acted, Prompted, SessionTold
 from store.events import Event, Recorded, Trust
 from store.memories.fold import Fold

@@ -22,7 +22,7 @@ from pipelines.jobs.job import planned
 from pipelines.llm.model import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import Question, recall
+from serve.recall.recall import Question, recall
 from store import build, commands, config
 from store.commands import Draft
 from store.errors import BudgetSpent, ModelError, PlanStale

@@ -10,7 +10,6 @@ from flask import Flask
 from hook_session import speaks_where_recall_is_sure
 from werkzeug.datastructures import MultiDict
 
-from serve.answers import answer
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import (
     HookPreview,
@@ -22,6 +21,7 @@ from serve.evaluation.lab import (
 from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent
 from serve.hooks.hosts.host import Host
+from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft

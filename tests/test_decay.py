@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.cli.explain import hit
-from serve.query.analysis import usual
-from serve.ranking.decay import HALF_LIFE_DAYS, LASTING, USUAL, decayed
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import recall
+from serve.recall.analysis import usual
+from serve.recall.recall import recall
+from serve.recall.scoring import HALF_LIFE_DAYS, LASTING, USUAL, decayed
 from store import build, commands
 from store.commands import Draft
 from store.config import Choices

@@ -15,7 +15,7 @@ from serve.app import create_app
 from serve.cli import main
 from serve.cli import session as cli
 from serve.reader.filters import Filter
-from serve.recall import Question, recall
+from serve.recall.recall import Question, recall
 from serve.summaries.newest import newest
 from store import commands, tenant
 from store.agent_events import Acted, Prompted, SessionTold

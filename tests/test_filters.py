@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from serve.reader.filters import Filter, Masks, RowMasks
 from serve.reader.reader import Reader, View
 from serve.reader.tail import LiveTail
-from serve.recall import Mode, Question, recall
+from serve.recall.recall import Mode, Question, recall
 from store.body import Body
 from store.build import rebuild
 from store.commands import Draft, record_batch

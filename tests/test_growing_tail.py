@@ -8,7 +8,7 @@ import pytest
 from serve.reader import tail, tail_storage
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import Answer, Question, recall
+from serve.recall.recall import Answer, Question, recall
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft

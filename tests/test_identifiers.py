@@ -2,8 +2,8 @@
 
 import pytest
 
-from serve.query.hints import MAX_HINTS, hints
-from serve.query.identifiers import identifiers
+from serve.recall.analysis import identifiers
+from serve.recall.optional_evidence import MAX_HINTS, hints
 from store.text.mentions import mentions
 
 

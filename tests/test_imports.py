@@ -38,7 +38,7 @@ def loaded(statement: str, cwd: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["serve.app", "serve.server.process", "serve.recall", "serve.cli"]
+    "module", ["serve.app", "serve.server.process", "serve.recall.recall", "serve.cli"]
 )
 def test_the_server_starts_without_the_libraries_of_the_jobs(module: str, tmp_path: Path):
     assert loaded(f"import {module}", tmp_path).isdisjoint(SLOW)

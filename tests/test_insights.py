@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 
-from serve.answers import RecallRequest, answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import Answer, Question, recall
+from serve.recall.recall import Answer, Question, recall
+from serve.recall.request import RecallRequest, answer
 from store import commands
 from store.audits.verify import verify
 from store.build import rebuild

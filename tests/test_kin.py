@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.answers import RecallRequest, answer
 from serve.reader.reader import Reader
+from serve.recall.request import RecallRequest, answer
 from store import build, commands
 from store.commands import Draft
 from store.config import Choices

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.query.language import language
+from serve.recall.classification import language
 
 
 @pytest.mark.parametrize(

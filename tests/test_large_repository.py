@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from serve.answers import RecallRequest, answer
 from serve.reader.reader import Reader
+from serve.recall.request import RecallRequest, answer
 from store import build
 from store import tenant as tenants
 from store.commands import import_drafts

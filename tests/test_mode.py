@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from serve.query.mode import KINDS, TaskMode, task_mode
+from serve.recall.classification import KINDS, TaskMode, task_mode
 from store.events import MEMORY_KINDS
 from store.text.tokenizer import terms
 

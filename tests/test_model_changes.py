@@ -11,7 +11,7 @@ from tiny_model import write_bert
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.reader.tail_storage import MOST_EMBEDDED
-from serve.recall import Answer, Question, recall
+from serve.recall.recall import Answer, Question, recall
 from store import build, commands
 from store.audits.verify import verify
 from store.commands import Draft

@@ -11,7 +11,7 @@ from background import until
 from conftest import NOW, Built
 
 import serve.server.open_tenants
-from serve.query_embedder import QueryEmbedder
+from serve.recall.query_embedder import QueryEmbedder
 from serve.server.open_tenants import PATIENCE_S, OpenTenants
 from store import commands
 from store.commands import Draft

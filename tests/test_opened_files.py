@@ -12,7 +12,7 @@ from serve.reader import snapshots
 from serve.reader.filters import Filter
 from serve.reader.reader import reader as readers
 from serve.reader.tail import LiveTail
-from serve.recall import Question, recall
+from serve.recall.recall import Question, recall
 from store import build
 from store.events import Event
 from store.log import EventLog

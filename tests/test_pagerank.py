@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from serve.ranking import pagerank
-from serve.ranking.pagerank import neighbourhood, personalised
+from serve.recall import neighbours
+from serve.recall.neighbours import neighbourhood, personalised
 
 # entity -> the memories that mention it
 MENTIONED = {0: [0, 1], 1: [1, 2], 2: [2, 3], 3: [4, 5], 4: [0, 2, 3, 6]}
@@ -29,7 +29,7 @@ def solved(mentioned: dict[int, list[int]], seeds: list[int]) -> npt.NDArray[np.
     start = np.zeros(len(mentioned))
     start[seeds] = 1.0 / holds.sum(axis=1)[seeds]
     start /= start.sum()
-    damping = pagerank.DAMPING
+    damping = neighbours.DAMPING
     at = np.linalg.solve(np.eye(len(start)) - damping * (out @ back).T, (1 - damping) * start)
     visits: npt.NDArray[np.float64] = at @ out
     return visits
@@ -40,7 +40,7 @@ def test_the_walk_is_the_solution_of_its_linear_system(seeds: list[int]):
     graph = neighbourhood(*run(MENTIONED), np.array(seeds))
     docs, visits = personalised(*graph, np.array(seeds))
     exact = solved(MENTIONED, seeds)
-    assert visits == pytest.approx(exact[docs], abs=2.0**-pagerank.STEPS)
+    assert visits == pytest.approx(exact[docs], abs=2.0**-neighbours.STEPS)
     assert visits.sum() == pytest.approx(1.0)
 
 
@@ -59,12 +59,12 @@ def test_unknown_seeds_give_nothing():
 
 
 def test_the_graph_is_bounded_and_drops_the_most_common_first(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pagerank, "MAX_MENTIONS", 6)
+    monkeypatch.setattr(neighbours, "MAX_MENTIONS", 6)
     entities, _ = neighbourhood(*run(MENTIONED), np.array([0, 2]))
     assert sorted(set(entities.tolist())) == [0, 1, 2]
 
 
 def test_of_a_common_entity_the_newest_memories_are_walked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pagerank, "MAX_DOCUMENTS", 2)
+    monkeypatch.setattr(neighbours, "MAX_DOCUMENTS", 2)
     entities, documents = neighbourhood(*run(MENTIONED), np.array([4]))
     assert documents[entities == 4].tolist() == [3, 6]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.query.parts import parts
+from serve.recall.optional_evidence import parts
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from serve.ranking import profiles
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import Answer, Question, recall
+from serve.recall import scoring
+from serve.recall.recall import Answer, Question, recall
 from store import commands, config
 from store.build import rebuild
 from store.commands import Draft
@@ -59,37 +59,37 @@ def use(log: EventLog, id_: str, at: int) -> None:
 
 def test_recency_halves_in_138_hours_and_the_future_is_now():
     last = np.array([0, -138 * HOUR, HOUR], np.int64)
-    assert profiles.recency(last, 0).tolist() == pytest.approx([1.0, 0.5007, 1.0], abs=1e-4)
+    assert scoring.recency(last, 0).tolist() == pytest.approx([1.0, 0.5007, 1.0], abs=1e-4)
 
 
 def test_relevance_is_the_share_of_the_best():
     none = np.zeros(3, np.bool_)
-    assert profiles.relevance(np.array([4.0, 1.0, 0.0]), none).tolist() == [1.0, 0.25, 0.0]
-    assert profiles.relevance(np.zeros(2), none[:2]).tolist() == [0.0, 0.0]
-    assert profiles.relevance(np.empty(0), none[:0]).tolist() == []
+    assert scoring.relevance(np.array([4.0, 1.0, 0.0]), none).tolist() == [1.0, 0.25, 0.0]
+    assert scoring.relevance(np.zeros(2), none[:2]).tolist() == [0.0, 0.0]
+    assert scoring.relevance(np.empty(0), none[:0]).tolist() == []
 
 
 def test_what_repeats_others_is_no_measure_of_relevance():
     scores, repeats = np.array([4.0, 2.0, 1.0]), np.array([True, False, False])
-    assert profiles.relevance(scores, repeats).tolist() == [1.0, 1.0, 0.5]
-    assert profiles.relevance(scores, repeats | True).tolist() == [1.0, 0.5, 0.25]
+    assert scoring.relevance(scores, repeats).tolist() == [1.0, 1.0, 0.5]
+    assert scoring.relevance(scores, repeats | True).tolist() == [1.0, 0.5, 0.25]
 
 
 def test_a_few_ratings_say_less_than_many():
-    found = profiles.usefulness(np.array([0.0, 1.0, 20.0, -1.0]), np.array([0.0, 1.0, 20.0, 1.0]))
+    found = scoring.usefulness(np.array([0.0, 1.0, 20.0, -1.0]), np.array([0.0, 1.0, 20.0, 1.0]))
     assert found.tolist() == pytest.approx([0.0, 1 / 3, 20 / 22, -1 / 3])
 
 
 def test_the_weighted_mean_is_a_mean():
     signals = {"recency": np.array([1.0, 0.0]), "relevance": np.array([0.5, 1.0])}
-    found = profiles.weighted_mean(signals, {"recency": 1.0, "relevance": 3.0})
+    found = scoring.weighted_mean(signals, {"recency": 1.0, "relevance": 3.0})
     assert found.tolist() == pytest.approx([0.625, 0.75])
 
 
 def test_priors_change_a_score_by_their_bounds_at_most():
     priors = {"importance": np.array([1.0, -1.0, 0.0]), "usefulness": np.array([1.0, -1.0, 0.0])}
     bounds = {"importance": 0.02, "usefulness": 0.03}
-    found = profiles.with_priors(np.array([2.0, 2.0, 0.7]), priors, bounds)
+    found = scoring.with_priors(np.array([2.0, 2.0, 0.7]), priors, bounds)
     assert found.tolist() == pytest.approx([2.1, 1.9, 0.7])
     assert found[2] == 0.7
 

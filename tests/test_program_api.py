@@ -15,9 +15,9 @@ from mnemolog import errors, inputs, jobs, proposals, receipts, shapes, tenants
 from mnemolog.asking import Asking
 from mnemolog.connection import Answer, _said
 
-from serve.answers import RecallRequest
 from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
+from serve.recall.request import RecallRequest
 from serve.server.problems import TITLES
 from store import events
 from store.commands import Draft

@@ -8,7 +8,7 @@ import pytest
 from hook_session import MINUTE, Session, ids, notes, opened, speaks_where_recall_is_sure
 
 from serve.hooks import speaking
-from serve.hooks.block import RULES
+from serve.recall.context_block import RULES
 from store import commands
 from store.agent_events import Prompted, Surfaced
 from store.events import Recalled, Revised

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serve.query.intent import read
+from serve.hooks.intent import read
 from store.prompts import classifier
 from store.prompts.statements import stated
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import numpy as np
 import pytest
 
-from serve.query_embedder import KEPT, PAUSE_S, QueryEmbedder
+from serve.recall.query_embedder import KEPT, PAUSE_S, QueryEmbedder
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.ranking import context
-from serve.ranking.confidence import LETTERS, MEANING, Model, confidence, coverage
-from serve.ranking.fusion import K, Ranking, reciprocal_rank, weighted_sum
+from serve.recall import neighbours
+from serve.recall.scoring import (
+    LETTERS,
+    MEANING,
+    K,
+    Model,
+    Ranking,
+    confidence,
+    coverage,
+    reciprocal_rank,
+    weighted_sum,
+)
 from store import topk
 from store.topk import best
 
@@ -161,13 +170,13 @@ def test_a_linked_score_counts_only_where_it_is_allowed():
     scores = np.array([1, 2, 3, 4], np.float32)
     links = np.array([3, -1, 1, 0], np.int32)
     allowed = np.array([False, True, True, True])
-    assert context.gathered(scores, links, allowed).tolist() == [4, 0, 2, 0]
-    assert context.gathered(scores, links[:0], allowed).tolist() == []
+    assert neighbours.gathered(scores, links, allowed).tolist() == [4, 0, 2, 0]
+    assert neighbours.gathered(scores, links[:0], allowed).tolist() == []
 
 
 def test_the_turns_around_lend_their_share_of_the_greatest_score():
     # the turn before the second scores most (8) and asked: the second is its answer
-    lent = context.around(
+    lent = neighbours.around(
         np.array([4.0, 1.0]), np.array([0.0, 8.0]), np.array([2.0, 0.0]), np.array([False, True])
     )
     assert lent["before"].tolist() == [0.0, 1.0]
@@ -176,23 +185,23 @@ def test_the_turns_around_lend_their_share_of_the_greatest_score():
 
 
 def test_a_turn_that_did_not_ask_lends_no_question():
-    lent = context.around(np.ones(1), np.ones(1), np.ones(1), np.array([False]))
+    lent = neighbours.around(np.ones(1), np.ones(1), np.ones(1), np.array([False]))
     assert lent["question"].tolist() == [0.0]
 
 
 def test_a_note_is_a_session_of_one_and_takes_a_part_of_what_is_around():
     scores, own = np.array([6.0, 3.0, 6.0, 0.0]), np.array([0.2, 0.2, 0.0, 1.0])
-    shares = context.of_session(scores, own, np.array([True, True, False, False]))
-    part = context.UNANSWERED / (1.0 + context.UNANSWERED)
+    shares = neighbours.of_session(scores, own, np.array([True, True, False, False]))
+    part = neighbours.UNANSWERED / (1.0 + neighbours.UNANSWERED)
     assert shares.tolist() == pytest.approx([1.0, 0.5, part, 1.0 - part])
 
 
 def test_without_a_score_nothing_is_lent():
     none = np.zeros(2)
-    lent = context.around(none, none, none, np.array([True, True]))
+    lent = neighbours.around(none, none, none, np.array([True, True]))
     assert all(not values.any() for values in lent.values())
-    assert not context.of_session(none, none, np.array([True, True])).any()
-    assert context.of_session(np.empty(0), np.empty(0), np.empty(0, np.bool_)).shape == (0,)
+    assert not neighbours.of_session(none, none, np.array([True, True])).any()
+    assert neighbours.of_session(np.empty(0), np.empty(0), np.empty(0, np.bool_)).shape == (0,)
 
 
 def test_coverage_is_the_share_of_the_words_weight():
@@ -252,7 +261,7 @@ def test_where_no_word_is_known_the_vector_speaks_alone():
 def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance: Random):
     cuts = sorted({0, len(scores), *(chance.randrange(len(scores)) for _ in range(3))})
     sizes = np.diff(np.asarray(cuts, np.int32))
-    found = context.best_of_groups(np.asarray(scores, np.float32), sizes, count)
+    found = neighbours.best_of_groups(np.asarray(scores, np.float32), sizes, count)
     wanted = [
         sum(sorted((max(one, 0) for one in scores[start:end]), reverse=True)[:count])
         for start, end in pairwise(cuts)
@@ -262,9 +271,9 @@ def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance:
 
 def test_no_groups_have_no_best():
     none = np.empty(0, np.int32)
-    assert context.best_of_groups(np.empty(0, np.float32), none, 3).shape == (0,)
-    assert context.runs(none, none).tolist() == []
+    assert neighbours.best_of_groups(np.empty(0, np.float32), none, 3).shape == (0,)
+    assert neighbours.runs(none, none).tolist() == []
 
 
 def test_runs_are_numbered_one_after_the_other():
-    assert context.runs(np.int32([7, 2, 4]), np.int32([9, 3, 4])).tolist() == [7, 8, 2]
+    assert neighbours.runs(np.int32([7, 2, 4]), np.int32([9, 3, 4])).tolist() == [7, 8, 2]

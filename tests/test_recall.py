@@ -8,7 +8,7 @@ import pytest
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import Answer, Question, recall
+from serve.recall.recall import Answer, Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

@@ -8,8 +8,8 @@ import pytest
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import Hit, Question, recall
-from serve.stages import layers
+from serve.recall import optional_evidence
+from serve.recall.recall import Hit, Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
@@ -77,7 +77,7 @@ def share(hit: Hit, layer: str) -> float:
 
 
 def test_every_layer_that_brings_evidence_of_its_own_has_a_weight():
-    assert set(layers.WEIGHTS) | {"siblings", "fields"} == set(get_args(Layer))
+    assert set(optional_evidence.WEIGHTS) | {"siblings", "fields"} == set(get_args(Layer))
 
 
 def test_parts_find_what_each_half_of_a_question_asks(view: View):

@@ -12,7 +12,7 @@ from embedding_server import EmbeddingServer
 from werkzeug.serving import make_server
 
 from serve.app import create_app
-from serve.query_embedder import PAUSE_S
+from serve.recall.query_embedder import PAUSE_S
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.commands import Draft

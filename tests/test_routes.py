@@ -25,12 +25,12 @@ from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
 from serve.hooks import speaking
-from serve.query.analysis import usual
-from serve.ranking.off_policy import worth
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import recall
-from serve.router import Router, bar, most
+from serve.recall.analysis import usual
+from serve.recall.off_policy import worth
+from serve.recall.recall import recall
+from serve.recall.router import Router, bar, most
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store import tenant as tenants

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from serve.answers import RecallRequest, answer
 from serve.cli import main
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import Answer, Question, recall
+from serve.recall.recall import Answer, Question, recall
+from serve.recall.request import RecallRequest, answer
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

@@ -12,7 +12,7 @@ from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.selftest import Selftest, selftest
 from serve.hooks import prompt, speaking
-from serve.query.intent import Reading
+from serve.hooks.intent import Reading
 from store.audits.health import checkup
 from store.commands import Draft
 from store.commands import record as remember

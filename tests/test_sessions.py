@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import store.projections.sessions
-from serve.query import people
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import Question, recall
+from serve.recall import analysis
+from serve.recall.recall import Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
@@ -275,7 +275,7 @@ KNOWN = by_part(["ana ruiz", "tom", "@mark"])
     ],
 )
 def test_names_are_taken_out_of_the_question(asked: str, names: set[str], rest: str):
-    assert people.named(asked, KNOWN) == (names, rest)
+    assert analysis.named(asked, KNOWN) == (names, rest)
 
 
 def test_a_note_that_answers_stands_before_turns_that_only_share_a_word(tmp_path: Path):

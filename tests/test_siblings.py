@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from serve.ranking.siblings import siblings
+from serve.recall.neighbours import siblings
 
 # rows 0, 2, 4 are session 7 in the order 2, 0, 4; 1 and 3 are session 8; 5 is in none
 SESSION = np.array([7, 8, 7, 8, 7, -1], np.int32)

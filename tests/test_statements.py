@@ -13,7 +13,7 @@ from test_app import TOKEN
 from test_lessons import command
 from test_pretool import agent, tenants
 
-from serve.hooks.block import short_id
+from serve.recall.context_block import short_id
 from store import commands, lesson_commands
 from store.events import STATEMENT, Event, Recorded
 from store.memories.memory import ACTIVE, FORGOTTEN, SUPERSEDED, Memory

@@ -16,7 +16,7 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import LiveTail
-from serve.recall import LEAST_IDF, Question, recall
+from serve.recall.recall import LEAST_IDF, Question, recall
 from store import commands
 from store.body import Body
 from store.build import rebuild

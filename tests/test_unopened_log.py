@@ -16,11 +16,11 @@ from background import mnemolog
 from conftest import NOW, Built
 from test_server import Server
 
-from serve.answers import RecallRequest, answer
 from serve.app import create_app
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.reader.reader import Reader, View
+from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store import tenant as tenants

@@ -12,7 +12,7 @@ from hook_session import NOW, Session, opened, speaks_where_recall_is_sure
 from test_pretool import agent, tenants
 
 from serve.cli import main
-from serve.hooks.block import short_id
+from serve.recall.context_block import short_id
 from serve.statistics import usefulness as counted
 from serve.statistics.usefulness import DAY, Period, Usefulness, usefulness
 from store import commands, lesson_commands

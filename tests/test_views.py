@@ -16,7 +16,7 @@ from test_tail import HISTORIES, NOW, WORDS, Body, Memory, events
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.reader.tail import LiveTail, Tail
-from serve.recall import Question, recall
+from serve.recall.recall import Question, recall
 from store import commands
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from serve.ranking.decay import LASTING_KINDS, decayed
+from serve.recall.scoring import LASTING_KINDS, decayed
 from store.events import isoformat
 from store.job_events import Applied, Planned, Step
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from serve.ranking.off_policy import Gain, Worth, gain, together, worth
+from serve.recall.off_policy import Gain, Worth, gain, together, worth
 from store.job_events import Actions, Adopted
 from store.plans import steps
 from store.projections.routes import Recall, Routes, Table, telling

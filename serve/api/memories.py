@@ -8,13 +8,13 @@ from typing import Annotated
 import msgspec
 from msgspec import structs
 
-from serve.answers import all_of
 from serve.api import etag, idempotency
 from serve.api.idempotency import derived, first_use, key_of, replayed
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import Acknowledged, InProject, InTenant, SentDraft, ShownValue, WholeMemory
 from serve.fields import TenantName
+from serve.recall.request import all_of
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from serve.answers import RateRequest, RecallRequest, answer
 from serve.api import idempotency
 from serve.api.idempotency import derived, first_use, replayed
 from serve.api.operation import Operation
 from serve.api.service import Call, Nothing, Reply
 from serve.api.shapes import At, ShownMemory
+from serve.recall.request import RateRequest, RecallRequest, answer
 from store import commands
 from store.events import Trust
 

@@ -94,9 +94,9 @@ def brief(session_: Session, /, project: str | None, as_json: bool) -> None:
     settings = session_.settings()
     belongs = session.project(settings, project, none=False)
     with session.open_log(settings) as log:
-        from serve.hooks.block import rendered
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
+        from serve.recall.context_block import rendered
         from serve.summaries import brief as briefs
         from store.embedding import embedder
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from serve.evaluation.dataset import Workspace
     from serve.evaluation.harness import Run
     from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
-    from serve.recall import Mode
+    from serve.recall.recall import Mode
 
 _STAGES = 3  # of a workspace: import, build, ask
 

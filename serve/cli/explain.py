@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from serve.cli import output
-from serve.stages.spoken import SPOKEN, WANTS
+from serve.recall.explanation import SPOKEN, WANTS
 from store.log import EventLog
 
 _NAMED = 3  # copies

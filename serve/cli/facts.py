@@ -68,8 +68,8 @@ def list_(
     now = session.now()
     then = moments.point(as_of, now) if as_of else None
     with session.open_log(settings) as log:
-        from serve.answers import moment_of
         from serve.reader.reader import Reader
+        from serve.recall.request import moment_of
         from serve.summaries import facts as known_facts
         from store.embedding import embedder
 

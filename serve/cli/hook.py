@@ -57,7 +57,7 @@ def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] |
 
 def _tenants(settings: "Settings") -> "OpenTenants":
     """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
-    from serve.query_embedder import QueryEmbedder
+    from serve.recall.query_embedder import QueryEmbedder
     from serve.server.open_tenants import OpenTenants
     from store.embedding import SilentEmbedder
 

@@ -195,8 +195,8 @@ for _host in HOSTS.values():
 def _sessions(
     settings: "Settings", log: "EventLog | None", host: "Host", project: str | None
 ) -> "Sessions":
+    from serve.hooks import intent
     from serve.place import Places
-    from serve.query import intent
     from store import pauses
     from store.importers.session import Sessions
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from serve.answers import RecallRequest, answer, moment_of
 from serve.cli import explain
 from serve.reader.reader import Reader
+from serve.recall.request import RecallRequest, answer, moment_of
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import isoformat, micros

@@ -24,8 +24,8 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     """Show all there is of a memory and its history. The first letters of its ID suffice."""
     settings = session_.settings()
     with session.open_log(settings) as log:
-        from serve.answers import all_of
         from serve.reader.reader import Reader
+        from serve.recall.request import all_of
         from store.commands import resolve
         from store.embedding import embedder
 
@@ -128,9 +128,9 @@ def list_(
     at = session.now()
     then = moments.point(as_of, at) if as_of else None
     with session.open_log(settings) as log:
-        from serve.answers import moment_of, seen
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
+        from serve.recall.request import moment_of, seen
         from serve.summaries.newest import newest
         from store.embedding import embedder
 

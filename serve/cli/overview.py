@@ -106,7 +106,7 @@ def timeline(
     with session.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.recall import recall
+        from serve.recall.recall import recall
         from serve.summaries import overview as overviews
         from serve.summaries.newest import newest
         from store.embedding import embedder

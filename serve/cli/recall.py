@@ -18,8 +18,8 @@ from store.log import EventLog
 from store.text.text_features import MAY_RULE
 
 if TYPE_CHECKING:
-    from serve.answers import RecallRequest
     from serve.reader.reader import Reader
+    from serve.recall.request import RecallRequest
     from store.events import Event
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -125,8 +125,8 @@ def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **aske
             value: dict[str, Any] = payload
             lines = list(explain.stages(log, payload))
         else:
-            from serve.answers import answer
             from serve.cli import lost
+            from serve.recall.request import answer
             from store.commands import resolve
 
             wanted, request = resolve(log, id_), _request(question)
@@ -169,7 +169,7 @@ def _question(
 
 def _request(question: dict[str, Any]) -> "RecallRequest":
     """Return a checked request; raise msgspec.ValidationError."""
-    from serve.answers import RecallRequest
+    from serve.recall.request import RecallRequest
 
     return msgspec.convert(question, RecallRequest)
 
@@ -178,7 +178,7 @@ def _answer(
     settings: Settings, log: EventLog, question: dict[str, Any], at: int
 ) -> "tuple[dict[str, Any], Event | None]":
     """Answer in this process; return the receipt too, where one is to be kept."""
-    from serve.answers import answer
+    from serve.recall.request import answer
 
     request = _request(question)
     reader, embedder = _reader(settings, log)
@@ -186,8 +186,8 @@ def _answer(
 
 
 def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
-    from serve.query_embedder import QueryEmbedder
     from serve.reader.reader import Reader
+    from serve.recall.query_embedder import QueryEmbedder
     from store.embedding import embedder
 
     model = QueryEmbedder(embedder(settings.choices.embedder, settings.home, while_asked=True))

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import json, structs
 
 from serve import moments
-from serve.answers import RecallRequest
 from serve.reader.filters import Filter
+from serve.recall.request import RecallRequest
 from serve.summaries.listing import Listing, Sort, State
 from store.commands import Draft
 from store.errors import InvalidInput

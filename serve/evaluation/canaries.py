@@ -18,7 +18,7 @@ import numpy.typing as npt
 from serve.reader.filters import Filter
 from serve.reader.reader import View, standing
 from serve.reader.snapshots import Snapshots
-from serve.recall import Mode, Question, recall
+from serve.recall.recall import Mode, Question, recall
 from store.config import Choices
 from store.embedding import Embedder
 from store.events import EPISODE

@@ -24,15 +24,15 @@ import pyarrow as pa
 import pyarrow.ipc
 from msgspec.structs import replace
 
-from serve.answers import RecallRequest, answer
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
 from serve.hooks import prompt
-from serve.hooks.block import short_id
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
-from serve.query.intent import read
+from serve.hooks.intent import read
 from serve.reader.reader import Reader
-from serve.recall import Mode
+from serve.recall.context_block import short_id
+from serve.recall.recall import Mode
+from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store import build, commands
 from store import tenant as tenants

@@ -12,19 +12,19 @@ from typing import Any, Literal, Protocol, get_args
 import msgspec
 
 from serve import moments
-from serve.answers import RecallRequest, answer
 from serve.hooks import speaking
-from serve.hooks.block import Block, block, note
 from serve.hooks.call import Call
 from serve.hooks.event import HookEvent
+from serve.hooks.intent import read
 from serve.hooks.prompt import compose, look_up
 from serve.hooks.recap import recap
-from serve.query.analysis import Mode
-from serve.query.intent import read
 from serve.reader.reader import Reader, View
-from serve.recall import Hit
+from serve.recall.analysis import Mode
+from serve.recall.context_block import Block, block, note
+from serve.recall.explanation import SPOKEN
+from serve.recall.recall import Hit
+from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
-from serve.stages.spoken import SPOKEN
 from store.agent_events import Intent
 from store.config import Choices, Layer, changed
 from store.embedding import Embedder

@@ -21,7 +21,7 @@ from serve.hooks.event import HookEvent
 from serve.hooks.prompt import answered
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, standing
-from serve.recall import Question, recall
+from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
 from store import commands
 from store.commands import Draft

@@ -10,12 +10,12 @@ rule that the user wrote or accepted, never one that an agent, a job or an impor
 
 import threading
 
-from serve.hooks.block import block, note, short_id
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Decision, Reply
 from serve.hooks.paths import in_project
 from serve.lessons.index import named_by_tool
 from serve.lessons.matching import Named
+from serve.recall.context_block import block, note, short_id
 from store.agent_events import Acted, Surfaced
 from store.deeds.tools import ToolUse
 from store.events import Event

@@ -16,17 +16,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from serve.hooks import speaking, statements
-from serve.hooks.block import Block, Note, block, note, short_note
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
+from serve.hooks.intent import Reading, read
 from serve.hooks.recap import recap
 from serve.lessons.index import named_by_text, rests
-from serve.query.analysis import usual
-from serve.query.intent import Reading, read
 from serve.reader.reader import View
 from serve.reader.session_events import Journal
-from serve.recall import Answer, Hit, recall
-from serve.router import Router
+from serve.recall.analysis import usual
+from serve.recall.context_block import Block, Note, block, note, short_note
+from serve.recall.recall import Answer, Hit, recall
+from serve.recall.router import Router
 from store.agent_events import Prompted, SessionTold, Surfaced
 from store.events import Event, Recalled, Recorded, new_id
 from store.events import Hit as Told

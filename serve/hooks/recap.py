@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby, islice
 
-from serve.hooks.block import Note, note
 from serve.hooks.call import Call
-from serve.query.analysis import usual
-from serve.query.language import language
 from serve.reader.reader import View
-from serve.recall import recall
+from serve.recall.analysis import usual
+from serve.recall.classification import language
+from serve.recall.context_block import Note, note
+from serve.recall.recall import recall
 from serve.summaries.brief import goal_note, last_session
 from serve.summaries.goals import set_goals
 from serve.summaries.newest import newest

@@ -9,10 +9,10 @@ the project since. The host's own summary is not said a second time.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from serve.hooks.block import Block, Note, Part, note, rendered
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply, Start
 from serve.reader.reader import View
+from serve.recall.context_block import Block, Note, Part, note, rendered
 from serve.rules import role
 from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note

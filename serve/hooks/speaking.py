@@ -14,10 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from serve.query.analysis import LEAST_IDF
-from serve.query.intent import Reading
+from serve.hooks.intent import Reading
 from serve.reader.reader import View
-from serve.recall import Hit
+from serve.recall.analysis import LEAST_IDF
+from serve.recall.recall import Hit
 from store.events import EPISODE, STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer

@@ -5,10 +5,10 @@ The user's lasting words, kept at the prompt that says them, and ended by what c
 
 from dataclasses import replace
 
-from serve.hooks.block import short_id
 from serve.hooks.call import Call
 from serve.reader.filters import Filter
 from serve.reader.reader import View
+from serve.recall.context_block import short_id
 from store.events import STATEMENT, Event, Forgotten, Recorded
 from store.memories.memory import ACTIVE, Memory
 from store.prompts import statements

@@ -9,8 +9,8 @@ its own words again and does not record them a second time.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from serve.answers import short
-from serve.hooks.block import cleaned, plain_json
+from serve.recall.context_block import cleaned, plain_json
+from serve.recall.request import short
 from serve.rules import role
 from store.memories.memory import ACTIVE, Memory
 from store.text.frame import CLOSING, OPENING

@@ -7,13 +7,13 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from serve.answers import Asker, RecallRequest, all_of, answer
 from serve.fields import Kinds, Query, Topic, When
 from serve.mcp_server.here import Here, Told
 from serve.mcp_server.notes import Note, note, shown
 from serve.moments import moment_if_any
 from serve.reader.filters import Filter
 from serve.reader.reader import View
+from serve.recall.request import Asker, RecallRequest, all_of, answer
 from serve.rules import role
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals

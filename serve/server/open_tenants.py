@@ -16,10 +16,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from serve.answers import RecallRequest, answer
-from serve.query_embedder import QueryEmbedder
 from serve.reader.reader import Reader
 from serve.reader.session_events import Journals
+from serve.recall.query_embedder import QueryEmbedder
+from serve.recall.request import RecallRequest, answer
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker

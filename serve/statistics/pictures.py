@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from serve import numerals
 from serve.charts import plots
 from serve.charts.chart import Chart, empty
-from serve.hooks.block import cleaned
 from serve.lessons.standing import Standing
+from serve.recall.context_block import cleaned
 from serve.statistics.figures import Statistics
 from serve.statistics.growth import Growth
 from serve.statistics.holdings import SHOWN_STATES, Memories

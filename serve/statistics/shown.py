@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from serve.hooks.block import short_id
+from serve.recall.context_block import short_id
 from serve.statistics.builds import Published
 from serve.statistics.figures import Statistics
 from serve.statistics.growth import Growth

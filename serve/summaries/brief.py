@@ -10,10 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from serve.hooks.block import Note, Part, note
 from serve.lessons.index import rests, rules
 from serve.reader.filters import Filter
 from serve.reader.reader import View
+from serve.recall.context_block import Note, Part, note
 from serve.rules import role
 from serve.summaries.goals import due, set_goals
 from serve.summaries.newest import newest

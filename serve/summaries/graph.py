@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from serve.answers import short
 from serve.reader.reader import View
+from serve.recall.request import short
 from store.errors import NotFound
 from store.memories.memory import ACTIVE, Memory
 from store.projections.entities import EntityIndex

@@ -5,8 +5,8 @@ History: every value of a key, or what a memory replaced and what replaced it; n
 from collections.abc import Iterable
 from typing import Any
 
-from serve.answers import seen
 from serve.reader.reader import View
+from serve.recall.request import seen
 from serve.stages.replaced import Replaced
 from store.events import isoformat
 from store.memories.memory import Memory

@@ -17,10 +17,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from serve.answers import seen
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
+from serve.recall.request import seen
 from store.events import EPISODE, isoformat
 from store.memories.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows

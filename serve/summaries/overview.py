@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from serve.query.analysis import Question
 from serve.reader.filters import Filter
 from serve.reader.reader import View
-from serve.recall import recall
+from serve.recall.analysis import Question
+from serve.recall.recall import recall
 from serve.rules import role
 from store.config import Choices
 from store.embedding import Embedder

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from serve.answers import seen
 from serve.reader.reader import View
+from serve.recall.request import seen
 from store.agent_events import Outcome, Prompted
 from store.events import Event, Hit, Rated, Recalled, isoformat
 from store.job_events import Judged

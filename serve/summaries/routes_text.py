@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from serve.ranking.off_policy import Worth, gain, worth
+from serve.recall.off_policy import Worth, gain, worth
 from store.events import isoformat
 from store.projections.routes import Held, Routes, telling
 from store.routing import LEVELS, STATES

@@ -17,8 +17,8 @@ from serve.evaluation import dataset, report
 from serve.evaluation.dataset import Result, Workspace
 from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Difference, Scores
-from serve.recall import Mode
-from serve.stages import candidates
+from serve.recall import candidates
+from serve.recall.recall import Mode
 from store import config
 from store.config import Choices
 from store.memories.table import indexed_texts

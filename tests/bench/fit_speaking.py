@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from stories import Served, holds, plain, stories, told, touches
 
 from serve.hooks import speaking
-from serve.hooks.block import block, note
+from serve.recall.context_block import block, note
 from store.text import tokenizer
 
 STRENGTH = 0.1  # inverse of the regularisation

@@ -36,9 +36,9 @@ import msgspec
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
-from serve.query.intent import Reading
+from serve.hooks.intent import Reading
 from serve.reader.reader import View
-from serve.recall import Hit
+from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
 from store import build, commands, tenant
 from store.agent_events import Prompted

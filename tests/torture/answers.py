@@ -30,7 +30,7 @@ from torture.traces import KNOWN, files_below, traces
 from pipelines import jobs
 from pipelines.jobs.job import run
 from pipelines.llm.client import Client, client
-from serve.hooks.block import block, note, short_id
+from serve.recall.context_block import block, note, short_id
 from serve.rules import role
 from store import commands, config
 from store.agent_events import Acted, Prompted, SessionTold

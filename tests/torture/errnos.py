@@ -23,10 +23,10 @@ from torture.work_checks import NOW
 from torture.work_memory import ANSWER, QUERY
 from torture.work_process import Forks, forks
 
-from serve.query.analysis import usual
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import recall
+from serve.recall.analysis import usual
+from serve.recall.recall import recall
 from store import disk
 from store import tenant as tenants
 from store.config import Choices

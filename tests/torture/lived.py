@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import Question, recall
+from serve.recall.recall import Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

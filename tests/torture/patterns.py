@@ -22,7 +22,8 @@ from torture.regexes import Regex, found, modules, uses
 
 from pipelines.distill import cures
 from pipelines.facts import assertions
-from serve.query import analysis, intent
+from serve.hooks import intent
+from serve.recall import analysis
 from store.redaction.issued import ISSUED
 from store.redaction.named import NAMED
 from store.redaction.redact import find
@@ -40,8 +41,10 @@ TAILS = ("", "a", "A1", "0", "=", " ", "\n", '"', "a1B2c3D4e5", ":", '="a', "\\"
 CAPPED: Mapping[str, int] = {
     "pipelines.facts.": assertions.MAX_SENTENCE,
     "pipelines.facts.assertions._SENTENCE": assertions.MAX_TEXT,
-    "serve.query.": analysis.MAX_QUERY,
-    "serve.query.intent.": intent.LOOKED_AT,
+    "serve.recall.analysis.": analysis.MAX_QUERY,
+    "serve.recall.classification.": analysis.MAX_QUERY,
+    "serve.recall.optional_evidence.": analysis.MAX_QUERY,
+    "serve.hooks.intent.": intent.LOOKED_AT,
     "pipelines.distill.cures.HEADLINES": cures.WIDEST,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name

@@ -32,9 +32,9 @@ from pipelines.jobs import job as jobs
 from pipelines.reflect.reflect import JOB as REFLECT
 from serve.cli import main
 from serve.hooks import speaking
-from serve.hooks.block import FACTS as BACKGROUND
-from serve.hooks.block import RULES, block, note, short_id
 from serve.reader.reader import View
+from serve.recall.context_block import FACTS as BACKGROUND
+from serve.recall.context_block import RULES, block, note, short_id
 from serve.summaries.facts import known
 from store import commands
 from store.commands import Draft

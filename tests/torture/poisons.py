@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from serve.hooks.block import FACTS, RULES
+from serve.recall.context_block import FACTS, RULES
 from store.text.frame import CLOSING, OPENING
 
 Disguise = Callable[[str, str], str]  # of an order and its canary

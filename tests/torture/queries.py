@@ -15,8 +15,8 @@ import msgspec
 from torture.hostile_texts import DATES, REPEATED, SCRIPTS, hostile, notes
 from torture.outcome import Outcome, Scale
 
-from serve.answers import RecallRequest, answer
 from serve.reader.reader import Reader
+from serve.recall.request import RecallRequest, answer
 from store import commands
 from store.build import rebuild
 from store.commands import Draft

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from serve.answers import RecallRequest, answer
 from serve.reader.reader import Reader
+from serve.recall.request import RecallRequest, answer
 from store import build, commands, tokens
 from store import tenant as tenants
 from store.agent_events import Acted

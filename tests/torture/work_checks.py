@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from serve.query.analysis import usual
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall import recall
+from serve.recall.analysis import usual
+from serve.recall.recall import recall
 from store import build
 from store import tenant as tenants
 from store.config import Choices

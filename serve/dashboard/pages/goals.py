@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from flask import Blueprint, Response, render_template, request
 
-from serve.answers import seen
 from serve.dashboard.flashes import Undo
 from serve.dashboard.sites import Site, back, tenant_url
 from serve.reader.filters import Filter
 from serve.reader.reader import View
+from serve.recall.request import seen
 from serve.summaries import goals
 from serve.summaries.goals import Chain
 from serve.summaries.newest import newest

@@ -6,9 +6,9 @@ from typing import get_args
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.answers import seen
 from serve.dashboard.sites import Site
 from serve.reader.reader import View
+from serve.recall.request import seen
 from serve.summaries import picture
 from serve.summaries.picture import Entity
 from store.errors import NotFound, SnapshotDamaged

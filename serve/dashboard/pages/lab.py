@@ -13,7 +13,7 @@ from serve.dashboard.sites import Site, tenant_url
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
 from serve.reader.reader import View
-from serve.stages.spoken import SPOKEN, WANTS
+from serve.recall.explanation import SPOKEN, WANTS
 from store.events import MEMORY_KINDS, TIERS, isoformat
 from store.log import EventLog
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.answers import answer
 from serve.api.cursor import cursor, digest, position
 from serve.dashboard import changes
 from serve.dashboard.changes import DOES, DONE, Does, Done
@@ -15,6 +14,7 @@ from serve.dashboard.flashes import Undo
 from serve.dashboard.forms import Wanted, wanted
 from serve.dashboard.pages import memory, receipts
 from serve.dashboard.sites import Site, back, tenant_url
+from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import listing
 from store.errors import ChangedSince, InvalidInput

@@ -7,13 +7,13 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.answers import seen, whole
 from serve.dashboard import forms, past
 from serve.dashboard.changes import encoded
 from serve.dashboard.flashes import Undo
 from serve.dashboard.pages import receipts
 from serve.dashboard.sites import Site, tenant_url
 from serve.reader.reader import View
+from serve.recall.request import seen, whole
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from serve.query.analysis import LEAST_IDF, Analysis
-from serve.query.common import COMMON, SHARE
-from serve.ranking import context
-from serve.ranking.fusion import Ranking
 from serve.reader.reader import View
-from serve.stages.scratch import Scratch
+from serve.recall import neighbours
+from serve.recall.analysis import LEAST_IDF, Analysis
+from serve.recall.channels import Scratch
+from serve.recall.scoring import Ranking
 from store.projections.sessions import Sessions
+from store.text import tokenizer
 from store.text.text_features import Traits
 
 Scores = npt.NDArray[np.float32]
@@ -52,9 +52,9 @@ class Around:
 
     docs: Docs  # ascending
     is_turn: Mask  # another speaker answered it, or was answered by it
-    session: context.Links
-    before: context.Links
-    after: context.Links
+    session: neighbours.Links
+    before: neighbours.Links
+    after: neighbours.Links
     asks: Mask
     dated: Mask
     personal: Mask
@@ -84,7 +84,10 @@ def heard(view: View, analysis: Analysis) -> Heard:
     """Return what the memory has heard of a query's words; all is unknown where it has no words."""
     held = np.array([view.tail.frequency(term) for term in analysis.weights], np.float64)
     others = view.tail.size + _BACKGROUND - held
-    counts = np.array([SHARE if term in COMMON else 1.0 for term in analysis.weights], np.float64)
+    counts = np.array(
+        [COMMON_TERM_SHARE if term in COMMON_TERMS else 1.0 for term in analysis.weights],
+        np.float64,
+    )
     weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
     if not held.any():
         return Heard(weights, 1.0, counts)
@@ -143,7 +146,7 @@ def questions(view: View, docs: Docs, mask: Mask) -> Docs:
     return _asking(sessions, before, mask)
 
 
-def _asking(sessions: Sessions, before: context.Links, mask: Mask) -> Docs:
+def _asking(sessions: Sessions, before: neighbours.Links, mask: Mask) -> Docs:
     """Return those turns before that asked and may come back; -1 for the others."""
     asking = np.full(len(before), -1, np.int64)
     has_one = np.flatnonzero(before >= 0)
@@ -185,17 +188,17 @@ def of_words(
     sessions = view.snapshots.sessions
     if sessions is None or not analysis.topic:
         return {}
-    lent = context.around(
+    lent = neighbours.around(
         topic[place.docs].astype(np.float64),
-        context.gathered(topic, place.before, mask),
-        context.gathered(topic, place.after, mask),
+        neighbours.gathered(topic, place.before, mask),
+        neighbours.gathered(topic, place.after, mask),
         place.question >= 0,
     )
     whole = scratch.array(sessions.index.rows)
     whole.fill(0.0)
     sessions.index.scores(analysis.topic, least_idf=LEAST_IDF, out=whole)
-    scores = context.gathered(whole, place.session)
-    return {**lent, "session": context.of_session(scores, own, place.is_turn)}
+    scores = neighbours.gathered(whole, place.session)
+    return {**lent, "session": neighbours.of_session(scores, own, place.is_turn)}
 
 
 def of_vectors(
@@ -228,7 +231,7 @@ def of_traits(place: Around, asks_when: bool) -> dict[str, Values]:
 def of_channel(channel: str, scores: Scores, ranking: Ranking) -> Values:
     """Return a channel's evidence: a cosine as it is, another score as its share of the best."""
     greatest = 1.0 if channel == "vector" else float(ranking.scores[:1].sum())
-    return context.scaled(scores.astype(np.float64), greatest)
+    return neighbours.scaled(scores.astype(np.float64), greatest)
 
 
 def _best_of_session(sessions: Sessions, place: Around, nearness: Near, mask: Mask) -> Values:
@@ -236,9 +239,28 @@ def _best_of_session(sessions: Sessions, place: Around, nearness: Near, mask: Ma
     turns = np.flatnonzero(place.is_turn)
     wanted, where = np.unique(place.session[turns], return_inverse=True)
     starts, ends = sessions.starts[wanted], sessions.starts[wanted + 1]
-    members = sessions.members[context.runs(starts, ends)].astype(np.int64)
+    members = sessions.members[neighbours.runs(starts, ends)].astype(np.int64)
     values = np.where(mask[members], nearness(members), np.float32(0.0))
-    means = context.best_of_groups(values, ends - starts, context.BEST_OF_SESSION)
+    means = neighbours.best_of_groups(values, ends - starts, neighbours.BEST_OF_SESSION)
     lent = np.zeros(len(place.docs))
     lent[turns] = np.clip(means, 0.0, 1.0)[where]
     return lent
+
+
+# Words that say little of what a question is about, and yet are no stop words: a memory may turn
+# on
+# them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
+
+# English; in other languages every word counts in full
+COMMON_TERMS = frozenset(
+    tokenizer.terms(
+        """
+        ask asked become bring brought call called change changed come came do done end find found
+        finish get got gotten give gave given go went gone going good happen happened help keep kept
+        kind know knew known lead left like look made make mean means meant mention need new old put
+        receive run saw see seen set share show shown sort start stop suggest take took taken talk
+        tell told thing think thought time tried try turn type use used want way work write wrote
+        """
+    )
+)
+COMMON_TERM_SHARE = 0.3  # of its weight, for such a word in the gate

@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from serve import derived
-from serve.query.analysis import Analysis, Question
-from serve.ranking.fusion import Ranking, beside, reciprocal_rank, weighted_sum
 from serve.reader.reader import View
-from serve.stages import evidence as evidences
-from serve.stages import layers
-from serve.stages.evidence import Heard
-from serve.stages.nearness import Nearness
-from serve.stages.scratch import Scratch
+from serve.recall import evidence as evidences
+from serve.recall import optional_evidence
+from serve.recall.analysis import Analysis, Question
+from serve.recall.channels import Nearness, Scratch
+from serve.recall.evidence import Heard
+from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.topk import best
 
 Scores = npt.NDArray[np.float32]
@@ -94,7 +93,7 @@ def _candidates(view: View, question: Question, analysis: Analysis, scratch: Scr
     }
     insights = derived.entering(channels, rankings, insights, WINDOW)
     heard = evidences.heard(view, analysis)
-    weights = evidences.weights(view, analysis) | layers.WEIGHTS
+    weights = evidences.weights(view, analysis) | optional_evidence.WEIGHTS
     if question.fusion == "rrf":
         docs, fused = reciprocal_rank(list(rankings.values()))
         if len(insights):
@@ -106,8 +105,8 @@ def _candidates(view: View, question: Question, analysis: Analysis, scratch: Scr
         found: dict[str, Values] = {}
         near = channels["vector"].of(docs) if "vector" in channels else None
     else:
-        added = layers.evidence(view, question, analysis, mask)
-        entering = layers.entering(view, question, added, rankings, mask)
+        added = optional_evidence.evidence(view, question, analysis, mask)
+        entering = optional_evidence.entering(view, question, added, rankings, mask)
         entering = np.concatenate([entering, insights])
         docs = _union(view, rankings, entering, mask, with_answers=question.mode == "auto")
         place = evidences.around(view, docs, mask)
@@ -187,7 +186,7 @@ def _channels(
             words += topic
         found["lexical"] = Scored(words)
     if question.wants("vector") and analysis.vector is not None:
-        with_fields = layers.lifts(question)
+        with_fields = optional_evidence.lifts(question)
         found["vector"] = Nearness(view, analysis.vector, with_fields=with_fields)
     if question.wants("entity") and analysis.mentions:
         found["entity"] = Scored(_mentioning(view, analysis, scratch))

@@ -11,13 +11,12 @@ import msgspec
 
 from serve.duplicates import duplicates_of
 from serve.fields import Kinds, ProjectName, Query, Reason, TenantName
-from serve.query.analysis import usual
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
-from serve.recall import Answer, Hit, recall
-from serve.router import Router
+from serve.recall.analysis import usual
+from serve.recall.recall import Answer, Hit, Laps, recall
+from serve.recall.router import Router
 from serve.rules import role
-from serve.stages.laps import Laps
 from serve.summaries.lineage import lineage
 from store.body import Id, Instant
 from store.config import Choices

@@ -6,25 +6,100 @@ the candidates; but `siblings` only adds candidates, and `fields` only lifts wha
 Which are worth it, docs/recall.md tells with figures; the others stay switches.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from serve.query.analysis import MAX_QUERY, Analysis, Question
-from serve.query.hints import hints
-from serve.query.parts import parts
-from serve.ranking import pagerank
-from serve.ranking.fusion import Ranking
-from serve.ranking.siblings import siblings
 from serve.reader.reader import View
-from serve.stages.evidence import words
-from serve.stages.scratch import Scratch
+from serve.recall import neighbours
+from serve.recall.analysis import MAX_QUERY, Analysis, Question
+from serve.recall.channels import Scratch
+from serve.recall.evidence import words
+from serve.recall.neighbours import siblings
+from serve.recall.scoring import Ranking
 from store.config import Layer
 from store.extensions import Decomposer
 from store.text import tokenizer
 from store.text.mentions import Mention
+from store.text.tokenizer import STOP_WORDS, terms
 from store.topk import best
+
+# The questions a compound question is made of, by rule; the built-in
+# `store.extensions.Decomposer`.
+#
+# Split is only what surely stands alone: whole questions in a row, a question after "and", and the
+# two things one compares in time ("between A and B", "which came first, A or B"). A part that
+# points
+# back ("why did it fail") needs the other to be understood, and then nothing is split.
+
+MAX_PARTS = 4
+_ASKS = "|".join(
+    """who whom whose what when where why which how wer was wann wo warum wie qui quand où pourquoi
+    comment quién qué cuándo dónde cómo""".split()
+)
+_SENTENCE = re.compile(r"(?<=[?？]) ")
+_AND_ASKS = re.compile(
+    rf"(?:[,;]? (?:and|und|et|y|as well as) (?:also )?|; )(?=(?:{_ASKS})\b)",
+    re.IGNORECASE,
+)
+_FIRST_WORD = re.compile(rf"(?:[^?]*, )?(?:{_ASKS})\b", re.IGNORECASE)
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|do|does|did|has|have|had|can|could|should|would|will|ist|sind|war|haben|"
+    r"hat|wurde|est|sont|avons|a|es|son|fue|hemos)\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|those|these|er|ihm|ihr|"
+    r"dies\w*|elle|ils|elles|ello)\b",
+    re.IGNORECASE,
+)
+# what begins a comparison in time, and the word between its two sides
+_COMPARISONS = (
+    (re.compile(r"\bbetween (.+)", re.IGNORECASE), re.compile(r",? and ")),
+    (
+        re.compile(r"\b(?:first|last|earlier|later|sooner)[,:] (.+)", re.IGNORECASE),
+        re.compile(r",? or "),
+    ),
+)
+_ANOTHER = re.compile(r" (?:and|or) ")
+
+
+def parts(question: str) -> Sequence[str]:
+    """Return the questions of a question, at most four; a simple one comes back alone."""
+    whole = " ".join(question.split())
+    for split in (_sentences, _compared, _joined):
+        found = split(whole)
+        if 1 < len(found) <= MAX_PARTS and all(map(_says_enough, found)):
+            return found
+    return (question,)
+
+
+def _sentences(text: str) -> Sequence[str]:
+    found = [one for one in _SENTENCE.split(text) if one]
+    each_asks = all(one.endswith(("?", "？")) for one in found)
+    return found if each_asks and not any(map(_POINTS_BACK.search, found[1:])) else ()
+
+
+def _joined(text: str) -> Sequence[str]:
+    found = _AND_ASKS.split(text)
+    stand_alone = all(_FIRST_WORD.match(one) and _VERB.search(one) for one in found)
+    return found if stand_alone and not any(map(_POINTS_BACK.search, found[1:])) else ()
+
+
+def _compared(text: str) -> Sequence[str]:
+    for begins, joint in _COMPARISONS:
+        if match := begins.search(text):
+            sides = joint.split(match[1].rstrip(" ?.!"))
+            # of three things, which two are compared is a guess
+            return () if len(sides) > 2 or any(map(_ANOTHER.search, sides)) else sides
+    return ()
+
+
+def _says_enough(part: str) -> bool:
+    return sum(not term.isdigit() for term in terms(part)) > 1
+
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
@@ -111,8 +186,8 @@ def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:
     if index is None or len(seeds := index.lookup(_asked(question, analysis))) < 2:
         return scores
     start = np.asarray(seeds, np.int64)
-    graph = pagerank.neighbourhood(*index.mentioned, start)
-    docs, visits = pagerank.personalised(*graph, start)
+    graph = neighbours.neighbourhood(*index.mentioned, start)
+    docs, visits = neighbours.personalised(*graph, start)
     scores[docs] = visits
     return scores
 
@@ -161,3 +236,23 @@ def _shares(scores: Scores) -> Scores:
     """Return scores as shares of the greatest; zeros stay."""
     greatest = scores.max(initial=0.0)
     return scores / greatest if greatest > 0 else scores
+
+
+# Hints: words of a question that may be an entity's name though nothing marks them as one.
+#
+# "why do we use redis" names a package as surely as an import does, once some memory has imported
+# it.
+# Whether one has, the entities tell: a hint that none is called by means nothing.
+
+MAX_HINTS = 24
+_WORD = re.compile(r"[^\W\d_][\w-]{2,63}")
+
+
+def hints(text: str) -> tuple[Mention, ...]:
+    """Return the words of three letters and more that are no stop words, in order, each once.
+
+    Their kind is a guess; entities are looked up by name whatever their kind.
+    """
+    words = dict.fromkeys(word.rstrip("-").casefold() for word in _WORD.findall(text))
+    chosen = [word for word in words if word not in STOP_WORDS][:MAX_HINTS]
+    return tuple(Mention("symbol", word, word) for word in chosen)

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.query.analysis import Analysis, Question
 from serve.reader.reader import View
-from serve.stages.candidates import Candidates, Docs, holding
-from serve.stages.collapse import Collapsed
-from serve.stages.selection import Selection
-from serve.stages.weighing import Weighed
+from serve.recall.analysis import Analysis, Question
+from serve.recall.candidates import Candidates, Docs, holding
+from serve.recall.ranking import Collapsed, Weighed
+from serve.recall.selection import Selection
 from store.memories.memory import Memory
 from store.projections.entities import EntityIndex
 
@@ -113,3 +112,30 @@ def _named(memory: Memory, sure: float) -> dict[str, Any]:
 def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool_]) -> list[str]:
     """Return the names of those entities that a memory which may come back mentions."""
     return [index.name(one) for one in entities if passing[index.documents(one)].any()]
+
+
+# What the sorts of evidence and of answers are called, where people read them.
+
+SPOKEN = {
+    "lexical": "words",
+    "question": "question before",
+    "before": "turn before",
+    "after": "turn after",
+    "session_vector": "session's vectors",
+    "dated": "names a time",
+    "personal": "first person",
+    "parts": "parts of the question",
+}
+WANTS = {
+    "when": "a time",
+    "how_long": "how long",
+    "who": "a person",
+    "where": "a place",
+    "how_many": "a number",
+    "why": "a reason",
+    "how": "a way",
+    "what": "a thing",
+    "yes_no": "a yes or no",
+    "list": "all there is",
+    "code": "code",
+}

@@ -8,17 +8,17 @@ just written.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from serve.query.analysis import Question
-from serve.ranking import profiles
-from serve.ranking.decay import LASTING_KINDS, USUAL, decayed
 from serve.reader.reader import View
-from serve.stages.candidates import Candidates
+from serve.recall import scoring
+from serve.recall.analysis import Question
+from serve.recall.candidates import Candidates
+from serve.recall.scoring import LASTING_KINDS, USUAL, decayed
 from store.events import MEMORY_KINDS
 
 Places = npt.NDArray[np.int64]
@@ -56,8 +56,8 @@ def weigh(
     weights = question.profiles.weights(question.profile)
     told = _importance(view, found)
     made: Mapping[str, Callable[[], Values]] = {
-        "recency": lambda: profiles.recency(_last_used(view, found), _moment(view)),
-        "relevance": lambda: profiles.relevance(found.scores, view.derived.among(found.docs)),
+        "recency": lambda: scoring.recency(_last_used(view, found), _moment(view)),
+        "relevance": lambda: scoring.relevance(found.scores, view.derived.among(found.docs)),
         "importance": lambda: _faded(view, found, told),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
         "route_fit": lambda: _route_fit(view, found, fitting),
@@ -67,9 +67,9 @@ def weigh(
     if question.profile == "balanced":
         # importance is told from its default, so that saying nothing changes nothing
         priors = signals | {"importance": 2.0 * signals["importance"] - 1.0}
-        scores = profiles.with_priors(found.scores, priors, weights)
+        scores = scoring.with_priors(found.scores, priors, weights)
     else:
-        scores = profiles.weighted_mean(signals, weights)
+        scores = scoring.weighted_mean(signals, weights)
     return Weighed(np.argsort(-scores, kind="stable"), scores, signals, weights, told)
 
 
@@ -136,14 +136,14 @@ def _usefulness(view: View, found: Candidates) -> Values:
         usage.counts(name, rows).astype(np.float64)
         for name in ("ratings", "judged", "verdicts", "judgments")
     )
-    return profiles.usefulness(
-        (verdicts + profiles.JUDGED * judgments) / 1_000, rated + profiles.JUDGED * judged
+    return scoring.usefulness(
+        (verdicts + scoring.JUDGED * judgments) / 1_000, rated + scoring.JUDGED * judged
     )
 
 
 def _route_fit(view: View, found: Candidates, fitting: Mapping[str, float] | None) -> Values:
     if fitting is None:
-        return np.full(len(found.docs), profiles.NEUTRAL)
+        return np.full(len(found.docs), scoring.NEUTRAL)
     rows = view.snapshots.rows
     kinds = rows.named("kind", found.docs[found.docs < len(rows)])
     fits = np.zeros(len(found.docs))
@@ -174,3 +174,86 @@ def _fresh(view: View, found: Candidates) -> Places:
     """Return the tail's slots among the candidates, in their order."""
     rows = len(view.snapshots.rows)
     return found.docs[found.docs >= rows] - rows
+
+
+# Collapse: an insight gives way to what it was made of.
+#
+# An insight says in one text what several memories say, so it holds more of a question's words
+# than
+# any of them, and would push them out. It is weighed beside them and takes no part in what they
+# are
+# weighed by. Where a source of it is a candidate, the best of those stands for it and names it;
+# where
+# none is, it comes as itself, if it is SURE, whatever bar is asked for: else the words it has
+# beyond
+# its sources' ("4 notes, 2026-03-01 to ...") would bring it to questions on anything. Who asks for
+# insights by their kind gets them.
+
+Docs = npt.NDArray[np.int64]
+
+
+SURE = 0.3  # of confidence: the bar that recall has unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Collapsed:
+    """The candidates as they are chosen from; `insights` are the ids by the place of a source."""
+
+    weighed: Weighed
+    insights: Mapping[int, tuple[str, ...]]
+    gone: int = 0  # insights that gave way
+
+    def counted(self, dropped: Mapping[str, int]) -> dict[str, int]:
+        """Return how many candidates fell to what, these among them."""
+        return {**dropped, **({"gave_way": self.gone} if self.gone else {})}
+
+
+def collapsed(
+    view: View, question: Question, docs: Docs, weighed: Weighed, sure: Values
+) -> Collapsed:
+    """Return the candidates with each insight given way to its best source, where it has one.
+
+    `sure` are the candidates' confidences, in the order of `docs`.
+    """
+    derived = view.derived
+    places = np.flatnonzero(derived.among(docs))
+    if not len(places) or "insight" in question.filter.kinds:
+        return Collapsed(weighed, {})
+    rank = np.empty(len(docs), np.int64)
+    rank[weighed.order] = np.arange(len(docs))
+    ours = set(places.tolist())
+    place_of = {row: place for place, row in enumerate(_named(view, docs)) if place not in ours}
+    scores, found, gone = weighed.scores.copy(), dict[int, list[int]](), list[int]()
+    for place in places[np.argsort(rank[places])].tolist():
+        sources = [place_of[row] for row in derived.sources(int(docs[place])) if row in place_of]
+        if sources:
+            source = min(sources, key=lambda one: int(rank[one]))
+            scores[source] = max(scores[source], scores[place])
+            found.setdefault(source, []).append(place)
+            gone.append(place)
+        elif sure[place] < SURE:
+            gone.append(place)
+    order = np.lexsort((rank, -scores))
+    order = order[~np.isin(order, gone)]
+    ids = {source: _ids(view, docs[some]) for source, some in found.items()}
+    return Collapsed(replace(weighed, order=order, scores=scores), ids, len(gone))
+
+
+def _named(view: View, docs: Docs) -> list[int]:
+    """Return how sources are named: by their rows, those without one by their documents."""
+    rows, names = len(view.snapshots.rows), docs.copy()
+    fresh = docs >= rows
+    of = view.tail.columns["row"][docs[fresh] - rows]
+    names[fresh] = np.where(of >= 0, of, docs[fresh])
+    found: list[int] = names.tolist()
+    return found
+
+
+def _ids(view: View, docs: Docs) -> tuple[str, ...]:
+    rows = view.snapshots.rows
+    return tuple(
+        rows.memories.value(doc, "id")
+        if doc < len(rows)
+        else view.tail.take([doc - len(rows)])[0].id
+        for doc in docs.tolist()
+    )

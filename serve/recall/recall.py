@@ -4,6 +4,7 @@ recall(): analyse, candidates, fuse, weigh, gate, select; no model and no I/O on
 Every stage takes the one before it as a value, so that `why` can print what each did.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,21 +12,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.query.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
-from serve.query.mode import KINDS
-from serve.ranking.confidence import LETTERS, MEANING, confidence, coverage
 from serve.reader.reader import View
-from serve.router import bar, most
-from serve.stages import why
-from serve.stages.candidates import Candidates, candidates, holding
-from serve.stages.collapse import Collapsed, collapsed
-from serve.stages.laps import Laps
+from serve.recall import explanation
+from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
+from serve.recall.candidates import Candidates, candidates, holding
+from serve.recall.classification import KINDS
+from serve.recall.ranking import Collapsed, collapsed, weigh
+from serve.recall.router import bar, most
+from serve.recall.scoring import LETTERS, MEANING, confidence, coverage
+from serve.recall.selection import Selection, select, shown_scores
 from serve.stages.replaced import Replaced
-from serve.stages.selection import Selection, select, shown_scores
-from serve.stages.weighing import weigh
 from store.embedding import Embedder
 from store.events import Route
 from store.memories.memory import Memory
+
+# Laps: how long each stage of one recall took.
+
+
+class Laps:
+    """A watch that runs from when it is made; `us` are microseconds by stage, in their order."""
+
+    def __init__(self) -> None:
+        self.us: dict[str, int] = {}
+        self._last = time.perf_counter()
+
+    def over(self, stage: str) -> None:
+        """Say that a stage is over."""
+        now = time.perf_counter()
+        self.us[stage] = round((now - self._last) * 1e6)
+        self._last = now
+
 
 __all__ = ["LEAST_IDF", "Answer", "Hit", "Mode", "Question", "recall"]
 
@@ -105,7 +121,7 @@ def recall(view: View, question: Question, embedder: Embedder, laps: Laps | None
                 old for old in replaced.by(one.memory.id, question.filter) if old.id not in returned
             ),
             insights=folded.insights.get(one.place, ()),
-            why=why.of_hit(
+            why=explanation.of_hit(
                 view,
                 analysis,
                 found,
@@ -184,13 +200,13 @@ def _why(
     selection: Selection,
 ) -> dict[str, Any]:
     def nearest(places: Sequence[int]) -> list[tuple[Memory, float]]:
-        few = places[: why.NEAREST]
+        few = places[: explanation.NEAREST]
         return [
             (memory, float(sure[place]))
             for memory, place in zip(_memories(view, found, few), few, strict=True)
         ]
 
-    return why.of_answer(
+    return explanation.of_answer(
         view,
         question,
         analysis,

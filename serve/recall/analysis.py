@@ -2,21 +2,19 @@
 What a question says: its words and their weight, whom and what it names, its vector.
 """
 
+import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from serve.query import people
-from serve.query.answer_type import AnswerType, answer_type
-from serve.query.identifiers import identifiers
-from serve.query.language import language
-from serve.query.mode import TaskMode, task_mode
 from serve.reader.filters import Filter
 from serve.reader.reader import View
-from serve.router import Router
+from serve.recall.classification import AnswerType, TaskMode, answer_type, language, task_mode
+from serve.recall.router import Router
 from store.config import Choices, Layer
 from store.embedding import Embedder
 from store.errors import EmbedderError
@@ -26,6 +24,54 @@ from store.projections.sessions import by_part
 from store.text import tokenizer
 from store.text.dates import Interval, interval
 from store.text.mentions import Mention, mentions
+
+# Who a question names, of those who said the memories; and the question without them.
+#
+# A name says whose words are wanted, not what they are about: as a word it would find every turn
+# in
+# which somebody is greeted by it.
+
+_WORD = re.compile(r"@?[^\W\d_][\w-]*")
+_POSSESSIVE = r"(?:['\u2019]s)?(?!\w)"
+
+
+def named(asked: str, known: Mapping[str, set[str]]) -> tuple[frozenset[str], str]:
+    """Return the names a question mentions, and the question without them.
+
+    Only words with a capital or an @ are names: `mark it` is not Mark.
+    """
+    names: set[str] = set()
+    written: list[str] = []
+    for word in dict.fromkeys(_WORD.findall(asked)):
+        if (word[0] == "@" or word[0].isupper()) and (
+            owners := known.get(word.removeprefix("@").casefold())
+        ):
+            names |= owners
+            written.append(re.escape(word))
+    if not written:
+        return frozenset(), asked
+    rest = re.sub(rf"(?<!\w)(?:{'|'.join(written)}){_POSSESSIVE}", " ", asked)
+    return frozenset(names), rest
+
+
+# The identifiers of a question: what is written in it letter for letter and must be found so.
+
+MAX_IDENTIFIERS = 32
+_KINDS = frozenset(("file", "symbol", "package", "error", "command", "url"))
+_MORE = re.compile(
+    r"(?<![\w-])--?[A-Za-z][\w-]*(?![\w.])"  # flags
+    r"|(?<![\w.])v?[0-9]+(?:\.[0-9]+)+(?:[-+.]?[A-Za-z][\w.]*)?(?!\w)"  # versions
+    r"|(?<!\w)#[0-9]+(?!\w)"  # issues
+    r"|(?<![\w-])[A-Z][A-Z0-9]+-[0-9]+(?!\w)"  # tickets
+    r"|(?<![\w-])(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}(?!\w)"  # commits
+)
+
+
+def identifiers(text: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
+    """Return them as written, each once: the mentioned ones, then flags, versions and numbers."""
+    named = [one.alias for one in mentions if one.kind in _KINDS]
+    return tuple(dict.fromkeys([*named, *_MORE.findall(text)]))[:MAX_IDENTIFIERS]
+
 
 Mode = Literal["auto", "lexical", "vector", "entity"]
 
@@ -116,7 +162,7 @@ class Analysis:
 def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
     """Return what the question says, as far as it is looked at; add to `notices` what failed."""
     asked = question.text[:MAX_QUERY]
-    who, about = people.named(asked, _known_people(view))
+    who, about = named(asked, _known_people(view))
     terms, said = tokenizer.terms(asked), tokenizer.terms(about)
     if not said:
         about, said = asked, terms  # nothing but names and question words: the names are the topic

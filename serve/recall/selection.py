@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from serve.query.analysis import Question
-from serve.stages.alike import Told, likeness, names_one, near, told
-from serve.stages.weighing import Values, Weighed
+from serve.recall.analysis import Question
+from serve.recall.near_duplicates import Told, likeness, names_one, near, told
+from serve.recall.ranking import Values, Weighed
 from store.memories.memory import Memory
 
 # Read beyond those asked for: a newer value may stand a few places below the older one.

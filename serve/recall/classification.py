@@ -1,0 +1,331 @@
+"""
+Which language a question is in, by its script and its commonest words; no model, no download.
+
+A word of several languages counts for each by its share. One that no list knows, or that two
+languages claim as much, leaves the question without a language. Identifiers say nothing. The idea:
+Grefenstette, Comparing two language identification schemes, JADT 1995.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from store.text.tokenizer import terms
+
+LEAST_LEAD = 0.3  # of a word, over the second language
+SENTENCE = 2.0  # words: with them a name in another script does not change the language
+
+# Words a question has: articles, pronouns, prepositions, question words, today and yesterday.
+_COMMON = {
+    "en": """the a an of to and in is are was were be what which who when where why how did do does
+        we you my our it this that for with on at from by have has had not can should would could
+        i as or last week yesterday today there me your any if about they he she his her""",
+    "de": """der die das den dem des ein eine einen einer und in ist sind war waren was wer wann wo
+        warum wie welche welcher welches haben hat hatte wir ich sie es mit auf für von zu nicht im
+        am bei aus wird werden kann letzte letzten letzter woche gestern heute über seit vor noch
+        uns unser unsere mein meine gibt man auch""",
+    "nl": """de het een en in is zijn was waren wat wie wanneer waar waarom hoe welke hebben heeft
+        we wij ik je met op voor van naar niet bij uit wordt gisteren vandaag over ook ons onze dat
+        dit er aan""",
+    "fr": """le la les un une des du de et en est sont était qui que quoi quand où pourquoi comment
+        quel quelle quels quelles avons avez nous vous je il elle on avec sur pour par pas dans au
+        aux ce cette notre nos dernière dernier semaine hier aujourd combien fait été qu il
+        jours mois trois passé""",
+    "es": """el la los las un una de del y en es son fue era qué que quién cuándo dónde por cómo
+        cuál cuáles cuántos hemos nosotros yo con para no se lo su nuestro nuestra pasada pasado
+        semana ayer hoy está hay cuando como donde hace días meses""",
+    "pt": """o a os as um uma de do da dos das e em no na é são foi era que quem quando onde por
+        como qual quais quantos nós eu com para não se seu nosso nossa semana ontem hoje está há ao
+        você""",
+    "it": """il lo la i gli le un una di del della dei e in è sono era che chi cosa quando dove
+        perché come quale quali quanti abbiamo noi io con per non si nostro nostra settimana ieri
+        oggi nel nella al da""",
+    "sv": """den det de en ett och i är var vad vem när där varför hur vilken vilka har hade vi jag
+        du med på för av till inte om från som igår idag vår vårt""",
+    "pl": """i w na z do nie się jest są był była było co kto kiedy gdzie dlaczego jak który która
+        które mamy my ja to od po przez dla wczoraj dziś nasz czy""",
+    "tr": """ve bir bu şu ne kim zaman nerede neden niçin nasıl hangi mi mı mu mü var yok için ile
+        biz ben dün bugün geçen hafta değil olarak daha kaç""",
+}
+# Letters that only some of these languages write; one is worth a word.
+_LETTERS = {"ß": "de", "ñ": "es", "¿": "es", "¡": "es", "ã": "pt", "õ": "pt", "ł": "pl", "ę": "pl"}
+_LETTERS |= {"ą": "pl", "ś": "pl", "ż": "pl", "ğ": "tr", "ş": "tr", "ı": "tr", "å": "sv", "œ": "fr"}
+
+# The first that the text has a letter of. Kana before Han: Japanese mixes them.
+_SCRIPTS = {
+    "ja": r"[\u3040-\u30ff]",
+    "ko": r"[\uac00-\ud7a3\u1100-\u11ff]",
+    "zh": r"[\u3400-\u4dbf\u4e00-\u9fff]",
+    "uk": r"[іїєґІЇЄҐ]",
+    "ru": r"[\u0400-\u04ff]",
+    "fa": r"[پچژگ]",
+    "ar": r"[\u0600-\u06ff]",
+    "he": r"[\u05d0-\u05ea]",
+    "hi": r"[\u0900-\u097f]",
+    "th": r"[\u0e00-\u0e7f]",
+    "el": r"[\u0370-\u03ff]",
+}
+_SCRIPT = {language: re.compile(letters) for language, letters in _SCRIPTS.items()}
+_PLAIN_WORD = re.compile(r"(?<![\w./\\@-])[^\W\d_]+(?![\w/\\@-]|\.\w|\()")
+_BY_WORD: dict[str, tuple[str, ...]] = {}
+for _language, _words in _COMMON.items():
+    for _word in dict.fromkeys(_words.split()):
+        _BY_WORD[_word] = (*_BY_WORD.get(_word, ()), _language)
+
+
+def language(text: str) -> str | None:
+    """Return the ISO 639-1 code of the text's language, or None where that is not plain."""
+    lower = text.lower()
+    claims: dict[str, float] = {}
+    for word in _PLAIN_WORD.findall(lower):
+        for code in (known := _BY_WORD.get(word, ())):
+            claims[code] = claims.get(code, 0.0) + 1 / len(known)
+    for letter in set(lower) & _LETTERS.keys():
+        claims[_LETTERS[letter]] = claims.get(_LETTERS[letter], 0.0) + 1.0
+    ranked = sorted((claim, code) for code, claim in claims.items())
+    (second, _), (most, best) = [(0.0, ""), (0.0, ""), *ranked][-2:]
+    if most < SENTENCE and not text.isascii():
+        for code, letters in _SCRIPT.items():
+            if letters.search(text):
+                return code
+    return best if most - second >= LEAST_LEAD else None
+
+
+# What sort of answer a question wants: a time, a person, a number, a reason, all there is of a
+# thing.
+#
+# Read from its question words, in English, German, French and Spanish. The sorts are the coarse
+# classes of Li and Roth 2002 (https://aclanthology.org/C02-1150), less what no word tells apart.
+
+AnswerType = Literal[
+    "when", "how_long", "who", "where", "how_many", "why", "how", "what", "yes_no", "list", "code"
+]
+
+# by language: each answer type, then the words that ask for it
+_ASKING: Mapping[str, Mapping[AnswerType, str]] = {
+    "en": {
+        "when": "when",
+        "who": "who whom whose",
+        "where": "where",
+        "why": "why",
+        "how": "how",
+        "what": "what which",
+    },
+    "de": {
+        "when": "wann",
+        "who": "wer wem wen wessen",
+        "where": "wo wohin woher",
+        "why": "warum wieso weshalb",
+        "how": "wie",
+        "how_many": "wieviel wieviele",
+        "what": "was welche welcher welches welchen welchem",
+    },
+    "fr": {
+        "when": "quand",
+        "who": "qui",
+        "where": "où",
+        "why": "pourquoi",
+        "how": "comment",
+        "how_many": "combien",
+        "what": "que quoi quel quelle quels quelles",
+    },
+    "es": {
+        "when": "cuándo",
+        "who": "quién quiénes",
+        "where": "dónde adónde",
+        "why": "porqué",
+        "how": "cómo",
+        "how_many": "cuántos cuántas cuánto cuánta",
+        "what": "qué cuál cuáles",
+    },
+}
+_QUESTION_WORDS = {
+    language: {word: kind for kind, words in asking.items() for word in words.split()}
+    for language, asking in _ASKING.items()
+}
+# what a question word becomes by the word after it; "what build command" has one between
+_AMOUNTS = frozenset("many much often old far big large viele viel oft groß alt hoch".split())
+_TIMES = frozenset("date day time year month week tag datum jahr monat jour date année año".split())
+_CODE = frozenset(
+    """command commands function functions method methods class classes file files path paths flag
+    flags option options setting settings variable variables endpoint endpoints url port version
+    branch commit error exception package packages library libraries module modules query regex
+    script key befehl datei funktion klasse commande fichier fonction classe comando archivo
+    función clase""".split()
+)
+_AUXILIARIES = frozenset(
+    """is are was were am do does did has have had can could should would will must may isn't aren't
+    wasn't weren't don't doesn't didn't hasn't haven't can't couldn't shouldn't won't wouldn't ist
+    sind war hat habe haben hast kann können wird est-ce""".split()
+)
+_ASKS_FOR_MORE = frozenset("tell show explain remind list know remember give describe".split())
+_LIST = re.compile(
+    r"^(?:please )?(?:list|enumerate)\b|\b(?:show|give|tell|name)(?: me| us)? (?:all|every)\b"
+    r"|\b(?:what|which) (?:are )?(?:all|every)\b|^(?:nenne?|zeige?)(?: mir| uns)? alle\b|^liste\b"
+    r"|\btou(?:s|tes) les\b|\btod[oa]s l[oa]s\b"
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-](?!s\b)[^\W\d_]+)*")  # without a possessive's s
+
+
+def answer_type(text: str, language: str | None = "en") -> AnswerType | None:
+    """Return what a question wants; None for a text that asks nothing.
+
+    Words of a language that has no table here are read as English.
+    """
+    folded = text.casefold().strip()
+    words = _WORD.findall(folded.replace("por qué", "porqué"))
+    if _LIST.search(folded):
+        return "list"
+    table = _QUESTION_WORDS.get(language or "en", _QUESTION_WORDS["en"])
+    if _is_yes_or_no(words) and words[0] not in table:  # German "was" is no verb
+        return "yes_no"
+    asking = [place for place, word in enumerate(words) if word in table]
+    if not asking:
+        return None
+    # "When I run it, where does it fail?": a question word before a verb asks, another relates
+    place = next((one for one in asking if _is_verb(words[one + 1 : one + 2])), asking[0])
+    return _refined(table[words[place]], words[place + 1 : place + 3])
+
+
+def _is_yes_or_no(words: Sequence[str]) -> bool:
+    return bool(words) and words[0] in _AUXILIARIES and _ASKS_FOR_MORE.isdisjoint(words[1:3])
+
+
+def _is_verb(following: Sequence[str]) -> bool:
+    return not _AUXILIARIES.isdisjoint(following)
+
+
+def _refined(kind: AnswerType, following: Sequence[str]) -> AnswerType:
+    first = following[0] if following else ""
+    if kind == "how" and first in _AMOUNTS:
+        return "how_many"
+    if kind == "how" and first in ("long", "lange"):
+        return "how_long"
+    if kind == "what" and first in _TIMES:
+        return "when"
+    if kind == "what" and not _CODE.isdisjoint(following):
+        return "code"
+    return "why" if kind == "how" and first == "come" else kind
+
+
+# What the asker is at (debugging, designing, planning ...), told by the words, and what helps
+# there.
+#
+# A mode is taken only where its words outweigh those of every other; most questions have none.
+
+TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine"]
+
+SURE = 2  # a telling word, or two that hint
+
+# How well a kind of memory fits a mode, in [0, 1]; what is not listed does not fit.
+KINDS: Mapping[TaskMode, Mapping[str, float]] = {
+    "debug": {
+        "bugfix": 1.0,
+        "lesson": 0.8,
+        "antipattern": 0.8,
+        "observation": 0.6,
+        "insight": 0.5,
+        "fact": 0.3,
+    },
+    "architecture": {
+        "decision": 1.0,
+        "pattern": 0.9,
+        "antipattern": 0.7,
+        "insight": 0.6,
+        "context": 0.6,
+        "lesson": 0.5,
+        "preference": 0.4,
+        "fact": 0.3,
+    },
+    "coding": {
+        "pattern": 1.0,
+        "preference": 0.9,
+        "lesson": 0.8,
+        "antipattern": 0.8,
+        "decision": 0.7,
+        "bugfix": 0.5,
+        "fact": 0.4,
+    },
+    "review": {
+        "antipattern": 1.0,
+        "preference": 0.9,
+        "pattern": 0.9,
+        "decision": 0.7,
+        "lesson": 0.7,
+        "bugfix": 0.5,
+    },
+    "plan": {
+        "goal": 1.0,
+        "milestone": 1.0,
+        "decision": 0.7,
+        "activity": 0.5,
+        "summary": 0.5,
+        "context": 0.4,
+        "insight": 0.3,
+    },
+    "routine": {
+        "preference": 1.0,
+        "fact": 0.8,
+        "lesson": 0.7,
+        "pattern": 0.6,
+        "activity": 0.4,
+        "context": 0.4,
+    },
+}
+
+# words that tell | words that only hint
+_WORDS: Mapping[TaskMode, tuple[str, str]] = {
+    "debug": (
+        """bug bugs debug crash crashes error errors exception traceback stacktrace segfault flaky
+        fail fails failed failing failure hang hangs deadlock broken regression reproduce leak
+        panics fehler absturz erreur plantage fallo ошибка 错误 エラー""",
+        "fix trace stack timeout wrong slow issue cause undefined null works unexpected warning",
+    ),
+    "architecture": (
+        """architecture architect tradeoff tradeoffs microservice microservices monolith scalability
+        coupling abstraction architektur entwurf arquitectura архитектура 架构""",
+        """design structure component layer boundary interface schema choose chose decide decided
+        decision alternative approach pattern instead rationale scale service""",
+    ),
+    "coding": (
+        "implement implementation refactor refactoring implementieren implementar 实现",
+        """write code function class method endpoint snippet helper add create signature type
+        parameter handler component library""",
+    ),
+    "review": (
+        "review reviews reviewer reviewing pr prs nitpick codereview ревью",
+        "pull request diff approve convention style guideline audit comment merge standard",
+    ),
+    "plan": (
+        """plan plans planning planned roadmap milestone milestones backlog sprint deadline todo
+        geplant planifier 计划""",
+        "next step schedule prioritize priority estimate goal task tasks quarter remaining open",
+    ),
+    "routine": (
+        """deploy deploys deploying deployment release releasing rollout rollback publish install
+        installation desplegar déployer ausrollen""",
+        """run build command setup configure start restart upgrade bump update backup environment
+        credentials script port version tag""",
+    ),
+}
+_WEIGHTS: dict[str, list[tuple[TaskMode, int]]] = {}
+for _mode, _lists in _WORDS.items():
+    for _weight, _list in zip((SURE, 1), _lists, strict=True):
+        for _term in dict.fromkeys(terms(_list)):
+            _WEIGHTS.setdefault(_term, []).append((_mode, _weight))
+
+
+def task_mode(topic: Sequence[str], *, names_error: bool = False) -> TaskMode | None:
+    """Return the mode a question's terms speak for; None where they are few, or two modes tie.
+
+    `names_error`: the question holds an error's name or code, which speaks for debugging.
+    """
+    sums: Counter[TaskMode] = Counter()
+    if names_error:
+        sums["debug"] += SURE
+    for term in dict.fromkeys(topic):
+        for mode, weight in _WEIGHTS.get(term, ()):
+            sums[mode] += weight
+    (best, most), (_, second) = [*sums.most_common(2), (None, 0), (None, 0)][:2]
+    return best if most >= SURE and most > second else None

@@ -1,0 +1,247 @@
+"""
+One ranking out of several whose scores cannot be compared as they are.
+
+By rank: reciprocal rank fusion, Cormack, Clarke and Buettcher, SIGIR 2009,
+https://doi.org/10.1145/1571941.1572114. By score: evidence in [0, 1], summed by weight (the linear
+combination of Bruch, Gai and Ingber 2023, https://doi.org/10.1145/3596512).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+K = 60  # the paper's constant; damps the lead of the first ranks
+
+Docs = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One channel's candidates, best first, without repeats, and their scores, both [n]."""
+
+    docs: Docs
+    scores: npt.NDArray[np.float32]
+    weight: float = 1.0
+
+
+def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, Scores]:
+    """Return every document of any ranking and the sum of weight / (k + rank), ranks from 1.
+
+    Both are [n], best first; of equal scores the newer (higher) document first. A document that a
+    ranking misses gains nothing from it. No rankings give two empty arrays.
+    """
+    gains = [one.weight / (k + 1 + np.arange(len(one.docs))) for one in rankings]
+    return _summed([one.docs for one in rankings], gains)
+
+
+def beside(
+    rankings: Sequence[Ranking], scores: Sequence[npt.NDArray[np.float32]], *, k: int = K
+) -> Scores:
+    """Return what documents that are in no ranking would gain by `reciprocal_rank`, [n].
+
+    `scores` are theirs in each ranking, [n]: they gain by the rank these would have. One of no
+    more than 0 gains nothing. No rankings give an empty array.
+    """
+    gains = np.zeros(len(scores[0]) if scores else 0)
+    for one, said in zip(rankings, scores, strict=True):
+        ranks = np.searchsorted(-one.scores, -said)
+        gains += np.where(said > 0, one.weight / (k + 1 + ranks), 0.0)
+    return gains
+
+
+def weighted_sum(
+    docs: Docs, evidence: Mapping[str, Scores], weights: Mapping[str, float]
+) -> tuple[Docs, Scores, npt.NDArray[np.int64]]:
+    """Return `docs` by the weighted sum of their evidence, the sums, and the order taken, all [n].
+
+    Each kind of evidence is [n] and in [0, 1], so that a poor best of one kind stays poor beside
+    a good one of another. Best first; of equal sums the newer (higher) document first.
+    """
+    scores = np.zeros(len(docs))
+    for name in sorted(evidence):  # sums of floats depend on their order
+        scores += weights[name] * evidence[name]
+    order = np.lexsort((-docs, -scores))
+    return docs[order], scores[order], order
+
+
+def _summed(docs: Sequence[Docs], gains: Sequence[Scores]) -> tuple[Docs, Scores]:
+    every = np.concatenate([np.empty(0, np.int64), *docs])
+    found, where = np.unique(every, return_inverse=True)
+    scores = np.zeros(len(found))
+    np.add.at(scores, where, np.concatenate([np.empty(0), *gains]))
+    order = np.lexsort((-found, -scores))
+    return found[order], scores[order]
+
+
+# Profiles: the order of the candidates by several signals, each in [0, 1].
+#
+# A weighted mean of recency, relevance, importance and more is what Generative Agents (Park et al.
+# 2023, https://doi.org/10.1145/3586183.3606763) and, after them, Pali use. A sum lets a fresh or
+# important memory pass one that answers better; `with_priors` does not: it can only swap memories
+# whose scores are nearly equal.
+
+Times = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+DECAY = 0.995  # of recency, an hour: a half in 138 hours
+HOUR = 3_600 * 1_000_000  # microseconds
+# Ratings without effect that a memory starts with: one verdict moves it by a third of the way.
+SHRINK = 2.0
+JUDGED = 0.2  # a job's judgment as a share of a person's or an agent's rating
+NEUTRAL = 0.5
+
+
+def recency(last: Times, now: int) -> Values:
+    """Return 0.995 to the power of the hours since `last`, microseconds; the future is now."""
+    hours = np.maximum(now - last, 0) / HOUR
+    values: Values = np.power(DECAY, hours)
+    return values
+
+
+def relevance(scores: Values, repeats: npt.NDArray[np.bool_]) -> Values:
+    """Return the scores as shares of the greatest, 1 at most; zeros where none is positive.
+
+    Those that repeat what others say, [scores], are no measure unless there are no others.
+    """
+    measured = scores if repeats.all() else scores[~repeats]
+    greatest = float(measured.max(initial=0.0))
+    if greatest <= 0:
+        return np.zeros(len(scores))
+    shares: Values = np.clip(scores / greatest, 0.0, 1.0)
+    return shares
+
+
+def usefulness(verdicts: Values, ratings: Values) -> Values:
+    """Return the mean verdict, [-1, 1], shrunk to nothing where there are few; none gives 0."""
+    means: Values = np.clip(verdicts / (ratings + SHRINK), -1.0, 1.0)
+    return means
+
+
+def weighted_mean(signals: Mapping[str, Values], weights: Mapping[str, float]) -> Values:
+    """Return the mean of the signals by weight, in [0, 1]; one weight at least is over 0.
+
+    Every weight has its signal, and all signals have one shape.
+    """
+    total = sum(weights.values())
+    return np.asarray(
+        sum(weights[name] / total * signals[name] for name in sorted(weights)), np.float64
+    )
+
+
+def with_priors(
+    scores: Values, priors: Mapping[str, Values], bounds: Mapping[str, float]
+) -> Values:
+    """Return the scores, each changed by its priors in [-1, 1]: at most by the sum of the bounds.
+
+    Of two scores further apart than that the higher stays higher; priors of 0 change nothing.
+    """
+    changed: Values = scores * (
+        1.0 + np.asarray(sum(bounds[name] * priors[name] for name in sorted(bounds)), np.float64)
+    )
+    return changed
+
+
+# Decay: importance fades with time and is kept up by use. Computed when it is asked for, never
+# written.
+#
+# An exponential of the time since a memory was last used or changed, its half-life stretched by
+# how
+# often it was recalled, as strength is by rehearsal (Ebbinghaus 1885; MemoryBank, Zhong et al.
+# 2024,
+# https://doi.org/10.1609/aaai.v38i17.29946). What fades is what somebody said beyond the usual: a
+# memory of which nobody said anything is neither more nor less for its age.
+
+Counts = npt.NDArray[np.int64]
+
+Mask = npt.NDArray[np.bool_]
+
+USUAL = 0.5  # the importance of a memory of which nobody said any
+HALF_LIFE_DAYS = 90.0
+LASTING = 4.0  # how many times as long a lasting kind holds
+# what is still to be followed long after it was said
+LASTING_KINDS = ("antipattern", "decision", "goal", "lesson", "preference")
+_DAY = 86_400 * 1_000_000  # microseconds
+
+
+def decayed(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: Mask) -> Values:
+    """Return what is left of importances in [0, 1], [n] each.
+
+    `idle` is microseconds since each was used or changed, none below 0; `uses` how often it was
+    recalled. What lies above USUAL falls towards it; what is pinned, or not above it, stays.
+    """
+    stretch = np.where(lasting, LASTING, 1.0) * (1.0 + np.log2(1.0 + np.maximum(uses, 0)))
+    left = np.power(0.5, np.maximum(idle, 0) / (_DAY * HALF_LIFE_DAYS * stretch))
+    over = np.maximum(importance - USUAL, 0.0)
+    values: Values = np.where(pinned, importance, importance - over * (1.0 - left))
+    return values
+
+
+# How likely it is that a candidate answers the query, in [0, 1] and comparable between queries.
+#
+# A logistic model of four kinds of evidence: what its vector says (calibrated, so another
+# embedding
+# model means the same), the share of the query's information its words cover, how many words
+# agree,
+# and how much of the query the memory never heard of. The last counts as far as the memory's
+# vocabulary is complete: its sample coverage (Good 1953,
+# https://doi.org/10.1093/biomet/40.3-4.237),
+# small for a few notes, near one for a long history.
+#
+# The coefficients were fitted on answered questions against prompts that deserve nothing, the best
+# hit of each (docs/recall.md); vectors of a model that knows meaning tell more than hashed
+# letters.
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Coefficients of the logistic model; the `alone` ones hold where no word is known at all."""
+
+    near: float
+    covered: float
+    words: float
+    unknown: float
+    bias: float
+    near_alone: float
+    bias_alone: float
+
+
+MEANING = Model(5.5, 3.5, 1.0, -4.2, -4.1, near_alone=10.4, bias_alone=-4.7)
+# alone, hashed letters stand for a misspelt word: more careful than the fit
+LETTERS = Model(7.7, 3.8, 1.3, -5.7, -2.8, near_alone=50.0, bias_alone=-5.5)
+
+
+def coverage(matched: npt.NDArray[np.bool_], weights: Values) -> Values:
+    """Return the share of the query's weight that each candidate holds, [candidates].
+
+    `matched` is [terms, candidates], `weights` [terms] and not negative. A query without terms, or
+    whose terms weigh nothing, is covered by nothing.
+    """
+    total = weights.sum()
+    if total <= 0:
+        return np.zeros(matched.shape[1])
+    share: Values = weights @ matched / total
+    return share
+
+
+def confidence(
+    model: Model, near: Values, covered: Values, words: Values, unknown: float
+) -> Values:
+    """Return the probability that each candidate answers, [candidates].
+
+    `near` and `covered` are in [0, 1], `words` counts the different ones a candidate holds, common
+    ones in part,
+    `unknown` is the share of the query's weight that no memory holds, in [0, 1]. Where that is all
+    of it, or the query has no words, the vector speaks alone.
+    """
+    if unknown >= 1.0:
+        return _logistic(model.near_alone * near + model.bias_alone)
+    said = model.near * near + model.covered * covered + model.words * np.log1p(words)
+    return _logistic(said + model.unknown * unknown + model.bias)
+
+
+def _logistic(odds: Values) -> Values:
+    chances: Values = 1.0 / (1.0 + np.exp(-odds))
+    return chances
