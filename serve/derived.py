@@ -14,7 +14,7 @@ import numpy.typing as npt
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
 from serve.recall.scoring import Ranking
-from store.topk import best
+from store.index.top_k import top_k
 
 LOOKED_AT = 1_024  # insights, the newest: bounds what a question costs
 ENTERING = 16  # insights that each channel adds to the candidates
@@ -94,5 +94,5 @@ def entering(
     for name, one in channels.items() if len(docs) else ():
         others = rankings[name].scores
         least = float(others[-1]) if len(others) >= window else one.least
-        found.append(docs[best(one.of(docs), None, ENTERING, above=least)])
+        found.append(docs[top_k(one.of(docs), None, ENTERING, above=least)])
     return np.unique(np.concatenate(found))

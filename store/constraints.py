@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.errors import SnapshotDamaged
+from store.index import segments
 from store.projections.constraints import (
     HERE,
     RUNS,
@@ -28,7 +29,6 @@ from store.projections.constraints import (
     Order,
     Present,
 )
-from store.projections.lexical import segments
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Projection, column_view

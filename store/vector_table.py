@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from store.files import make_folder, remove_files, replace_file, sync_tree
+from store.index import vector_cache as text_hashes
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
 from store.tenant import Tenant
-from store.vectors import hashes as text_hashes
 
 NAME = "vectors"
 
@@ -105,7 +105,9 @@ def _named(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, int]]:
 def _rows(path: Path, start: int, part: str, model: str) -> pa.Table:
     """Return a part's rows as those of the table; memories without a vector have none."""
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    chosen = np.flatnonzero(text_hashes.are_set(text_hashes.of_column(table.column("text_hash"))))
+    chosen = np.flatnonzero(
+        text_hashes.has_text(text_hashes.column_hashes(table.column("text_hash")))
+    )
     taken = table.take(pa.array(chosen)).combine_chunks()
     names = (pa.repeat(pa.scalar(one), len(chosen)) for one in (model, part))
     columns = [

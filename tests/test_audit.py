@@ -15,9 +15,9 @@ from store.audits.health import alarm_of
 from store.commands import Draft
 from store.errors import BuildRefused
 from store.events import Event, Recorded, Revised
+from store.index import vectors
 from store.memories import table as memory_table
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections import vectors
 from store.projections.lessons import LESSONS
 from store.snapshots.manifest import CheckResult
 from store.snapshots.projection import Built, Part, Tables

@@ -12,11 +12,11 @@ from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import Revised
-from store.projections import fields
-from store.projections.fields import FieldRows
+from store.index import vectors
+from store.index.vector_scan import VectorRows
+from store.index.vectors import FieldRows
 from store.snapshots.snapshot import read
 from store.text.tokenizer import text_hash
-from store.vectors.rows import VectorRows
 
 NOW = 1_790_000_000_000_000
 PLAIN = LexicalEmbedder()
@@ -44,7 +44,7 @@ def rebuilt(tenant, log, model):
     """Return the manifest and the tables of a new build."""
     manifest = build.rebuild(tenant, log, model, NOW)
     ref = manifest.projections["fields"]
-    return manifest, read(tenant.snapshots, ref, fields.projection(model))
+    return manifest, read(tenant.snapshots, ref, vectors.field_vectors_projection(model))
 
 
 def test_a_memory_has_a_row_for_each_field_that_is_set(tenant, log):
@@ -121,4 +121,4 @@ def test_the_set_that_measures_fields_asks_for_each_of_them():
         (answer,) = (known[id_] for id_ in query.relevant)
         assert query.relevant_sessions == (answer.session,)
         assert query.category == "plain" or getattr(answer, query.category)
-    assert {query.category for query in greenhouse.queries} == {*fields.FIELDS, "plain"}
+    assert {query.category for query in greenhouse.queries} == {*vectors.FIELDS, "plain"}

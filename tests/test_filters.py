@@ -25,11 +25,11 @@ from store.events import (
     Superseded,
     moment,
 )
+from store.index import postings
+from store.index.postings import PostingsIndex
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
-from store.projections import postings
-from store.projections.postings import PostingsIndex
 from store.snapshots.projection import Inputs, checked_build
 from store.tenant import tenant
 

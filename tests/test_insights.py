@@ -16,11 +16,11 @@ from store.commands import Draft
 from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
+from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.plans import plans, steps
 from store.projections.insights import INSIGHTS_PROJECTION, Insights
-from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.snapshots.snapshot import read
 from store.tenant import Tenant
 

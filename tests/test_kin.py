@@ -12,10 +12,9 @@ from store import build, commands
 from store.commands import Draft
 from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
+from store.index import prefix_expansion, segments
+from store.index.postings import KIN_SHARE, PostingsIndex, index
 from store.log import EventLog
-from store.projections import kin
-from store.projections.lexical import segments
-from store.projections.postings import KIN_SHARE, PostingsIndex, index
 from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
@@ -68,19 +67,20 @@ def test_a_word_that_is_held_has_no_kin():
 def test_kin_are_those_of_the_longest_shared_beginning(vocabulary: list[str], asked: str):
     documents, _ = opened(*vocabulary).posting_list(asked)
     wanted: list[str] = []
-    for beginning in kin.beginnings(asked):
+    for beginning in prefix_expansion.prefixes(asked):
         wanted = [
             word
             for word in vocabulary
             if word.startswith(beginning)
-            and len(word) <= len(beginning) + kin.ENDING
-            and len(beginning) >= max(kin.SHORTEST, len(word) - kin.ENDING)
+            and len(word) <= len(beginning) + prefix_expansion.MAX_ENDING
+            and len(beginning)
+            >= max(prefix_expansion.MIN_PREFIX, len(word) - prefix_expansion.MAX_ENDING)
         ]
         if wanted:
             break
     wanted = [asked] if asked in vocabulary else wanted
     assert {vocabulary[place] for place in documents} <= set(wanted)
-    assert len(documents) == min(len(wanted), kin.MOST)
+    assert len(documents) == min(len(wanted), prefix_expansion.MAX_TERMS)
 
 
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)

@@ -19,11 +19,10 @@ from store.embedders.calibration import PAIRS
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import SilentEmbedder, embedder
 from store.errors import ConfigError, EmbedderError
-from store.projections import vectors
+from store.index import vector_cache, vectors
 from store.snapshots import snapshot
 from store.snapshots.projection import digest
 from store.text.tokenizer import text_hash
-from store.vectors import made
 
 CALIBRATING = {text for pair in PAIRS for text in pair}
 NOW = 1_790_000_000_000_000
@@ -63,7 +62,7 @@ def rebuild(tenant, log, model, **options):
 def stored(tenant, manifest, model) -> dict[bytes, bytes]:
     """Return every stored vector by its text's hash."""
     ref = manifest.projections["vectors"]
-    table = snapshot.read(tenant.snapshots, ref, vectors.projection(model))["rows"]
+    table = snapshot.read(tenant.snapshots, ref, vectors.vectors_projection(model))["rows"]
     columns = (table.column(name).to_pylist() for name in ("text_hash", "half"))
     rows = zip(*columns, strict=True)
     return {hash_: np.float16(half).tobytes() for hash_, half in rows if any(hash_)}
@@ -86,7 +85,7 @@ def test_a_build_without_its_model_keeps_what_it_had_and_the_next_completes_it(t
 
 
 def test_a_model_that_stops_halfway_keeps_what_it_gave(tenant, log, monkeypatch):
-    monkeypatch.setattr(made, "_BATCH", 2)
+    monkeypatch.setattr(vector_cache, "_BATCH", 2)
     say(log, *(f"note {number}" for number in range(5)))
     half = rebuild(tenant, log, Model(gives=4))
     assert half.missing_vectors == 1 and len(stored(tenant, half, Model())) == 4

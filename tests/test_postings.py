@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from store.projections import postings
-from store.projections.lexical import bm25
-from store.projections.postings import PostingsIndex, index
+from store.index import bm25, postings
+from store.index.postings import PostingsIndex, index
 from store.snapshots.projection import digest
 from store.snapshots.snapshot import read
 from store.text import tokenizer
@@ -27,7 +26,7 @@ PARAMETERS = st.sampled_from(
 def okapi(documents: list[list[str]], **parameters: float) -> BM25Okapi:
     """Return the reference, with the average length that our impacts are made for."""
     reference = BM25Okapi(documents, **parameters)
-    reference.avgdl = bm25.rounded(reference.avgdl)
+    reference.avgdl = bm25.round_impacts(reference.avgdl)
     return reference
 
 
@@ -78,14 +77,16 @@ def test_a_floor_may_itself_be_negative_and_least_idf_raises_it():
 def test_the_worked_example_of_the_formula():
     ours = opened([["a", "a", "b"], ["c"], ["c"], ["d"]], k1=1.2, b=0.75)
     idf = math.log(4 - 1 + 0.5) - math.log(1 + 0.5)
-    impact = 2 * 2.2 / (2 + 1.2 * (1 - 0.75 + 0.75 * 3 / bm25.rounded(1.5)))
+    impact = 2 * 2.2 / (2 + 1.2 * (1 - 0.75 + 0.75 * 3 / bm25.round_impacts(1.5)))
     assert ours.scores(["a"])[0] == pytest.approx(idf * impact)
 
 
 @given(st.floats(0.01, 1e6))
 def test_an_average_is_rounded_to_a_step_of_an_octave(average: float):
-    assert abs(math.log2(bm25.rounded(average) / average)) <= 0.5 / bm25.STEPS + 1e-9
-    assert bm25.rounded(bm25.rounded(average)) == pytest.approx(bm25.rounded(average), rel=1e-12)
+    assert abs(math.log2(bm25.round_impacts(average) / average)) <= 0.5 / bm25.STEPS + 1e-9
+    assert bm25.round_impacts(bm25.round_impacts(average)) == pytest.approx(
+        bm25.round_impacts(average), rel=1e-12
+    )
 
 
 @settings(max_examples=100, deadline=None)

@@ -21,8 +21,8 @@ from serve.recall.scoring import (
     reciprocal_rank,
     weighted_sum,
 )
-from store import topk
-from store.topk import best
+from store.index import top_k as top_k_module
+from store.index.top_k import top_k
 
 SCORES = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9, width=32)  # many ties, and few
 UNITS = st.floats(0, 1)
@@ -49,7 +49,7 @@ def test_best_is_the_head_of_a_plain_sort(pairs: list[tuple[float, bool]], k: in
     mask = np.array([passes for _, passes in pairs], np.bool_)
     passing = [doc for doc in range(len(pairs)) if mask[doc] and scores[doc] > np.float32(above)]
     expected = sorted(passing, key=lambda doc: (-scores[doc], -doc))[:k]
-    assert best(scores, mask, k, above=above).tolist() == expected
+    assert top_k(scores, mask, k, above=above).tolist() == expected
 
 
 @given(
@@ -69,8 +69,8 @@ def test_best_of_many_is_the_head_of_a_plain_sort(
     docs = np.flatnonzero((scores > 0.25) & (True if mask is None else mask))
     expected = docs[np.lexsort((-docs, -scores[docs]))][:k]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topk, "_MANY", 1)
-        assert best(scores, mask, k, above=0.25).tolist() == expected.tolist()
+        patch.setattr(top_k_module, "_MANY", 1)
+        assert top_k(scores, mask, k, above=0.25).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("passing", [None, 0.9, 0.3])
@@ -83,7 +83,7 @@ def test_best_of_hundreds_of_thousands_is_the_head_of_a_plain_sort(
     mask = None if passing is None else chosen.random(len(scores)) < passing
     docs = np.flatnonzero((scores > 0.25) & (True if mask is None else mask))
     expected = docs[np.lexsort((-docs, -scores[docs]))][:200]
-    assert best(scores, mask, 200, above=0.25).tolist() == expected.tolist()
+    assert top_k(scores, mask, 200, above=0.25).tolist() == expected.tolist()
 
 
 BLOCK = 128  # documents of one, of as many as there are below
@@ -92,27 +92,27 @@ BLOCK = 128  # documents of one, of as many as there are below
 def test_blocks_whose_best_are_all_hidden_hide_nothing_else():
     scores = np.ones(200 * BLOCK, np.float32)
     scores[::BLOCK] = 2.0
-    assert best(scores, scores < 2.0, 3).tolist() == [len(scores) - n for n in (1, 2, 3)]
+    assert top_k(scores, scores < 2.0, 3).tolist() == [len(scores) - n for n in (1, 2, 3)]
 
 
 def test_of_equals_an_older_one_beside_something_hidden_does_not_come_first():
     scores, mask = np.ones(200 * BLOCK, np.float32), np.ones(200 * BLOCK, np.bool_)
     scores[0], mask[0] = 2.0, False  # its block is the first to be looked at
     mask[195 * BLOCK :] = False  # as are the newest, in vain
-    assert best(scores, mask, 1).tolist() == [195 * BLOCK - 1]
+    assert top_k(scores, mask, 1).tolist() == [195 * BLOCK - 1]
 
 
 def test_of_equal_scores_the_newer_document_is_kept():
     scores = np.array([1, 2, 1, 1], np.float32)
-    assert best(scores, np.ones(4, np.bool_), 3).tolist() == [1, 3, 2]
+    assert top_k(scores, np.ones(4, np.bool_), 3).tolist() == [1, 3, 2]
 
 
 def test_what_scores_nothing_is_no_candidate():
-    assert best(np.zeros(3, np.float32), np.ones(3, np.bool_), 3).tolist() == []
+    assert top_k(np.zeros(3, np.float32), np.ones(3, np.bool_), 3).tolist() == []
 
 
 def test_best_of_nothing_is_nothing():
-    assert best(np.empty(0, np.float32), np.empty(0, np.bool_), 5).tolist() == []
+    assert top_k(np.empty(0, np.float32), np.empty(0, np.bool_), 5).tolist() == []
 
 
 def test_two_rankings_that_agree_beat_one_first_place():

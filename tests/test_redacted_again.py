@@ -8,8 +8,9 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build, export, projections, quarantine
+from store import build, export, quarantine
 from store.agent_events import Acted, Prompted, Proposed, SessionTold
+from store.derived import catalog
 from store.events import Event, Quarantined, Recorded, Revised
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
@@ -58,7 +59,7 @@ def test_what_was_built_with_other_patterns_is_built_anew(built, plant, monkeypa
     with monkeypatch.context() as before:
         for name in ("_BLOCK_CUES", "_WORD_CUES", "_NAMED_CUES"):  # a version that knew none
             before.setattr(redact, name, ())
-        before.setattr(projections, "MEMORIES_PROJECTION", replace(MEMORIES_PROJECTION, version=""))
+        before.setattr(catalog, "MEMORIES_PROJECTION", replace(MEMORIES_PROJECTION, version=""))
         built.rebuild()
         assert TOKEN in content(built, "old")
     assert TOKEN not in content(built, "old")  # what was published is not answered from

@@ -13,8 +13,8 @@ from store import build, commands
 from store.builds.journal import Journal
 from store.builds.pace import Pace, duration
 from store.commands import Draft
+from store.index import vector_cache
 from store.snapshots.projection import digest
-from store.vectors import made
 
 NOW = 1_790_000_000_000_000
 BATCH = 8
@@ -45,8 +45,8 @@ sys.path.insert(0, {tests!r})
 from test_resume import BATCH, NOW, Posting
 from store import build, tenant
 from store.log import EventLog
-from store.vectors import made
-made._BATCH = BATCH
+from store.index import vector_cache
+vector_cache._BATCH = BATCH
 one = tenant.tenant(Path({home!r}))
 with EventLog(one.log) as log:
     build.rebuild(one, log, Posting({url!r}), NOW)
@@ -72,7 +72,7 @@ def test_a_killed_build_is_gone_on_with(server, log, tenant, child, home, monkey
     process.communicate()
     under_way = server.asked[server.slow_after]
     server.slow_after = None
-    monkeypatch.setattr(made, "_BATCH", BATCH)
+    monkeypatch.setattr(vector_cache, "_BATCH", BATCH)
     model = Posting(server.url)
     manifest = build.rebuild(tenant, log, model, NOW)
     times = Counter(text for texts in server.asked for text in texts if text in TEXTS)

@@ -15,11 +15,10 @@ from store import build, commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
+from store.index import bm25, postings, segment_lookup, segments
+from store.index.postings import PostingsIndex
+from store.index.segments import Formula
 from store.log import EventLog
-from store.projections import postings
-from store.projections.lexical import bm25, lists, lookup, segments
-from store.projections.lexical.segments import Formula
-from store.projections.postings import PostingsIndex
 from store.snapshots.projection import Built, Part, digest
 from store.tenant import tenant
 
@@ -45,7 +44,7 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(segments, "BASE", BASE)
         patch.setattr(segments, "MOST", 4)
         patch.setattr(segments, "LEAST_SPREAD", 3)
-        patch.setattr(lookup, "SHORT", 5)
+        patch.setattr(segment_lookup, "SHORT", 5)
         yield
 
 
@@ -55,13 +54,13 @@ def built(
     """Return the index; `asked` takes the numbers of the documents that were looked at."""
     marks = [0 if one is None else crc32(repr(one).encode()) | 1 << 40 for one in documents]
 
-    def counted(runs: Sequence[lists.Numbers]) -> Iterator[segments.Counted]:
+    def counted(runs: Sequence[bm25.Numbers]) -> Iterator[segments.Counted]:
         for run in runs:
             some = [documents[row] or () for row in run]
             terms = pa.array([term for one in some for term in one], pa.string())
             if asked is not None:
                 asked.extend(run.tolist())
-            yield lists.counted(terms, np.array([*map(len, some)]), run, lambda term: (term,))
+            yield bm25.count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
     fingerprints = np.array(marks, np.uint64)
     made = segments.updated(
@@ -95,7 +94,7 @@ def test_segments_score_as_bm25okapi(documents, query):
         assert not ours.scores(query).any()
         return
     reference = BM25Okapi(indexed, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
-    reference.avgdl = bm25.rounded(reference.avgdl)
+    reference.avgdl = bm25.round_impacts(reference.avgdl)
     wanted = np.zeros(len(documents))
     wanted[[document is not None for document in documents]] = reference.get_scores(query)
     np.testing.assert_allclose(ours.scores(query), wanted, atol=1e-4, rtol=1e-4)
@@ -180,14 +179,14 @@ def test_fewer_documents_than_before_are_indexed_anew():
 
 
 def test_more_occurrences_than_are_counted_count_as_the_most():
-    many = lists.counted(
-        pa.array(["a"] * (lists.MOST_COUNTED + 5)),
-        np.array([lists.MOST_COUNTED + 5]),
+    many = bm25.count_terms(
+        pa.array(["a"] * (bm25.MAX_BATCH_POSTINGS + 5)),
+        np.array([bm25.MAX_BATCH_POSTINGS + 5]),
         np.array([0]),
         lambda term: (term,),
     )
-    assert many[0].counts.tolist() == [lists.MOST_COUNTED]
-    assert many[1].tolist() == [lists.MOST_COUNTED + 5]
+    assert many[0].counts.tolist() == [bm25.MAX_BATCH_POSTINGS]
+    assert many[1].tolist() == [bm25.MAX_BATCH_POSTINGS + 5]
 
 
 def test_builds_over_a_growing_log_agree_with_one_from_nothing(tmp_path: Path):

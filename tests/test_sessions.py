@@ -21,12 +21,12 @@ from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
+from store.index import segments
+from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import FORGOTTEN, searched_text
 from store.memories.table import read_memories
-from store.projections.lexical import segments
-from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.snapshots import snapshot
 from store.snapshots.projection import Built, Inputs, Previous, checked_build, digest

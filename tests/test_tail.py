@@ -37,10 +37,10 @@ from store.events import (
     Revised,
     Superseded,
 )
+from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
-from store.projections.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.projections.sessions import SESSIONS_PROJECTION, Sessions
 from store.snapshots.projection import Inputs, checked_build
 from store.tenant import Tenant, tenant

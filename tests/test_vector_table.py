@@ -11,7 +11,7 @@ from store.commands import Draft
 from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
-from store.projections import vectors
+from store.index import vectors
 from store.text.tokenizer import text_hash
 
 NOW = 1_790_000_000_000_000

@@ -15,15 +15,14 @@ from store.embedders.calibration import PAIRS
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import Forgotten, Revised
+from store.index import quantization, vectors
+from store.index.quantization import quantize
+from store.index.vector_scan import PartRows, VectorRows
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.table import indexed_texts
-from store.projections import vectors
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 from store.snapshots.snapshot import read
-from store.vectors import quantized, signs
-from store.vectors.quantized import quantize
-from store.vectors.rows import PartRows, VectorRows
 
 NOW = 1_790_000_000_000_000
 CALIBRATING = frozenset(chain.from_iterable(PAIRS))
@@ -46,7 +45,7 @@ class Counting:
 
 def tables(built, manifest=None):
     ref = (manifest or built.manifest).projections["vectors"]
-    return read(built.tenant.snapshots, ref, vectors.projection(built.embedder))
+    return read(built.tenant.snapshots, ref, vectors.vectors_projection(built.embedder))
 
 
 def hashes(of) -> list[bytes]:
@@ -123,18 +122,18 @@ def test_rows_of_any_size_keep_their_cosines(count: int, width: int, seed: int):
     np.testing.assert_allclose(rows.cosines(floats[0]), floats[1:] @ floats[0], atol=0.02)
 
 
-@pytest.mark.skipif(quantized.cdist is None, reason="numkong has no wheel here")
+@pytest.mark.skipif(quantization.cdist is None, reason="numkong has no wheel here")
 def test_the_kernel_and_numpy_agree(monkeypatch: pytest.MonkeyPatch):
     rng = np.random.default_rng(5)
     rows = rng.integers(-127, 128, (9_000, 256), np.int8)
     query = rng.integers(-127, 128, 256, np.int8)
     halves = rng.standard_normal((900, 256)).astype(np.float16)
     floats = rng.standard_normal(256).astype(np.float32)
-    fast, near = quantized.int8_dots(query, rows), quantized.half_dots(floats, halves)
-    monkeypatch.setattr(quantized, "cdist", None)
-    np.testing.assert_array_equal(fast, quantized.int8_dots(query, rows))
+    fast, near = quantization.int8_dots(query, rows), quantization.half_dots(floats, halves)
+    monkeypatch.setattr(quantization, "cdist", None)
+    np.testing.assert_array_equal(fast, quantization.int8_dots(query, rows))
     np.testing.assert_array_equal(fast, (rows.astype(np.int64) @ query.astype(np.int64)))
-    np.testing.assert_allclose(near, quantized.half_dots(floats, halves), atol=1e-4)
+    np.testing.assert_allclose(near, quantization.half_dots(floats, halves), atol=1e-4)
 
 
 def test_a_row_of_zeros_is_quantized_to_zeros():
@@ -207,7 +206,7 @@ def vectors_of(log, model, previous):
     of_log = Inputs(log.head(), lambda after: log.read(after, log.head()))
     memories = checked_build(MEMORIES_PROJECTION, of_log, None)
     inputs = replace(of_log, tables={"memories": memories})
-    return checked_build(vectors.projection(model), inputs, previous)
+    return checked_build(vectors.vectors_projection(model), inputs, previous)
 
 
 def change(log, what: str, number: int, turn: int) -> None:
@@ -248,7 +247,7 @@ def test_the_nearest_are_among_those_with_the_nearest_signs(width: int):
     halves = rows.astype(np.float16)
     codes = quantize(halves)
     plain = VectorRows((PartRows(*codes, halves),))
-    signed = VectorRows((PartRows(*codes, halves, tuple(signs.of_rows(halves))),))
+    signed = VectorRows((PartRows(*codes, halves, tuple(quantization.binary_codes(halves))),))
     mask = rng.random(20_000) < 0.5
     shares = []
     for query in rows[:20]:
@@ -263,9 +262,9 @@ def test_the_nearest_are_among_those_with_the_nearest_signs(width: int):
 
 def test_signs_differ_as_counted():
     rng = np.random.default_rng(9)
-    words = rng.integers(0, 2**64, (signs.WORDS, 300), np.uint64)
+    words = rng.integers(0, 2**64, (quantization.CODE_WORDS, 300), np.uint64)
     differ = np.empty(300, np.uint16)
-    signs.differences(words[:, 7].copy(), words, differ)
+    quantization.count_differences(words[:, 7].copy(), words, differ)
     bits = np.unpackbits(np.ascontiguousarray(words.T).view(np.uint8), axis=1)
     np.testing.assert_array_equal(differ, (bits != bits[7]).sum(axis=1))
 

@@ -21,10 +21,10 @@ from store import commands
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
+from store.index import postings
+from store.index.postings import PostingsIndex
 from store.log import EventLog
 from store.memories.rows import MemoryRows
-from store.projections import postings
-from store.projections.postings import PostingsIndex
 from store.tenant import tenant
 from store.text.mentions import mentions
 

@@ -21,10 +21,10 @@ from pipelines.reflect.wording import extractive
 from store.commands import Draft, bounded_tags
 from store.errors import BudgetSpent, ModelError
 from store.events import moment
+from store.index.vector_scan import VectorRows
 from store.job_events import Made, Step
 from store.memories.memory import Edge
 from store.plans import steps
-from store.vectors.rows import VectorRows
 
 MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them
 

@@ -26,15 +26,16 @@ from store.derived import catalog
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.errors import NoManifest, SnapshotDamaged
+from store.index import postings
+from store.index.postings import PostingsIndex
+from store.index.vector_scan import VectorRows
+from store.index.vectors import FieldRows
 from store.memories.rows import MemoryRows
-from store.projections import postings
 from store.projections.duplicates import Duplicates
 from store.projections.entities import EntityIndex
 from store.projections.facts import Facts
-from store.projections.fields import FieldRows
 from store.projections.insights import Insights
 from store.projections.lessons import Lessons
-from store.projections.postings import PostingsIndex
 from store.projections.routes import Routes
 from store.projections.sessions import Sessions
 from store.projections.usage import Usage
@@ -45,7 +46,6 @@ from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built, Part, PartFile, Projection, Tables
 from store.snapshots.snapshot import hashing
 from store.tenant import Tenant
-from store.vectors.rows import VectorRows
 
 
 class OpenedFiles:

@@ -23,17 +23,17 @@ from serve.reader.tail_storage import SlotNumbers as Places
 from store.embedding import Embedder
 from store.errors import LogError
 from store.events import RECEIPTS, Event
+from store.index import prefix_expansion
+from store.index.bm25 import K1, Formula, norms, sample_coverage
+from store.index.postings import KIN_SHARE, PostingsIndex
+from store.index.vector_scan import VectorRows
 from store.job_events import Undone
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import UNSEEN, Edge, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.plans.taken_back import take_back
-from store.projections import kin
-from store.projections.lexical.bm25 import K1, Formula, norms, sample_coverage
-from store.projections.postings import KIN_SHARE, PostingsIndex
 from store.text.mentions import Mention
-from store.vectors.rows import VectorRows
 
 Scores = npt.NDArray[np.float32]
 Listed = tuple[Places, Scores]
@@ -214,14 +214,14 @@ class Tail:
         return slots, counts[slots], KIN_SHARE
 
     def _kin(self, term: str) -> list[tuple[Places, Counts]]:
-        for beginning in kin.beginnings(term):
+        for beginning in prefix_expansion.prefixes(term):
             lists = [held for word in self._words(beginning) if len((held := self._held(word))[0])]
             if lists:
-                return lists[: kin.MOST]
+                return lists[: prefix_expansion.MAX_TERMS]
         return []
 
     def _words(self, beginning: str) -> Iterator[str]:
-        longest = len(beginning) + kin.ENDING
+        longest = len(beginning) + prefix_expansion.MAX_ENDING
         words = tuple(self._slots.beginnings.get(beginning, ()))  # it may grow meanwhile
         return (word for word in sorted(words) if len(word) <= longest)
 

@@ -20,15 +20,15 @@ import numpy.typing as npt
 
 from store.embedding import Embedder
 from store.errors import EmbedderError
+from store.index import prefix_expansion
+from store.index.vector_scan import VectorRows
 from store.memories.memory import ACTIVE, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.memories.table import NEVER
-from store.projections import kin
 from store.projections.entity_graph import short_names
 from store.text import tokenizer
 from store.text.mentions import Mention, mentions, speaker_name
 from store.text.text_features import of_memory
-from store.vectors.rows import VectorRows
 
 SlotNumbers = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.float64]
@@ -184,7 +184,7 @@ class Slots:
             self.terms.drop(set(tokenizer.terms(self.memories[older].searched_text[:LONGEST])))
         terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
-            for beginning in kin.beginnings(term):
+            for beginning in prefix_expansion.prefixes(term):
                 self.beginnings.setdefault(beginning, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()

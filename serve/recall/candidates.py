@@ -20,7 +20,7 @@ from serve.recall.analysis import Analysis, Question
 from serve.recall.channels import Nearness, Scratch
 from serve.recall.evidence import Heard
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
-from store.topk import best
+from store.index.top_k import top_k
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class Scored:
     least: ClassVar[float] = 0.0
 
     def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]:
-        docs = best(self.scores, mask, k)
+        docs = top_k(self.scores, mask, k)
         return docs, self.scores[docs]
 
     def of(self, docs: Docs) -> Scores:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.reader import View
-from store.topk import best
+from store.index.top_k import top_k
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
@@ -40,14 +40,14 @@ class Nearness:
         """Return up to `k` documents whose mask is set and that are near, best first; how near."""
         unrelated, related = self._calibration.unrelated, self._calibration.related
         above = unrelated + LEAST * 2.0 * (related - unrelated) - _ROUNDING
-        docs = best(self._fresh, mask[self._rows :], k, above=above)
+        docs = top_k(self._fresh, mask[self._rows :], k, above=above)
         cosines, docs = self._fresh[docs], docs + self._rows
         if self._scan is not None:
             built, of_built = self._scan.best(mask[: self._rows], k, above=above)
             docs, cosines = np.concatenate([built, docs]), np.concatenate([of_built, cosines])
         near = self._calibration.evidence(cosines)
         if self._fields is not None:
-            docs = np.union1d(docs, best(self._fields, mask, k, above=LEAST))
+            docs = np.union1d(docs, top_k(self._fields, mask, k, above=LEAST))
             near = self.of(docs)
         order = np.lexsort((-docs, -near))
         order = order[near[order] > LEAST][:k]

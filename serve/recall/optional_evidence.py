@@ -21,10 +21,10 @@ from serve.recall.neighbours import siblings
 from serve.recall.scoring import Ranking
 from store.config import Layer
 from store.extensions import Decomposer
+from store.index.top_k import top_k
 from store.text import tokenizer
 from store.text.mentions import Mention
 from store.text.tokenizer import STOP_WORDS, terms
-from store.topk import best
 
 # The questions a compound question is made of, by rule; the built-in
 # `store.extensions.Decomposer`.
@@ -145,7 +145,7 @@ def entering(
     Siblings are the neighbours of the best by words in their sessions, and bring no evidence of
     their own: the turns around them do. The tail has none until the next build.
     """
-    added = [best(values.astype(np.float32), mask, ENTERING) for values in found.values()]
+    added = [top_k(values.astype(np.float32), mask, ENTERING) for values in found.values()]
     sessions, rows = view.snapshots.sessions, view.snapshots.rows
     wanted = question.mode == "auto" and "siblings" in question.layers
     if wanted and sessions is not None and "lexical" in channels:

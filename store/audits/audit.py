@@ -18,18 +18,17 @@ import pyarrow.compute as pc
 from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
 from store.audits.audited import Audited, Found
+from store.index import bm25, postings
+from store.index.bm25 import MAX_BATCH_POSTINGS
+from store.index.vector_scan import PartRows
+from store.index.vectors import FieldRows
 from store.memories.memory import FORGOTTEN
 from store.memories.parts import fields_of
 from store.memories.table import insight_mask, searched_texts
-from store.projections import postings
 from store.projections.duplicates import Duplicates
-from store.projections.fields import FieldRows
-from store.projections.lexical import bm25
-from store.projections.lexical.lists import MOST_COUNTED
 from store.projections.statements import TEXTS
 from store.snapshots.manifest import CheckResult
 from store.text import tokenizer
-from store.vectors.rows import PartRows
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
 _QUERIES = 10  # of these documents are asked for
@@ -103,11 +102,11 @@ def bm25_parity(audited: Audited) -> Found:
     reference.idf = {term: float(idf[place]) for term, place in places.items() if place is not None}
     reference.avgdl = index.average_length
     reference.doc_freqs = [
-        {term: min(count, MOST_COUNTED) for term, count in counts.items()}
+        {term: min(count, MAX_BATCH_POSTINGS) for term, count in counts.items()}
         for counts in reference.doc_freqs
     ]
     counting = index.lengths[(index.lengths >= 0) & ~repeated]
-    if index.average_length != bm25.rounded(float(counting.mean()) if len(counting) else 0.0):
+    if index.average_length != bm25.round_impacts(float(counting.mean()) if len(counting) else 0.0):
         return Found(False, f"{index.average_length} is not the average length")
     wanted = [reference.get_scores(query) for query in queries]
     # an idf may be below zero: what is added up is larger than the sum then

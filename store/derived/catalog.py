@@ -1,8 +1,9 @@
 """The catalog of projections: all of them, in the order of a build."""
 
 from store.embedding import Embedder
+from store.index import vectors
+from store.index.postings import POSTINGS_PROJECTION
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections import fields, vectors
 from store.projections.duplicates import DUPLICATES_PROJECTION
 from store.projections.entities import ENTITIES_PROJECTION
 from store.projections.facts import FACTS_PROJECTION
@@ -10,7 +11,6 @@ from store.projections.goals import GOALS_PROJECTION
 from store.projections.insights import INSIGHTS_PROJECTION
 from store.projections.layout import LAYOUT_PROJECTION
 from store.projections.lessons import LESSONS_PROJECTION
-from store.projections.postings import POSTINGS_PROJECTION
 from store.projections.routes import ROUTES_PROJECTION
 from store.projections.sessions import SESSIONS_PROJECTION
 from store.projections.usage import USAGE_PROJECTION
@@ -23,8 +23,8 @@ def all_projections(embedder: Embedder) -> tuple[Projection, ...]:
         MEMORIES_PROJECTION,
         POSTINGS_PROJECTION,
         SESSIONS_PROJECTION,
-        vectors.projection(embedder),
-        fields.projection(embedder),
+        vectors.vectors_projection(embedder),
+        vectors.field_vectors_projection(embedder),
         ENTITIES_PROJECTION,
         DUPLICATES_PROJECTION,
         FACTS_PROJECTION,

@@ -18,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.index import segments
+from store.index.bm25 import Formula, gather_lists, join_lists
+from store.index.postings import PostingsIndex
+from store.index.segments import Counted, Fingerprints
 from store.memories.table import text_fingerprints
-from store.projections.lexical import segments
-from store.projections.lexical.bm25 import Formula
-from store.projections.lexical.lists import gathered, joined
-from store.projections.lexical.segments import Counted, Fingerprints
-from store.projections.postings import PostingsIndex
 from store.projections.turns import speakers, turns
 from store.snapshots.parallel import packed, unpacked
 from store.snapshots.projection import (
@@ -156,11 +155,11 @@ def _added_up(
             rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in some])
             into[rows] = np.repeat(some, starts[some + 1] - starts[some])
             near = [place for place, ends in enumerate(covered) if (into[slice(*ends)] >= 0).any()]
-            made.append(gathered((segments.lists_of(postings, place) for place in near), into))
+            made.append(gather_lists((segments.lists_of(postings, place) for place in near), into))
             into[rows] = -1
         rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in run])
         ends = np.cumsum(sizes)
-        yield joined(made), np.add.reduceat(every[rows], ends - sizes).astype(np.int32)
+        yield join_lists(made), np.add.reduceat(every[rows], ends - sizes).astype(np.int32)
 
 
 def by_part(names: Iterable[str]) -> dict[str, set[str]]:

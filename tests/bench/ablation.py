@@ -21,8 +21,8 @@ from serve.recall import candidates
 from serve.recall.recall import Mode
 from store import config
 from store.config import Choices
+from store.index import postings
 from store.memories.table import indexed_texts
-from store.projections import postings
 
 # the words come first, and entities beside them weigh nothing
 LAYERS = tuple(name for name in candidates.WEIGHTS if name not in ("lexical", "entity"))

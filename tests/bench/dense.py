@@ -14,7 +14,7 @@ from corpus import questions, texts
 from figure import OURS, Figure, Note, cpu_s, interleaved
 
 from store.embedders.lexical import LexicalEmbedder
-from store.vectors.rows import VectorRows
+from store.index.vector_scan import VectorRows
 
 NEAREST = "vectors, the nearest ten"
 ALONE = f"{NEAREST}, each by itself"

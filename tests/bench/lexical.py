@@ -12,11 +12,10 @@ import numpy as np
 from corpus import keywords, questions, texts
 from figure import OURS, Figure, Note, cpu_s, interleaved
 
-from store.projections import postings
-from store.projections.lexical import bm25
-from store.projections.postings import PostingsIndex
+from store.index import bm25, postings
+from store.index.postings import PostingsIndex
+from store.index.top_k import top_k
 from store.text import tokenizer
-from store.topk import best
 
 REFERENCE = "rank_bm25 get_scores"
 QUESTION = "BM25, ten words with common ones"
@@ -39,7 +38,7 @@ def ours(documents: Sequence[Terms], folder: Path) -> Search:
 
     def search(terms: Terms) -> object:
         scores = index.scores(terms)
-        found = best(scores, everything, TOP)
+        found = top_k(scores, everything, TOP)
         return found, scores[found]
 
     return search
@@ -49,7 +48,7 @@ def rank_bm25(documents: Sequence[Terms], folder: Path) -> Search:
     from rank_bm25 import BM25Okapi
 
     index = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
-    index.avgdl = bm25.rounded(index.avgdl)  # as ours has it
+    index.avgdl = bm25.round_impacts(index.avgdl)  # as ours has it
     return lambda terms: index.get_scores(terms)
 
 

@@ -1,10 +1,16 @@
 """
-Lists: for each term of some documents the documents that hold it and how often, as arrays.
+BM25 as rank_bm25's BM25Okapi computes it: what a posting adds, and what a term weighs.
 
-They are made from words once; all later changes (documents leave, come back with another text, runs
-of documents become one) are passes over the arrays, and give what the words would have given.
+What a posting adds to a score does not depend on the query but for how often it asks, so it is
+computed once: `impact` is tf (k1 + 1) / (tf + k1 (1 - b + b length / average)). The average length
+is rounded to one of 64 steps to an octave, that is by half a per cent at most, so that one memory
+more does not change every impact; the scores are those of a BM25Okapi whose `avgdl` is that. An idf
+has BM25Okapi's floor: a negative one becomes epsilon times the average.
+
+Robertson and Zaragoza 2009, https://doi.org/10.1561/1500000019; the floor is rank_bm25's own.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +21,82 @@ import pyarrow as pa
 
 from store.text.tokenizer import filing_hash
 
-MOST_COUNTED = 65_535  # occurrences of a term in a document; more count as so many
+# Best of a grid on long conversations and issues; rank_bm25's own defaults are 1.5, .75, .25.
+K1, B, EPSILON = 0.9, 0.3, 0.25
+
+STEPS = 64  # of the average length, to an octave
+_AT_ONCE = 1 << 18  # postings; bounds the memory of what is computed on the way
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """BM25's parameters."""
+
+    k1: float = K1
+    b: float = B
+    epsilon: float = EPSILON
+
+
+def round_impacts(average: float) -> float:
+    """Return the nearest step to an average length; 0 for one of 0."""
+    return 2.0 ** (round(math.log2(average) * STEPS) / STEPS) if average > 0 else 0.0
+
+
+def norms(
+    lengths: npt.NDArray[np.int32], average: float, formula: Formula
+) -> npt.NDArray[np.float64]:
+    """Return what damps the counts of each document, [documents]."""
+    k1, b = formula.k1, formula.b
+    return k1 * (1 - b + b * lengths.astype(np.float64) / (average or 1.0))
+
+
+def impacts(
+    documents: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.uint16],
+    norms: npt.NDArray[np.float64],
+    formula: Formula,
+) -> npt.NDArray[np.float32]:
+    """Return what each posting adds, [postings]; `norms` are of all documents."""
+    found = np.empty(len(counts), np.float32)
+    for start in range(0, len(counts), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        found[some] = counts[some] * (formula.k1 + 1) / (counts[some] + norms[documents[some]])
+    return found
+
+
+def okapi_idf(
+    frequencies: npt.NDArray[np.int64], documents: int, epsilon: float = EPSILON
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Return BM25Okapi's idf for document frequencies, and the average its floor is made of.
+
+    A term of no document that counts weighs nothing, and is not part of the average.
+    """
+    held = frequencies > 0
+    found = np.zeros(len(frequencies))
+    if not held.any():
+        return found, 0.0
+    counts = frequencies[held]
+    idf = np.log(documents - counts + 0.5) - np.log(counts + 0.5)
+    average = float(idf.sum()) / len(idf)
+    found[held] = np.where(idf < 0, epsilon * average, idf)
+    return found, average
+
+
+def sample_coverage(once: int, occurrences: int) -> float:
+    """Return the share of a language's running words that a sample has met, by Good and Turing.
+
+    `once` counts the terms in one document only. An empty sample has met nothing.
+    """
+    return 1.0 - once / occurrences if occurrences else 0.0
+
+
+# Lists: for each term of some documents the documents that hold it and how often, as arrays.
+#
+# They are made from words once; all later changes (documents leave, come back with another text,
+# runs
+# of documents become one) are passes over the arrays, and give what the words would have given.
+
+MAX_BATCH_POSTINGS = 65_535  # occurrences of a term in a document; more count as so many
 
 Numbers = npt.NDArray[np.int64]
 
@@ -36,7 +117,7 @@ class Lists:
         return np.cumsum(self.frequencies) - self.frequencies
 
 
-def none() -> Lists:
+def empty_lists() -> Lists:
     return Lists(
         np.empty(0, np.uint64),
         pa.array([], pa.string()),
@@ -46,7 +127,7 @@ def none() -> Lists:
     )
 
 
-def split(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
+def tokenize_batch(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
     """Return the chunks of texts at white space, one after the other, and how many each has."""
     import pyarrow.compute as pc  # jobs only
 
@@ -54,7 +135,7 @@ def split(texts: pa.StringArray) -> tuple[pa.StringArray, Numbers]:
     return chunks.flatten(), chunks.value_lengths().to_numpy().astype(np.int64)
 
 
-def counted(
+def count_terms(
     chunks: pa.StringArray,
     sizes: Numbers,
     numbers: Numbers,
@@ -92,14 +173,14 @@ def counted(
         pa.array(list(places), pa.string()).take(pa.array(order)),
         np.bincount(place, minlength=len(order)),
         (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32),
-        np.minimum(counts, MOST_COUNTED).astype(np.uint16),
+        np.minimum(counts, MAX_BATCH_POSTINGS).astype(np.uint16),
     ), lengths
 
 
-def joined(runs: Sequence[Lists]) -> Lists:
+def join_lists(runs: Sequence[Lists]) -> Lists:
     """Return as one what covers runs of documents, each after the ones before."""
     if len(runs) <= 1:
-        return runs[0] if runs else none()
+        return runs[0] if runs else empty_lists()
     hashes, words, places = _vocabulary(runs)
     frequencies = np.zeros(len(hashes), np.int64)
     for run, place in zip(runs, places, strict=True):
@@ -116,7 +197,7 @@ def joined(runs: Sequence[Lists]) -> Lists:
     return Lists(hashes, words, frequencies, documents, counts)
 
 
-def inserted(lists: Lists, more: Lists) -> Lists:
+def insert_lists(lists: Lists, more: Lists) -> Lists:
     """Return as one what covers other documents, wherever these stand among the former."""
     hashes, words, places = _vocabulary((lists, more))
     keys, new = (_keys(one, place) for one, place in zip((lists, more), places, strict=True))
@@ -134,7 +215,7 @@ def inserted(lists: Lists, more: Lists) -> Lists:
     )
 
 
-def without(lists: Lists, gone: Numbers) -> Lists:
+def drop_documents(lists: Lists, gone: Numbers) -> Lists:
     """Return what is left when documents leave, given ascending."""
     if not len(gone) or not len(lists.documents):
         return lists
@@ -152,7 +233,7 @@ def without(lists: Lists, gone: Numbers) -> Lists:
     )
 
 
-def gathered(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
+def gather_lists(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
     """Return the lists of documents made of several each; what these hold is added up.
 
     `into` says for each of the old documents, [old documents], of which new one it is a part, -1
@@ -168,7 +249,7 @@ def gathered(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
         documents = to[held].astype(np.uint32)
         runs.append(Lists(one.hashes[some], words, frequencies[some], documents, one.counts[held]))
     if not runs:
-        return none()
+        return empty_lists()
     hashes, words, places = _vocabulary(runs)
     keys = np.concatenate([_keys(run, place) for run, place in zip(runs, places, strict=True)])
     order = np.argsort(keys, kind="stable")
@@ -182,7 +263,7 @@ def gathered(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
         words,
         np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=len(hashes)),
         (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32),
-        np.minimum(counts, MOST_COUNTED).astype(np.uint16),
+        np.minimum(counts, MAX_BATCH_POSTINGS).astype(np.uint16),
     )
 
 

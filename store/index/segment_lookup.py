@@ -4,13 +4,13 @@ Views: the segments of an index as numpy arrays into mapped files.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from store.projections import kin
-from store.projections.lexical.segments import SEGMENTS
+from store.index import prefix_expansion
+from store.index.segments import SEGMENTS
 from store.snapshots.projection import Tables, column_view
 
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents ascending, impacts
@@ -52,7 +52,9 @@ class SegmentView:
 
     def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms filed under a beginning."""
-        terms = kin.lookup(beginning, self.kin_hashes, self.kin_terms, self.kin_letters)
+        terms = prefix_expansion.terms_with_prefix(
+            beginning, self.kin_hashes, self.kin_terms, self.kin_letters
+        )
         return self.hashes[terms]
 
 
@@ -97,3 +99,77 @@ def among(
     if not len(values):
         return places, np.zeros(len(wanted), np.bool_)
     return places, values.take(places, mode="clip") == wanted
+
+
+# Lookup: the lists of a query's terms, found in every segment together.
+#
+# Each list costs a recall some calls, however short it is. So a rare term's lists in neighbouring
+# segments are put together, and a wide word has none where a row of the segment's spread says it
+# all.
+
+SHORT = 2_048  # postings up to which lists are put together, and added at once
+
+Span = tuple[int, slice]  # a segment, and where the postings of a term are in it
+
+
+class Narrow(NamedTuple):
+    """A term's documents in some segments one after the other, and their impacts."""
+
+    first: int  # segment
+    last: int  # segment
+    listed: Listed
+
+
+class Wide(NamedTuple):
+    """What each document of a segment gains by a term, 0 where it is not in it."""
+
+    segment: int
+    gains: npt.NDArray[np.float32]
+
+
+class TermLists(NamedTuple):
+    """All that a term is in: the segments where it is no wide word, and the others."""
+
+    narrow: tuple[Narrow, ...]
+    wide: tuple[Wide, ...]
+
+
+def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[TermLists]:
+    """Return the lists of each of some terms, [terms]; empty for one that no segment has."""
+    narrow: list[list[Span]] = [[] for _ in hashes]
+    wide: list[list[Wide]] = [[] for _ in hashes]
+    for place, segment in enumerate(segments):
+        for number, span, row in segment.found(hashes):
+            if row is None:
+                narrow[number].append((place, span))
+            else:
+                wide[number].append(Wide(place, segment.spread[row]))
+    return [
+        TermLists(_put_together(segments, spans), tuple(rows))
+        for spans, rows in zip(narrow, wide, strict=True)
+    ]
+
+
+def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[Listed]:
+    """Return the lists of terms as they lie in each segment, one segment after the other."""
+    return [one.listed(span) for one in segments for _, span, _ in one.found(hashes)]
+
+
+def _put_together(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
+    groups: list[list[Span]] = []
+    size = SHORT
+    for place, span in spans:
+        more = span.stop - span.start
+        if size + more > SHORT:
+            groups.append([])
+            size = 0
+        size += more
+        groups[-1].append((place, span))
+    return tuple(
+        Narrow(
+            group[0][0],
+            group[-1][0],
+            concatenated([segments[place].listed(span) for place, span in group]),
+        )
+        for group in groups
+    )

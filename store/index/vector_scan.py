@@ -6,21 +6,24 @@ filter leaves few, these alone. The filter holds before any cut. The best few ar
 their half-precision rows, so what comes back is ordered as the floats themselves would order it.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from store.embedders.calibration import Calibration
+from store.index import quantization
+from store.index.quantization import Bytes, Floats, Halves, Words, half_dots, int8_dots, quantize
+from store.index.top_k import Docs, Mask, top_k
+from store.index.vector_cache import vector_matrix
 from store.snapshots.projection import Tables
-from store.topk import Docs, Mask, best
-from store.vectors import signs, together
-from store.vectors.known import matrix
-from store.vectors.quantized import Bytes, Floats, Halves, half_dots, int8_dots, quantize
-from store.vectors.signs import Words
 
 Places = npt.NDArray[np.int64]
 
@@ -54,7 +57,7 @@ class PartRows:
         for vector, scale, half, *words in zip(*(one.chunks for one in columns), strict=True):
             if len(vector):
                 found = tuple(word.to_numpy() for word in words)
-                yield cls(matrix(vector), scale.to_numpy(), matrix(half), found)
+                yield cls(vector_matrix(vector), scale.to_numpy(), vector_matrix(half), found)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -160,7 +163,7 @@ class Scan:
         if mask is not None and passing <= max(count, _FEW):
             return np.flatnonzero(mask)
         if not self.rows.has_signs:
-            return best(self.all(), mask, count, above=-np.inf)
+            return top_k(self.all(), mask, count, above=-np.inf)
         near = self._signed(mask, _FEW + passing // _SIGNED + 10 * count)
         quantized, _ = quantize(self.query[None, :])
         scores = np.empty(len(near), np.float32)
@@ -170,24 +173,24 @@ class Scan:
             dots = int8_dots(quantized[0], part.vectors.take(within, axis=0))
             np.multiply(dots, part.scale[within], out=scores[some], casting="unsafe")
 
-        together.each(score, list(self.rows.split(near)))
-        return near[best(scores, None, count, above=-np.inf)]
+        parallel_scan(score, list(self.rows.split(near)))
+        return near[top_k(scores, None, count, above=-np.inf)]
 
     def _signed(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
-        asked = signs.of_query(self.query)
+        asked = quantization.query_code(self.query)
         differ = np.empty(len(self.rows), np.uint16)
 
         def compare(one: tuple[PartRows, int]) -> None:
             part, start = one
-            signs.differences(asked, part.bits, differ[start : start + len(part)])
+            quantization.count_differences(asked, part.bits, differ[start : start + len(part)])
 
-        together.each(compare, list(zip(self.rows.parts, self.rows.starts, strict=False)))
+        parallel_scan(compare, list(zip(self.rows.parts, self.rows.starts, strict=False)))
         if mask is not None:
-            np.putmask(differ, ~mask, np.uint16(signs.BITS + 1))
+            np.putmask(differ, ~mask, np.uint16(quantization.CODE_BITS + 1))
         sample = differ[::_STRIDE]
         place = min(len(sample) - 1, count // _STRIDE + 1)
-        most = min(int(np.partition(sample, place)[place]), signs.BITS)
+        most = min(int(np.partition(sample, place)[place]), quantization.CODE_BITS)
         return np.flatnonzero(differ <= most)
 
     def of(self, docs: Docs) -> Floats:
@@ -206,3 +209,36 @@ class Scan:
                 np.multiply(dots, part.scale[some], out=into, casting="unsafe")
         near *= scale[0]
         return near
+
+
+# Work on several processors in one answer, for a scan of more than one of them can do in time.
+#
+# The work must be numpy's, which lets go of Python's lock. The asking thread takes its share, so
+# that
+# many askers at once wait for no one.
+
+T = TypeVar("T")
+
+THREADS = min(4, os.cpu_count() or 1)  # memory gives no more than that
+
+
+def parallel_scan(work: Callable[[T], None], items: Sequence[T]) -> None:
+    """Do some work on each item; raise what the first failing one raised."""
+    shares = [share for number in range(THREADS) if (share := items[number::THREADS])]
+    others = [_pool().submit(_one_by_one, work, share) for share in shares[1:]]
+    try:
+        for share in shares[:1]:
+            _one_by_one(work, share)
+    finally:
+        for other in others:
+            other.result()
+
+
+def _one_by_one(work: Callable[[T], None], items: Sequence[T]) -> None:
+    for item in items:
+        work(item)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="mnemolog-scan")

@@ -18,15 +18,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.index import prefix_expansion, segment_lookup, segments
+from store.index.bm25 import (
+    EPSILON,
+    K1,
+    B,
+    Formula,
+    Numbers,
+    count_terms,
+    join_lists,
+    tokenize_batch,
+)
+from store.index.segment_lookup import (
+    Listed,
+    Narrow,
+    SegmentView,
+    TermLists,
+    among,
+    concatenated,
+    lists_of,
+    views,
+)
+from store.index.segments import Counted
 from store.memories.memory import TEXT_FIELDS
 from store.memories.table import insight_mask, searched_texts, text_fingerprints
-from store.projections import kin
-from store.projections.lexical import lookup, segments
-from store.projections.lexical.bm25 import EPSILON, K1, B, Formula
-from store.projections.lexical.lists import Numbers, counted, joined, split
-from store.projections.lexical.lookup import Narrow, TermLists, lists_of
-from store.projections.lexical.segments import Counted
-from store.projections.lexical.views import Listed, SegmentView, among, concatenated, views
 from store.snapshots.parallel import packed, unpacked
 from store.snapshots.projection import (
     Built,
@@ -54,7 +69,7 @@ TEXTS = (*TEXT_FIELDS, "created_by", "created_at")
 Scores = npt.NDArray[np.float32]
 
 
-def build(inputs: Inputs, previous: Previous | None) -> Made:
+def build_postings(inputs: Inputs, previous: Previous | None) -> Made:
     """Index every memory that is not forgotten; only new and changed ones are tokenized."""
     tables = inputs.tables["memories"]
     texts, marks = tables["memories"].select(TEXTS), text_fingerprints(tables["columns"])
@@ -76,10 +91,10 @@ def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
     made = []
     for start in range(0, len(table), step):
         some = table.slice(start, step)
-        chunks, sizes = split(pa.array(searched_texts(some), pa.string()))
-        made.append(counted(chunks, sizes, numbers[start : start + step], tokenizer.terms))
+        chunks, sizes = tokenize_batch(pa.array(searched_texts(some), pa.string()))
+        made.append(count_terms(chunks, sizes, numbers[start : start + step], tokenizer.terms))
     lists, lengths = zip(*made, strict=True)
-    return joined(lists), np.concatenate(lengths)
+    return join_lists(lists), np.concatenate(lengths)
 
 
 def index(
@@ -97,7 +112,7 @@ def index(
         for run in runs:
             some = [given[row] or () for row in run]
             terms = pa.array([*chain.from_iterable(some)], pa.string())
-            yield counted(terms, np.array([*map(len, some)]), run, lambda term: (term,))
+            yield count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
     made = segments.updated(
         marks, None, indexed, lambda name, table: Part.of(table), Formula(k1, b, epsilon)
@@ -230,7 +245,7 @@ class PostingsIndex:
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
             for _, _, (documents, impacts) in known.lists.narrow:
-                if len(documents) <= lookup.SHORT:
+                if len(documents) <= segment_lookup.SHORT:
                     np.add.at(scores, documents, weight * impacts)
                     continue
                 for start in range(0, len(documents), _CHUNK):
@@ -282,7 +297,7 @@ class PostingsIndex:
         """Return what is known of different terms; None of those that no memory holds."""
         hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
-        lists = lookup.looked_up(self.segments, hashes)
+        lists = segment_lookup.lookup(self.segments, hashes)
         found: dict[str, _Known | None] = dict.fromkeys(terms)
         for number in has.nonzero()[0].tolist():
             idf, frequency = self.idfs[places[number]], self.frequencies[places[number]]
@@ -291,10 +306,10 @@ class PostingsIndex:
 
     def _related(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
-        for beginning in kin.beginnings(word):
+        for beginning in prefix_expansion.prefixes(word):
             filed = [segment.filed(beginning) for segment in self.segments]
             if any(map(len, filed)):
-                return np.unique(np.concatenate(filed))[: kin.MOST]
+                return np.unique(np.concatenate(filed))[: prefix_expansion.MAX_TERMS]
         return np.empty(0, np.uint64)
 
     def _merged(self, hashes: npt.NDArray[np.uint64]) -> _Known | None:
@@ -328,5 +343,5 @@ POSTINGS_PROJECTION = Projection(
     version=f"7.{tokenizer.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas=segments.SCHEMAS,
-    build=build,
+    build=build_postings,
 )

@@ -22,10 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.projections import kin
-from store.projections.lexical import bm25
-from store.projections.lexical.bm25 import Formula
-from store.projections.lexical.lists import Lists, Numbers, inserted, joined, without
+from store.index import bm25, prefix_expansion
+from store.index.bm25 import Formula, Lists, Numbers, drop_documents, insert_lists, join_lists
 from store.snapshots.projection import Built, Keep, Made, Part, column_array, column_view
 
 BASE = 16_384  # documents of a block, the smallest whole segment; another one is another version
@@ -58,7 +56,7 @@ SCHEMAS = {
     "wide": WIDE,  # the places of those of the segment's words that every sixth document holds
     "spread": SPREAD,  # of each wide word what each document gains by it, one word after the other
     "documents": DOCUMENTS,  # the length is in terms; -1 for one that is not indexed
-    "kin": kin.KIN,
+    "kin": prefix_expansion.PREFIXES,
     "segments": SEGMENTS,  # how many rows of those tables are each one's
     "statistics": STATISTICS,
 }
@@ -107,7 +105,7 @@ def updated(
     counting = lengths >= 0 if repeated is None else (lengths >= 0) & ~repeated
     indexed = lengths[counting]
     occurrences = int(indexed.sum(dtype=np.int64))
-    average = bm25.rounded(occurrences / len(indexed)) if len(indexed) else 0.0
+    average = bm25.round_impacts(occurrences / len(indexed)) if len(indexed) else 0.0
     norms = bm25.norms(lengths, average, formula)
 
     segments: list[_Segment] = []
@@ -217,10 +215,10 @@ def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, List
     found: list[Lists] = []
     for place, (first, end) in enumerate(old.ranges):
         if one[0] <= first < one[1]:
-            kept = without(lists_of(old.tables, place), _between(changed, (first, end)))
+            kept = drop_documents(lists_of(old.tables, place), _between(changed, (first, end)))
             more = taken(end)
-            found.append(inserted(kept, joined(more)) if more else kept)
-    return joined([*found, *taken(one[1])])
+            found.append(insert_lists(kept, join_lists(more)) if more else kept)
+    return join_lists([*found, *taken(one[1])])
 
 
 def _made(
@@ -236,7 +234,7 @@ def _made(
         "words": pa.table(columns, schema=WORDS),
         "wide": _arrow(WIDE, _wide(lists.frequencies, one)),
         "documents": documents,
-        "kin": kin.table(lists.words.to_pylist()),
+        "kin": prefix_expansion.prefix_table(lists.words.to_pylist()),
     }
     parts = {name: keep(name, table) for name, table in tables.items()}
     segment = _Segment(parts, lists.hashes, lists.frequencies)

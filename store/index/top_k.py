@@ -21,7 +21,7 @@ _SAMPLE = 61  # every so manieth document says whether blocks are worth their wh
 _FEW = 16  # where less than one in so many passes, they are not
 
 
-def best(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> Docs:
+def top_k(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> Docs:
     """Return up to `k` documents whose mask is set and whose score is over `above`, best first.
 
     `scores` and `mask` are [n]; without a mask all pass. Nothing that passes gives an empty array.

@@ -1,0 +1,231 @@
+"""
+Text hashes as numbers: two 64-bit words each, so that a million are compared and found at once.
+
+Two words of zero stand for no text.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.embedders.lexical import LexicalEmbedder
+from store.embedding import Embedder
+from store.errors import EmbedderError
+from store.index.quantization import Halves
+from store.snapshots import parallel
+from store.snapshots.projection import Inputs
+
+Hashes = npt.NDArray[np.uint64]  # [n, 2]
+Places = npt.NDArray[np.int64]
+
+
+def column_hashes(column: pa.ChunkedArray) -> Hashes:
+    """Return a column of 16-byte hashes as numbers [n, 2]; one chunk is not copied."""
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], "<u8").reshape(-1, 2)[chunk.offset :][: len(chunk)]
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    if len(chunks) == 1:
+        return chunks[0]
+    return np.concatenate(chunks) if chunks else np.empty((0, 2), np.uint64)
+
+
+def hash_column(hashes: Hashes) -> pa.Array:
+    """Return hashes as an Arrow column of 16 bytes each."""
+    data = pa.py_buffer(np.ascontiguousarray(hashes, "<u8"))
+    return pa.Array.from_buffers(pa.binary(16), len(hashes), [None, data])
+
+
+def hashes_of_bytes(hashes: list[bytes]) -> Hashes:
+    return np.frombuffer(b"".join(hashes), "<u8").reshape(-1, 2)
+
+
+def has_text(hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """Return which hashes are of a text, [n]."""
+    return np.asarray(hashes.any(axis=1), np.bool_)
+
+
+def hashes_differ(one: Hashes, other: Hashes) -> npt.NDArray[np.bool_]:
+    """Return where two arrays of as many hashes differ, [n]."""
+    return np.asarray((one != other).any(axis=1), np.bool_)
+
+
+def first_places(hashes: Hashes) -> Places:
+    """Return for each hash the place at which it stands first, [n]."""
+    order = np.lexsort((np.arange(len(hashes)), hashes[:, 1], hashes[:, 0]))
+    begins = np.ones(len(hashes), np.bool_)
+    begins[1:] = hashes_differ(hashes[order[1:]], hashes[order[:-1]])
+    first = np.empty(len(hashes), np.int64)
+    first[order] = order[begins][np.cumsum(begins) - 1]
+    return first
+
+
+class HashFinder:
+    """Finds where a hash stands among many; hashes of no text are not found."""
+
+    def __init__(self, hashes: Hashes) -> None:
+        self._hashes = hashes
+        places = np.flatnonzero(has_text(hashes))
+        order = places[np.argsort(hashes[places, 0], kind="stable")]
+        self._places, self._words = order, hashes[order, 0]
+
+    def find(self, wanted: Hashes) -> Places:
+        """Return a place of each wanted hash, [m]; -1 where it is not there."""
+        found = np.full(len(wanted), -1, np.int64)
+        at = np.searchsorted(self._words, wanted[:, 0])
+        open_ = np.arange(len(wanted))
+        while len(open_):  # more than once where two hashes begin alike
+            open_ = open_[at[open_] < len(self._words)]
+            open_ = open_[self._words[at[open_]] == wanted[open_, 0]]
+            places = self._places[at[open_]]
+            is_it = self._hashes[places, 1] == wanted[open_, 1]
+            found[open_[is_it]] = places[is_it]
+            open_ = open_[~is_it]
+            at[open_] += 1
+        return found
+
+
+# Known: the vectors that were made before, found by their text's hash, so none is made twice.
+
+
+@dataclass(frozen=True)
+class VectorCache:
+    """Runs of vectors [n, d] and the hashes of their texts [all]; zeros where there is none."""
+
+    hashes: Hashes
+    runs: Sequence[Halves]
+
+    @classmethod
+    def of(cls, tables: Iterable[pa.Table]) -> "VectorCache":
+        """Return what tables with the columns `text_hash` and `half` hold, in their order."""
+        some = [table for table in tables if table.num_rows]
+        columns = [chunk for table in some for chunk in table.column("text_hash").chunks]
+        halves = [chunk for table in some for chunk in table.column("half").chunks]
+        return cls(
+            column_hashes(pa.chunked_array(columns, pa.binary(16))),
+            [vector_matrix(chunk) for chunk in halves if len(chunk)],
+        )
+
+    def find(self, wanted: Hashes) -> Places:
+        """Return a place of each wanted hash, [m]; -1 where it is not there."""
+        if not len(wanted) or not len(self.hashes):
+            return np.full(len(wanted), -1, np.int64)
+        return self._finder.find(wanted)
+
+    @cached_property
+    def _finder(self) -> HashFinder:
+        return HashFinder(self.hashes)
+
+    @cached_property
+    def _starts(self) -> Places:
+        return np.cumsum([0, *map(len, self.runs)])
+
+    def copy(self, places: Places, into: Halves, at: Places) -> None:
+        """Write the vectors of some places into rows `at` of `into`."""
+        for run, start in zip(self.runs, self._starts, strict=False):
+            here = np.flatnonzero((places >= start) & (places < start + len(run)))
+            if len(here):
+                into[at[here]] = run[places[here] - start]
+
+
+def vector_matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
+    """Return a column of vectors as [n, d], into the mapped file."""
+    width = column.type.list_size
+    # not `flatten`, which would load pyarrow.compute into the server
+    flat = column.values.slice(column.offset * width, len(column) * width)
+    rows: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=True).reshape(-1, width)
+    return rows
+
+
+def vector_column(rows: npt.NDArray[Any]) -> pa.FixedSizeListArray:
+    """Return vectors [n, d] as a column; nothing is copied."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+
+
+# The vectors that an embedder makes, batch by batch, as far as it answers.
+
+log = logging.getLogger("mnemolog")
+
+Texts = Callable[[pa.Table], Iterable[str]]  # of the rows of a batch, in order
+
+_BATCH = 256  # texts a call of a model: what a failure takes with it
+_CHEAP_BATCH = 16_384  # texts a task for another process: a second of work
+
+
+def batch_size(embedder: Embedder) -> int:
+    return _CHEAP_BATCH if isinstance(embedder, LexicalEmbedder) else _BATCH
+
+
+def embed_batches(
+    embedder: Embedder,
+    hashes: Sequence[Hashes],
+    batches: Iterable[pa.Table],
+    texts: Texts,
+    inputs: Inputs,
+) -> Iterator[Halves | None]:
+    """Yield the vectors [n, d] of each batch; None from the first on that gets no answer.
+
+    `hashes` are of the texts of each batch; `texts` is a function of a module, as other processes
+    call it. Raise EmbedderError where the answer has another shape than the model's.
+    """
+    done, total = 0, sum(map(len, hashes))
+    some: Iterator[Halves | None]
+    if isinstance(embedder, LexicalEmbedder) and total > _CHEAP_BATCH:
+        # it is pure Python: only processes use all processors
+        some = inputs.map(partial(_halves, embedder, texts), map(parallel.packed, batches))
+    else:
+        some = _answers(embedder, batches, texts)
+    for of, vectors in zip(hashes, some, strict=True):
+        if vectors is not None:
+            done += len(of)
+            inputs.report(done, total)
+            if not embedder.is_cheap:
+                inputs.journal.add(_table(of, vectors))
+        yield vectors
+
+
+def vector_cache(inputs: Inputs, tables: Iterable[pa.Table]) -> VectorCache:
+    """Return the vectors of tables of rows, and those that a build which was ended had made."""
+    return VectorCache.of([*tables, *inputs.journal.read()])
+
+
+def _table(hashes: Hashes, vectors: Halves) -> pa.Table:
+    return pa.table({"text_hash": hash_column(hashes), "half": vector_column(vectors)})
+
+
+def _answers(
+    embedder: Embedder, batches: Iterable[pa.Table], texts: Texts
+) -> Iterator[Halves | None]:
+    answers = bool(embedder.dimension)
+    for batch in batches:
+        try:
+            vectors = _vectors(embedder, list(texts(batch))) if answers else None
+        except NoAnswer as error:
+            log.warning("texts wait for a vector: %s", error)
+            answers, vectors = False, None
+        yield vectors
+
+
+class NoAnswer(EmbedderError):
+    """The model did not answer: what it owes is asked for again."""
+
+
+def _halves(embedder: Embedder, texts: Texts, batch: pa.Buffer) -> Halves:
+    return _vectors(embedder, list(texts(parallel.unpacked(batch))))
+
+
+def _vectors(embedder: Embedder, texts: list[str]) -> Halves:
+    try:
+        vectors = embedder.embed(texts)
+    except EmbedderError as error:
+        raise NoAnswer(str(error)) from error
+    if vectors.shape != (len(texts), embedder.dimension):
+        raise EmbedderError(f"{embedder.model} gave {vectors.shape} for {len(texts)} texts")
+    return vectors.astype(np.float16)

@@ -1,0 +1,474 @@
+"""
+vectors: one row for each memory, by its number, made from its text by one model.
+
+`rows` has the hash of the text that a vector is of, and the vector in half precision; zeros both
+where a memory is forgotten or has none yet. `codes` has the same vectors as int8 with a scale,
+which follow from the halves: what the server scans; `signs`, of many memories only, has 512 bits
+of each, which tell it where to look. They lie in parts of fixed ranges of documents:
+only the ranges in which a text changed are made again, and no text is embedded twice. `calibration`
+says what a cosine of the model is worth.
+
+A model that does not answer loses nothing: the texts it owes a vector are listed in `missing`, and
+the next build asks for them again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.embedders.calibration import calibrate
+from store.embedding import Embedder
+from store.errors import EmbedderError
+from store.index import quantization
+from store.index import vector_cache as text_hashes
+from store.index.quantization import Floats, Halves, quantize
+from store.index.vector_cache import (
+    Hashes,
+    Places,
+    VectorCache,
+    batch_size,
+    embed_batches,
+    vector_cache,
+    vector_column,
+    vector_matrix,
+)
+from store.index.vector_scan import PartRows, VectorRows
+from store.memories.memory import STATES, TEXT_FIELDS, UNSEEN
+from store.memories.table import indexed_texts
+from store.snapshots.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
+from store.text.tokenizer import text_hash
+
+PART = 65_536  # documents of a part
+SIGNED_FROM = 4 * PART  # documents from which on a scan of the signs comes before that of the codes
+CALIBRATION = pa.schema(
+    [("unrelated", pa.float64()), ("related", pa.float64()), ("knows_meaning", pa.bool_())]
+)
+MISSING = pa.schema([("text_hash", pa.binary(16))])
+
+
+def vectors_projection(embedder: Embedder) -> Projection:
+    """Return the vectors projection of one model; another model is another version."""
+
+    schemas = _schemas(embedder.dimension or 1)  # of a model that never answered: rows are zero
+
+    def build(inputs: Inputs, previous: Previous | None) -> Made:
+        of_memories = inputs.tables["memories"]
+        before = [] if previous is None else [previous.tables["rows"]]
+        known = vector_cache(inputs, before)
+        plan = _plan(wanted_hashes(of_memories["columns"]), known, sum(map(len, before)))
+        parts: dict[str, list[Part]] = {"rows": [], "codes": []}
+        missing = [np.empty((0, 2), np.uint64)]
+        fresh = _fresh(embedder, of_memories["memories"], plan, inputs)
+        for number in range(-(-len(plan.wanted) // PART)):
+            if previous is not None and number not in plan.changed:
+                for name, some in parts.items():
+                    some.append(previous.tables.parts[name][number])
+                continue
+            one = _made_part(plan, number, known, fresh, parts["rows"], schemas)
+            missing.append(plan.wanted[one.missing])
+            for name, some in parts.items():
+                some.append(inputs.keep(name, one.tables[name]))
+        parts["signs"] = _signed(parts["rows"], previous, inputs.keep, schemas["signs"])
+        owed = text_hashes.hash_column(np.concatenate(missing))
+        calibration = _calibration(embedder, previous, is_down=bool(len(owed)))
+        return {
+            **parts,
+            "missing": pa.table([owed], schema=MISSING),
+            "calibration": pa.Table.from_pylist(calibration, CALIBRATION),
+        }
+
+    return Projection(
+        name="vectors",
+        version=f"5/{embedder.model}/{embedder.dimension}",
+        inputs=("memories",),
+        schemas=schemas,
+        build=build,
+        for_builds=frozenset({"missing"}),
+        grows=False,  # no text is embedded twice
+    )
+
+
+def _schemas(width: int) -> Mapping[str, pa.Schema]:
+    halves, bytes_ = pa.list_(pa.float16(), width), pa.list_(pa.int8(), width)
+    return {
+        "rows": pa.schema([("text_hash", pa.binary(16)), ("half", halves)]),
+        "codes": pa.schema([("vector", bytes_), ("scale", pa.float32())]),
+        "signs": pa.schema(
+            [(f"word{number}", pa.uint64()) for number in range(quantization.CODE_WORDS)]
+        ),
+        "missing": MISSING,
+        "calibration": CALIBRATION,
+    }
+
+
+def wanted_hashes(columns: pa.Table) -> Hashes:
+    """Return the hash of each memory's text, in order; zeros where it is forgotten."""
+    wanted = text_hashes.column_hashes(columns.column("text_hash")).copy()
+    wanted[is_forgotten(columns)] = 0
+    return wanted
+
+
+def is_forgotten(columns: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which memories nobody finds, in order."""
+    unseen = [STATES.index(state) for state in UNSEEN]
+    return np.isin(columns.column("state").to_numpy(), unseen)
+
+
+def distinct_texts(tables: Tables) -> list[str]:
+    """Return what is embedded of the tables of memories, each text once."""
+    wanted = wanted_hashes(tables["columns"])
+    is_first = text_hashes.first_places(wanted) == np.arange(len(wanted))
+    chosen = np.flatnonzero(is_first & text_hashes.has_text(wanted))
+    return list(indexed_texts(tables["memories"].take(pa.array(chosen))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where the vector of each memory comes from, [n] each; the parts in which one changed.
+
+    `source` is a place among the known vectors. Who has none has in `first` the first memory of the
+    same text, which is embedded; -1 in both: forgotten.
+    """
+
+    wanted: Hashes
+    source: Places
+    first: Places
+    changed: frozenset[int]
+
+
+def _plan(wanted: Hashes, known: VectorCache, before: int) -> _Plan:
+    """Return the plan of the memories whose texts have such hashes; the first known are of the
+    `before` first of them, as an earlier build left them.
+    """
+    count, was, before = len(wanted), before, min(len(wanted), before)
+    is_same = np.zeros(count, np.bool_)
+    is_same[:before] = ~text_hashes.hashes_differ(wanted[:before], known.hashes[:before])
+    is_text = text_hashes.has_text(wanted)
+    source = np.where(is_same & is_text, np.arange(count), -1)
+    unknown = np.flatnonzero(is_text & ~is_same)
+    source[unknown] = known.find(wanted[unknown])
+    new = unknown[source[unknown] < 0]
+    first = np.full(count, -1)
+    first[new] = new[text_hashes.first_places(wanted[new])]
+    changed = set((np.flatnonzero(~is_same) // PART).tolist())
+    if count % PART and was > count:
+        changed.add(count // PART)  # its rows went on
+    return _Plan(wanted, source, first, frozenset(changed))
+
+
+def _fresh(
+    embedder: Embedder, table: pa.Table, plan: _Plan, inputs: Inputs
+) -> Iterator[tuple[Places, Halves | None]]:
+    """Yield the memories that are embedded, some at a time and of one part, and their vectors."""
+    new = np.flatnonzero(plan.first == np.arange(len(plan.first)))
+    size = batch_size(embedder)
+    batches = [
+        some[start : start + size]
+        for some in np.split(new, np.searchsorted(new, np.arange(PART, len(plan.first), PART)))
+        for start in range(0, len(some), size)
+    ]
+    hashes = [plan.wanted[documents] for documents in batches]
+    texts = (_slice(table, documents) for documents in batches)
+    yield from zip(
+        batches, embed_batches(embedder, hashes, texts, indexed_texts, inputs), strict=True
+    )
+
+
+def _slice(table: pa.Table, documents: Places) -> pa.Table:
+    """Return what the texts of some memories of one part are made of."""
+    start = int(documents[0])
+    near = table.select(TEXT_FIELDS).slice(start, int(documents[-1]) - start + 1)
+    return near if len(near) == len(documents) else near.take(pa.array(documents - start))
+
+
+@dataclass(frozen=True, slots=True)
+class _MadePart:
+    tables: Mapping[str, pa.Table]
+    missing: Places  # memories whose text was to be embedded, and was not
+
+
+def _made_part(
+    plan: _Plan,
+    number: int,
+    known: VectorCache,
+    fresh: Iterator[tuple[Places, Halves | None]],
+    before: Sequence[Part],
+    schemas: Mapping[str, pa.Schema],
+) -> _MadePart:
+    """Return the tables of a part, taking from `fresh` the vectors that it is the first to need.
+
+    `before` are the parts of `rows` that come before it.
+    """
+    start, end = number * PART, min((number + 1) * PART, len(plan.wanted))
+    width = schemas["rows"].field("half").type.list_size
+    halves = np.zeros((end - start, width), np.float16)
+    hashes = plan.wanted[start:end].copy()
+    source, first = plan.source[start:end], plan.first[start:end]
+    at = np.flatnonzero(source >= 0)
+    known.copy(source[at], halves, at)
+    missing = [np.empty(0, np.int64)]
+    rest = int(np.count_nonzero(first == np.arange(start, end)))
+    while rest:
+        documents, vectors = next(fresh)
+        rest -= len(documents)
+        if vectors is None:
+            missing.append(documents)
+            hashes[documents - start] = 0
+        else:
+            halves[documents - start] = vectors
+    own = np.flatnonzero(first >= start)
+    halves[own], hashes[own] = halves[first[own] - start], hashes[first[own] - start]
+    for other in np.unique(first[(first >= 0) & (first < start)] // PART).tolist():
+        at = np.flatnonzero((first >= 0) & (first // PART == other))
+        made_before = VectorCache.of([before[other].table])
+        made_before.copy(first[at] - other * PART, halves, at)
+        hashes[at] = made_before.hashes[first[at] - other * PART]
+    rows, scale = quantize(halves)
+    tables = {
+        "rows": [text_hashes.hash_column(hashes), vector_column(halves)],
+        "codes": [vector_column(rows), pa.array(scale)],
+    }
+    return _MadePart(
+        {name: pa.table(columns, schema=schemas[name]) for name, columns in tables.items()},
+        np.concatenate(missing),
+    )
+
+
+def _signed(
+    rows: Sequence[Part], previous: Previous | None, keep: Keep, schema: pa.Schema
+) -> list[Part]:
+    """Return the signs of each part of rows; none while there are few memories."""
+    if sum(part.rows for part in rows) < SIGNED_FROM:
+        return []
+    before = previous.tables.parts if previous else {"rows": (), "signs": ()}
+    kept = {one.digest: other for one, other in zip(before["rows"], before["signs"], strict=False)}
+    found = []
+    for part in rows:
+        if (one := kept.get(part.digest)) is None:
+            halves = part.table.column("half").chunk(0)
+            words = quantization.binary_codes(vector_matrix(halves))
+            one = keep("signs", pa.table([*map(pa.array, words)], schema=schema))
+        found.append(one)
+    return found
+
+
+def _calibration(
+    embedder: Embedder, previous: Previous | None, *, is_down: bool
+) -> list[dict[str, object]]:
+    """Return the one row, none while the model does not answer."""
+    if previous is not None and len(table := previous.tables["calibration"]):
+        kept: list[dict[str, object]] = table.to_pylist()
+        return kept  # another model is another version, and has no previous
+    if is_down or not embedder.dimension:
+        return []
+    try:
+        return [asdict(calibrate(embedder.embed))]
+    except EmbedderError:
+        return []
+
+
+# fields: a vector for each context, action and result that a memory has, beside that of the whole.
+#
+# One vector of a long memory means a little of all that is in it; here a query meets the field
+# that
+# answers it. Made and kept as `vectors` makes and keeps those of whole texts: `rows` has one for
+# each
+# field that is set, in the order of memories, and `missing` lists the texts a model that does not
+# answer still owes. Forgotten memories have no row, and a memory without fields costs nothing.
+# `rows`
+# lies in parts of fixed ranges of documents, one for each range that has fields; `ranges` says
+# what a
+# part was made from, so that only what changed is made again.
+#
+# A local model embeds fields in every build, so that the layer `fields` can be switched on and off
+# without one: that is the text of such a memory a second time, and each field only once. A remote
+# model embeds none: nobody pays for, or sends away, what is off by default.
+
+FIELDS = ("context", "action", "result")
+_RANGES = pa.schema([("start", pa.int32()), ("sha256", pa.binary(32))])
+_TEXT = pa.schema([("text", pa.string())])
+
+
+def field_vectors_projection(embedder: Embedder) -> Projection:
+    """Return the fields projection of one model; another model is another version."""
+
+    width = embedder.dimension or 1
+
+    def build(inputs: Inputs, previous: Previous | None) -> Made:
+        kept = _kept(previous)
+        parts: list[Part] = []
+        ranges: list[dict[str, object]] = []
+        missing: dict[bytes, None] = {}
+        known = [] if previous is None else [previous.tables["rows"]]
+        for start, table in _ranges(embedder, inputs.tables["memories"]):
+            mark = bytes.fromhex(Part.of(table).digest)
+            if (part := kept.get((start, mark))) is None:
+                documents, texts = _fields(table)
+                found = _Found.of(texts, width, vector_cache(inputs, known))
+                if not missing:  # who did not answer for a range is not asked for the next
+                    found.embed(embedder, inputs)
+                missing |= dict.fromkeys(found.missing())
+                part = inputs.keep("rows", found.rows(documents + start, schemas["rows"]))
+                known.append(part.table)
+            parts.append(part)
+            ranges.append({"start": start, "sha256": mark})
+        return {
+            "rows": parts,
+            "ranges": pa.Table.from_pylist(ranges, _RANGES),
+            "missing": pa.table([pa.array([*missing], pa.binary(16))], schema=MISSING),
+        }
+
+    columns = [
+        ("document", pa.int32()),
+        ("text_hash", pa.binary(16)),
+        ("half", pa.list_(pa.float16(), width)),
+        ("vector", pa.list_(pa.int8(), width)),
+        ("scale", pa.float32()),
+    ]
+    schemas = {"rows": pa.schema(columns), "ranges": _RANGES, "missing": MISSING}
+    return Projection(
+        name="fields",
+        version=f"2/{embedder.model}/{embedder.dimension}",
+        inputs=("memories",),
+        schemas=schemas,
+        build=build,
+        for_builds=frozenset({"ranges", "missing"}),
+        grows=False,  # no text is embedded twice
+    )
+
+
+def embedded_fields(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, str]]:
+    """Yield the row and text of each field a model embeds of the tables of memories, row by row.
+
+    A remote model embeds none; forgotten memories are left out.
+    """
+    for start, fields in _ranges(embedder, tables):
+        documents, texts = _fields(fields)
+        yield from zip((documents + start).tolist(), texts, strict=True)
+
+
+def _ranges(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, pa.Table]]:
+    """Yield where each range begins that has fields to embed, and its fields, null where none."""
+    if not embedder.is_local:
+        return
+    for start in range(0, len(tables["memories"]), PART):
+        some = tables["memories"].slice(start, PART)
+        if all(some.column(name).null_count == len(some) for name in FIELDS):
+            continue
+        import pyarrow.compute as pc  # builds only
+
+        forgotten = pa.array(is_forgotten(tables["columns"].slice(start, PART)))
+        columns = [pc.if_else(forgotten, None, some.column(name)) for name in FIELDS]
+        if any(column.null_count < len(some) for column in columns):
+            yield start, pa.table(columns, names=list(FIELDS))
+
+
+def _fields(table: pa.Table) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """Return the row of each field that is set, and its text, row by row."""
+    is_set = reduce(np.logical_or, (column.is_valid().to_numpy() for column in table.columns))
+    rows = np.flatnonzero(is_set)
+    columns = (column.to_pylist() for column in table.take(pa.array(rows)).columns)
+    found = [
+        (row, text)
+        for row, *texts in zip(rows.tolist(), *columns, strict=True)
+        for text in texts
+        if text
+    ]
+    return np.array([row for row, _ in found], np.int32), [text for _, text in found]
+
+
+def _kept(previous: Previous | None) -> dict[tuple[int, bytes], Part]:
+    """Return the parts there are, by where they begin and what they were made from.
+
+    None where texts wait for the model: it may answer this time.
+    """
+    if previous is None or len(previous.tables["missing"]):
+        return {}
+    ranges = previous.tables["ranges"].to_pylist()
+    parts = previous.tables.parts["rows"]
+    return {(one["start"], one["sha256"]): part for one, part in zip(ranges, parts, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Texts with their hashes and vectors; `has` says which there are, all [n]."""
+
+    texts: list[str]
+    hashes: Hashes
+    halves: Halves
+    has: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, texts: list[str], width: int, known: VectorCache) -> "_Found":
+        """Return texts with the vectors that are known of them."""
+        hashes = text_hashes.hashes_of_bytes(list(map(text_hash, texts)))
+        places = known.find(hashes)
+        halves = np.zeros((len(texts), width), np.float16)
+        known.copy(places[places >= 0], halves, np.flatnonzero(places >= 0))
+        return cls(texts, hashes, halves, places >= 0)
+
+    def embed(self, embedder: Embedder, inputs: Inputs) -> None:
+        """Embed each text that has no vector once, as far as the model answers."""
+        first = text_hashes.first_places(self.hashes)
+        new = np.flatnonzero(~self.has & (first == np.arange(len(first))))
+        size = batch_size(embedder)
+        batches = [new[start : start + size] for start in range(0, len(new), size)]
+        tables = (pa.table([[self.texts[at] for at in some]], schema=_TEXT) for some in batches)
+        hashes = [self.hashes[some] for some in batches]
+        vectors_of = embed_batches(embedder, hashes, tables, _texts, inputs)
+        for some, vectors in zip(batches, vectors_of, strict=True):
+            if vectors is not None:
+                self.halves[some], self.has[some] = vectors, True
+        self.halves[:], self.has[:] = self.halves[first], self.has[first]
+
+    def missing(self) -> list[bytes]:
+        """Return the hashes of the texts without a vector, each once."""
+        found = text_hashes.hash_column(self.hashes[~self.has]).to_pylist()
+        return list(dict.fromkeys(found))
+
+    def rows(self, documents: npt.NDArray[np.int32], schema: pa.Schema) -> pa.Table:
+        """Return the rows of those texts that have a vector."""
+        halves = self.halves[self.has]
+        vectors, scale = quantize(halves)
+        columns = [
+            pa.array(documents[self.has]),
+            text_hashes.hash_column(self.hashes[self.has]),
+            vector_column(halves),
+            vector_column(vectors),
+            pa.array(scale),
+        ]
+        return pa.table(columns, schema=schema)
+
+
+def _texts(table: pa.Table) -> list[str]:
+    found: list[str] = table.column("text").to_pylist()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRows:
+    """The vectors as the server maps them, and the document that each is of, ascending [fields]."""
+
+    documents: npt.NDArray[np.int32]
+    vectors: VectorRows
+
+    @classmethod
+    def open(cls, tables: Tables) -> "FieldRows":
+        rows = tables["rows"]
+        return cls(rows.column("document").to_numpy(), VectorRows(tuple(PartRows.of(rows, rows))))
+
+    def cosines(self, query: Floats, documents: int) -> Floats:
+        """Return the best cosine of a unit query with the fields of each document, [documents].
+
+        -1 where there is none.
+        """
+        best = np.full(documents, -1.0, np.float32)
+        if len(self.documents):
+            begins = np.flatnonzero(np.diff(self.documents, prepend=-1))
+            found = np.maximum.reduceat(self.vectors.cosines(query), begins)
+            best[self.documents[begins]] = found
+        return best

@@ -1,1 +1,0 @@
-"""The BM25 index: its formula, its segments and how they are made, and its reader."""
