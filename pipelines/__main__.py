@@ -74,11 +74,11 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
 def _run(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:
     from rich.console import Console  # what follows takes a second to import
 
-    from pipelines import run
-    from pipelines.progress import Progress
+    from pipelines.orchestration import in_process
+    from pipelines.orchestration.in_process import Progress
 
     with Progress(Console(stderr=True)) as progress:
-        return run.build(settings, name, progress.report, full=full, wait_s=wait_s)
+        return in_process.build(settings, name, progress.report, full=full, wait_s=wait_s)
 
 
 def _quick(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:
@@ -209,12 +209,12 @@ def learn(name: str, tenant: str | None) -> None:
     """Run a job as Dagster does by night, or all in order; print what became of each as JSON."""
     from rich.console import Console  # what follows takes a second to import
 
-    from pipelines.learning import run
-    from pipelines.progress import Progress
+    from pipelines.orchestration import in_process
+    from pipelines.orchestration.in_process import Progress
 
     settings = config.load()
     with Progress(Console(stderr=True)) as progress:
-        found = run.learn(settings, tenant or settings.choices.tenant, name, progress.report)
+        found = in_process.learn(settings, tenant or settings.choices.tenant, name, progress.report)
     click.echo(msgspec.json.encode({"jobs": found}))
     if any(one.outcome == "failed" for one in found):
         sys.exit(EXIT_FAILED)
@@ -224,16 +224,16 @@ def learn(name: str, tenant: str | None) -> None:
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535))
 def ui(port: int) -> None:
     """Serve Dagster's pages on loopback; their sensor and schedules keep every memory fresh."""
-    from pipelines.ui import serve
+    from pipelines.orchestration.dagster_home import run_ui
 
-    sys.exit(serve(config.load(), port, _say_link))
+    sys.exit(run_ui(config.load(), port, _say_link))
 
 
 @cli.command(hidden=True)  # what `ui` starts, in a session of its own
 @click.option("--port", required=True, type=click.IntRange(1, 65535))
 def pages(port: int) -> None:
     """Serve Dagster's pages in this process."""
-    from pipelines.webserver import serve
+    from pipelines.orchestration.webserver import serve
 
     sys.exit(serve(config.load(), port, lambda link: _say_link(link, "Ctrl-C ends it")))
 

@@ -11,8 +11,8 @@ import pytest
 from background import until
 from starlette.responses import PlainTextResponse
 
-from pipelines.channels import Channels, server
-from pipelines.request_guard import Access, guarded
+from pipelines.orchestration.request_guard import Access, guarded
+from pipelines.orchestration.webserver import Channels, bounded_server
 from store.access import connections
 from store.access.sessions import signer
 from store.config import Settings
@@ -58,7 +58,7 @@ def pages(home: Path) -> Iterator[Pages]:
         channels.look = counted
         access = Access(TOKEN, signer(TOKEN, Settings(home)), lambda: 0)
         app = guarded(PlainTextResponse("here"), access, channels.know)
-        served = server(app, channels, finish_s=1)
+        served = bounded_server(app, channels, finish_s=1)
         thread = threading.Thread(target=served.run, kwargs={"sockets": [listening]})
         thread.start()
         until(lambda: served.started)

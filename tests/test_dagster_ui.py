@@ -22,7 +22,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from pipelines import jobs, ui
+from pipelines import jobs
+from pipelines.orchestration import dagster_home
 from store.access.owner_token import owner_token
 from store.access.sessions import signer
 from store.derived import catalog
@@ -202,7 +203,7 @@ def test_no_foreign_page_opens_the_websocket(page, case):
 def test_a_second_ui_prints_a_link_to_the_first(page):
     known = until(lambda: dagster_ui(page.settings), 60)
     said: list[str] = []
-    assert ui.serve(page.settings, free_port(), said.append) == 0
+    assert dagster_home.run_ui(page.settings, free_port(), said.append) == 0
     assert said[0].startswith(f"{known.url}/login?key=")
 
 

@@ -14,15 +14,13 @@ import dagster as dg
 import msgspec
 import pytest
 
-from pipelines import home as dagster_home
-from pipelines import jobs, progress, schedules
-from pipelines.definitions import definitions
+from pipelines import jobs
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from pipelines.learning import checks, turn
-from pipelines.learning.assets import registered
-from pipelines.learning.run import learn
-from pipelines.learning.schedules import dagster_name
+from pipelines.orchestration import dagster_home, definitions, in_process, job_assets, resources
+from pipelines.orchestration.definitions import dagster_name, make_definitions
+from pipelines.orchestration.in_process import learn
+from pipelines.orchestration.job_assets import registered
 from store import commands, failures
 from store.commands import Draft
 from store.config import Choices, Llm, Settings
@@ -84,10 +82,10 @@ def settings(built, home) -> Settings:
 @contextmanager
 def ran(settings: Settings, name: str) -> Iterator[dg.ExecuteInProcessResult]:
     """Give the result of a run on an instance that is gone after."""
-    loggers = {"console": progress.logger(lambda event: None)}
+    loggers = {"console": in_process.logger(lambda event: None)}
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("tenants", ["default"])
-        job = definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def(
+        job = make_definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def(
             dagster_name(name)
         )
         yield job.execute_in_process(
@@ -117,13 +115,13 @@ def test_a_job_is_an_asset_downstream_of_what_is_served(register, settings):
     register("archive", archiving(3))
     register("consolidate", idle, careful=True)
     register("facts", idle)  # a projection's name too
-    defs = definitions(settings)
+    defs = make_definitions(settings)
     dg.Definitions.validate_loadable(defs)
     spec = defs.resolve_asset_graph().get(dg.AssetKey(["learning", "archive"]))
     assert spec.parent_keys == {dg.AssetKey("published_manifest")}
     assert spec.partitions_def == dg.DynamicPartitionsDefinition(name="tenants")
     assert (spec.group_name, spec.pools) == ("learning", {"model"})
-    assert {one.name for one in spec.check_keys} == set(checks.CHECKS)
+    assert {one.name for one in spec.check_keys} == set(job_assets.CHECKS)
     names = {one.name for one in defs.resolve_all_job_defs()}
     assert {"learn_archive", "learn_consolidate", "learn", "build_memory"} <= names
 
@@ -133,7 +131,7 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
     with ran(settings, "archive") as result:
         assert result.success
         found = shown(result, "archive")
-        assert said(result) == dict.fromkeys(checks.CHECKS, True)
+        assert said(result) == dict.fromkeys(job_assets.CHECKS, True)
     assert found["steps by kind"] == {"archived": 2, "recorded": 1}
     assert (found["state"], found["steps"], found["calls"]) == ("applied", 3, 0)
     assert plans.find(built.log, found["plan"]).state == "applied"
@@ -182,7 +180,7 @@ def test_a_job_with_nothing_to_do_says_so(register, settings, built):
     head = built.log.head()
     with ran(settings, "judge") as result:
         found = shown(result, "judge")
-        assert said(result) == dict.fromkeys(checks.CHECKS, True)
+        assert said(result) == dict.fromkeys(job_assets.CHECKS, True)
     assert (found["state"], found["plan"], found["steps"]) == ("nothing to do", "none", 0)
     assert built.log.head() == head
 
@@ -254,14 +252,17 @@ def test_a_job_there_is_not_is_refused(register, settings):
 
 def test_one_run_of_a_tenant_learns_at_a_time(register, settings, built):
     register("judge", idle)
-    with turn.held(built.tenant), pytest.raises(BuildBusy, match="is learning already"):
+    with (
+        resources.hold_tenant_lock(built.tenant),
+        pytest.raises(BuildBusy, match="is learning already"),
+    ):
         learn(settings, "default", "judge", lambda event: None, wait_s=0.1)
 
 
 def look(settings: Settings, instance: dg.DagsterInstance) -> None:
     resources = {"memory_home": settings.home}
     with dg.build_sensor_context(instance=instance, resources=resources) as context:
-        schedules.log_head(context)
+        definitions.log_head(context)
 
 
 KILLED = """
@@ -279,20 +280,20 @@ def propose(context):
 jobs.PLACES.clear()
 jobs.PLACES["facts"] = "tiny"
 sys.modules["tiny"] = SimpleNamespace(JOB=Job("facts", "Sleeps.", propose))
-from pipelines.learning.run import learn
-from pipelines.learning.schedules import dagster_name
+from pipelines.orchestration.in_process import learn
+from pipelines.orchestration.definitions import dagster_name
 learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)
 """
 
 
 def test_a_killed_run_gives_its_place_back(register, settings, built, child, monkeypatch):
-    settings_file = dagster_home.prepare(settings) / "dagster.yaml"
+    settings_file = dagster_home.prepare_home(settings) / "dagster.yaml"
     # counted by step, as somebody may set it: then a killed run keeps its place in the pool
     kept = settings_file.read_text().replace("granularity: run", "granularity: op")
     settings_file.write_text(kept)
     process = child(KILLED, settings.home)
     assert process.stdout.readline() == "asking\n"
-    monkeypatch.setattr(schedules, "DEAD_AFTER_S", -1)
+    monkeypatch.setattr(definitions, "DEAD_AFTER_S", -1)
     with dagster_home.instance(settings) as instance:
         (run,) = instance.get_runs()
         look(settings, instance)
@@ -320,7 +321,7 @@ def test_the_pool_has_one_place_unless_somebody_says_otherwise(settings):
 
 def test_a_schedule_runs_a_job_only_where_it_is_on(register, settings, built):
     register("judge", idle)
-    defs = definitions(settings)
+    defs = make_definitions(settings)
     schedule = defs.resolve_schedule_def("learn_judge_by_night")
     with dagster_home.instance(settings) as instance:
 
@@ -351,11 +352,11 @@ def test_switches_that_cannot_be_read_are_all_off(built):
 
 
 def test_settings_that_nobody_changed_are_brought_up_to_date(settings, monkeypatch):
-    settings_file = dagster_home.prepare(settings) / "dagster.yaml"
+    settings_file = dagster_home.prepare_home(settings) / "dagster.yaml"
     written = settings_file.read_bytes()
     settings_file.write_text("telemetry: {enabled: false}\n")
     monkeypatch.setattr(dagster_home, "_OLDER", {dagster_home._digest(settings_file)})
-    dagster_home.prepare(settings)
+    dagster_home.prepare_home(settings)
     assert settings_file.read_bytes() == written
 
 

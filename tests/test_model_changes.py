@@ -109,16 +109,16 @@ def test_a_full_build_without_its_model_loses_no_vector(tenant, log):
 
 
 def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
-    from pipelines import metadata
+    from pipelines.orchestration import metadata
 
     say(log, "deploy at noon", "cache is cold")
     made = build.start(tenant, log, Model(gives=0))
     steps = {one.name: build.step(made, one) for one in made.projections}
     ref, tables = steps["vectors"]
-    shown = metadata.of_projection(made, ref, tables, 0.1, reused=False, quotes=False)
+    shown = metadata.projection_metadata(made, ref, tables, 0.1, reused=False, quotes=False)
     assert shown["texts without a vector"].value == 2
     ref, tables = steps["memories"]
-    assert "texts without a vector" not in metadata.of_projection(
+    assert "texts without a vector" not in metadata.projection_metadata(
         made, ref, tables, 0.1, reused=False, quotes=False
     )
 

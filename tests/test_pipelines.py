@@ -22,11 +22,9 @@ import pytest
 from dagster import DagsterEventType
 
 import pipelines
-from pipelines import home, metadata, plots, progress, run, schedules
-from pipelines.definitions import definitions
-from pipelines.failures import classified
-from pipelines.prune import prune, prune_runs
-from pipelines.resources import PARTITION
+from pipelines.orchestration import dagster_home, definitions, in_process, metadata
+from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
+from pipelines.orchestration.resources import PARTITION, retry_or_fail
 from store import build, commands, events, quarantine
 from store.agent_events import Surfaced
 from store.config import Choices, Settings
@@ -94,8 +92,10 @@ def build_in_process(
     settings: Settings, instance: dg.DagsterInstance, name: str = "default", **options: object
 ) -> dg.ExecuteInProcessResult:
     instance.add_dynamic_partitions("tenants", [name])
-    loggers = {"console": progress.logger(lambda event: None)}
-    job = definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def("build_memory")
+    loggers = {"console": in_process.logger(lambda event: None)}
+    job = make_definitions(settings, loggers=loggers, lock_wait_s=0.1).resolve_job_def(
+        "build_memory"
+    )
     return job.execute_in_process(
         run_config={"loggers": {"console": {}}},
         instance=instance,
@@ -114,7 +114,7 @@ def look(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult:
     with dg.build_sensor_context(
         instance=instance, resources={"memory_home": settings.home}, definitions=None
     ) as context:
-        found = schedules.log_head(context)
+        found = definitions.log_head(context)
     assert isinstance(found, dg.SensorResult)
     return found
 
@@ -137,11 +137,11 @@ def jobs(settings: Settings, *arguments: str, cwd: Path) -> subprocess.Completed
 
 
 def test_definitions_load_without_a_warning(settings):
-    dg.Definitions.validate_loadable(definitions(settings))
+    dg.Definitions.validate_loadable(make_definitions(settings))
 
 
 def test_every_asset_says_what_it_is_and_where_it_comes_from(settings):
-    graph = definitions(settings).resolve_asset_graph()
+    graph = make_definitions(settings).resolve_asset_graph()
     nodes = {key: graph.get(key) for key in graph.get_all_asset_keys()}
     for key, node in nodes.items():
         assert node.description and node.owners and node.kinds and node.tags["layer"], key
@@ -160,7 +160,7 @@ def test_a_text_in_a_table_is_shown_and_does_nothing():
 
 def test_no_module_defers_annotations():
     # https://github.com/dagster-io/dagster/issues/26837
-    sources = [path.read_text() for path in (ROOT / "pipelines").glob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "pipelines").rglob("*.py")]
     assert not [one for one in sources if "from __future__ import annotations\n" in one]
 
 
@@ -184,7 +184,7 @@ def test_second_build_takes_over_what_did_not_change(settings, default, instance
 def test_full_build_takes_nothing_over(settings, default, instance):
     build_in_process(settings, instance)
     first = manifests.current(default)
-    manifest = run.build(settings, "default", lambda event: None, full=True)
+    manifest = in_process.build(settings, "default", lambda event: None, full=True)
     assert manifest.digests == first.digests
     assert all(
         manifest.projections[name].parts != first.projections[name].parts for name in PROJECTIONS
@@ -231,16 +231,18 @@ def test_assets_show_a_plot(built, asset):
 
 
 def test_plots_of_nothing_say_so():
-    assert "data:image/png" in plots.bars("empty", {}).value
-    assert "data:image/png" in plots.line("empty", [], []).value
-    assert "data:image/png" in plots.ranked("empty", np.empty(0, np.int32)).value
+    assert "data:image/png" in metadata.bar_plot("empty", {}).value
+    assert "data:image/png" in metadata.line_plot("empty", [], []).value
+    assert "data:image/png" in metadata.rank_plot("empty", np.empty(0, np.int32)).value
 
 
 def test_memories_that_are_forgotten_are_in_no_bar(settings, default, instance, monkeypatch):
     drawn: dict[str, dict[str, int]] = {}
-    bars = plots.bars
+    bars = metadata.bar_plot
     monkeypatch.setattr(
-        plots, "bars", lambda title, counts: drawn.update({title: counts}) or bars(title, counts)
+        metadata,
+        "bar_plot",
+        lambda title, counts: drawn.update({title: counts}) or bars(title, counts),
     )
     kinds = {"chosen": "decision", "liked": "preference", "again": "decision", "fixed": "bugfix"}
     drafts = [commands.Draft(content=id_, kind=kind, id=id_) for id_, kind in kinds.items()]
@@ -253,10 +255,10 @@ def test_memories_that_are_forgotten_are_in_no_bar(settings, default, instance, 
 
 def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
     drawn: dict[str, list[list[float]]] = {}
-    line = plots.line
+    line = metadata.line_plot
     monkeypatch.setattr(
-        plots,
-        "line",
+        metadata,
+        "line_plot",
         lambda title, at, ys: drawn.setdefault(title, []).append(ys) or line(title, at, ys),
     )
     build_in_process(settings, instance)
@@ -296,11 +298,11 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
 
 def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default):
     plant_block(default)
-    published = run.build(settings, "default", lambda event: None)
+    published = in_process.build(settings, "default", lambda event: None)
     with EventLog(default.log) as log:
         assert published.watermark == log.head()
         assert [one.id for one in quarantine.held(log)] == ["planted"]
-    with home.instance(settings) as instance:
+    with dagster_home.instance(settings) as instance:
         runs = instance.get_runs()
         assert [one.status for one in runs] == [
             dg.DagsterRunStatus.SUCCESS,
@@ -328,7 +330,7 @@ def test_build_that_loses_most_canaries_is_not_served(settings, default, monkeyp
     with monkeypatch.context() as patch:
         lose_canaries(patch, "REFUSED_BELOW")
         with pytest.raises(BuildRefused, match="canaries: 2 of 2 canaries came back"):
-            run.build(settings, "default", lambda event: None)
+            in_process.build(settings, "default", lambda event: None)
     assert not default.head.exists()
     refusal = manifests.last_refusal(default)
     assert refusal is not None
@@ -368,9 +370,9 @@ def test_candidate_with_a_part_missing_is_not_published(settings, default, insta
 
 
 def test_only_a_passing_failure_is_worth_a_retry():
-    with pytest.raises(dg.RetryRequested), classified(0):
+    with pytest.raises(dg.RetryRequested), retry_or_fail(0):
         raise EmbedderError("no answer")
-    with pytest.raises(dg.Failure) as refused, classified(0):
+    with pytest.raises(dg.Failure) as refused, retry_or_fail(0):
         raise BuildRefused("no_secrets: 1 secrets")
     assert refused.value.allow_retries is False
 
@@ -397,20 +399,20 @@ def test_interrupted_build_stops(settings, default, monkeypatch):
 
     monkeypatch.setattr(build, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run.build(settings, "default", lambda event: None)
-    with home.instance(settings) as instance:
+        in_process.build(settings, "default", lambda event: None)
+    with dagster_home.instance(settings) as instance:
         assert instance.get_runs()[0].is_finished
 
 
 def test_second_build_at_once_is_told_so(settings, default):
     with build.lock(default), pytest.raises(BuildBusy, match="another build of default"):
-        run.build(settings, "default", lambda event: None, wait_s=0.1)
+        in_process.build(settings, "default", lambda event: None, wait_s=0.1)
     assert not default.head.exists()
 
 
 def test_run_without_a_tenant_says_what_is_missing(settings):
     with pytest.raises(NotFound, match="nobody"):
-        run.build(settings, "nobody", lambda event: None)
+        in_process.build(settings, "nobody", lambda event: None)
 
 
 def test_sensor_adds_tenants_and_asks_for_their_builds(settings, default, instance):
@@ -462,7 +464,7 @@ def test_sensor_reports_a_killed_run(settings, default, instance, monkeypatch):
     instance.add_run(killed)
     look(settings, instance)
     assert not instance.get_run_by_id(killed.run_id).is_finished
-    monkeypatch.setattr(schedules, "DEAD_AFTER_S", -1)
+    monkeypatch.setattr(definitions, "DEAD_AFTER_S", -1)
     look(settings, instance)
     assert instance.get_run_by_id(killed.run_id).is_failure
 
@@ -471,10 +473,10 @@ def test_every_tenant_is_built_by_night(settings, default):
     remember(settings, "work", "another tenant's only memory")
     at = datetime(2026, 11, 20, 3, 30)
     with (
-        home.instance(settings) as instance,
+        dagster_home.instance(settings) as instance,
         dg.build_schedule_context(instance, at, {"memory_home": settings.home}) as context,
     ):
-        requests = list(schedules.nightly(context))
+        requests = list(definitions.nightly(context))
         assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
         assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
 
@@ -486,9 +488,9 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResu
 
 
 def ask_check_set(settings: Settings) -> dg.ExecuteInProcessResult:
-    loggers = {"console": progress.logger(lambda event: None)}
+    loggers = {"console": in_process.logger(lambda event: None)}
     with dg.DagsterInstance.ephemeral() as instance:
-        job = definitions(settings, loggers=loggers).resolve_job_def("check_recall")
+        job = make_definitions(settings, loggers=loggers).resolve_job_def("check_recall")
         return job.execute_in_process({"loggers": {"console": {}}}, instance=instance)
 
 
@@ -520,7 +522,7 @@ def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
 
 
 def test_prune_leaves_the_newest_runs_and_no_files_of_others(settings):
-    with home.instance(settings) as instance:
+    with dagster_home.instance(settings) as instance:
         for _ in range(3):
             prune_runs.execute_in_process(instance=instance)
         newest = instance.get_run_records(limit=1)[0].dagster_run.run_id
@@ -531,8 +533,8 @@ def test_prune_leaves_the_newest_runs_and_no_files_of_others(settings):
 
 
 def test_prune_keeps_young_runs_and_each_tenants_last_good_one(settings, default):
-    run.build(settings, "default", lambda event: None)
-    with home.instance(settings) as instance:
+    in_process.build(settings, "default", lambda event: None)
+    with dagster_home.instance(settings) as instance:
         for _ in range(2):
             prune_runs.execute_in_process(instance=instance)
         assert prune(instance, days=7, keep=0) == []
@@ -542,14 +544,14 @@ def test_prune_keeps_young_runs_and_each_tenants_last_good_one(settings, default
 
 
 def test_nothing_is_sent_anywhere(settings):
-    with home.instance(settings) as instance:
+    with dagster_home.instance(settings) as instance:
         assert not instance.telemetry_enabled
 
 
 def test_dagsters_settings_are_written_once(settings):
-    chosen = home.prepare(settings) / "dagster.yaml"
+    chosen = dagster_home.prepare_home(settings) / "dagster.yaml"
     chosen.write_text("telemetry: {enabled: false}\n")
-    home.prepare(settings)
+    dagster_home.prepare_home(settings)
     assert chosen.read_text() == "telemetry: {enabled: false}\n"
 
 
@@ -594,7 +596,7 @@ def test_busy_build_command_says_try_later(settings, default, tmp_path):
 
 def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
     found = [remember(settings, name, f"what {name} remembers") for name in ("one", "two")]
-    with ThreadPoolExecutor() as pool, home.instance(settings) as instance:
+    with ThreadPoolExecutor() as pool, dagster_home.instance(settings) as instance:
         with build.lock(found[0]), build.lock(found[1]):  # neither ends before both have begun
             arguments = [("build", "--tenant", one.name, "--wait", "100") for one in found]
             jobs_of = [pool.submit(jobs, settings, *one, cwd=tmp_path) for one in arguments]

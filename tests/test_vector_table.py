@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from pipelines import run
+from pipelines.orchestration import in_process
 from store import build, commands, vector_table
 from store.commands import Draft
 from store.config import Settings
@@ -95,11 +95,11 @@ def test_a_sync_that_was_ended_begins_anew(tenant, said, monkeypatch):
 def test_a_build_keeps_the_table_in_step_once_it_is_there(home, tenant, log):
     settings = Settings(home)
     commands.record_batch(log, [Draft(id=text, content=text) for text in TEXTS], NOW)
-    run.build(settings, tenant.name, lambda event: None)
+    in_process.build(settings, tenant.name, lambda event: None)
     assert not vector_table.exists(tenant)
     vector_table.sync(tenant)
     commands.forget(log, TEXTS[1], NOW)
-    run.build(settings, tenant.name, lambda event: None)
+    in_process.build(settings, tenant.name, lambda event: None)
     assert half(TEXTS[0]) in on_disk(tenant) and half(TEXTS[1]) not in on_disk(tenant)
 
 

@@ -15,8 +15,8 @@ from gate_door import HOSTS, METHODS, NOW, ORIGINS, OWNERS, SHOWN, SITES, TYPES,
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from torture.outcome import Outcome, Scale
 
-from pipelines import request_guard
-from pipelines.request_guard import Access, guarded
+from pipelines.orchestration import request_guard
+from pipelines.orchestration.request_guard import Access, guarded
 from serve.server.callers import hook_key
 from store.access.sessions import signer
 from store.config import Settings

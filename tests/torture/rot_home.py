@@ -44,9 +44,9 @@ def _queue(settings: Settings) -> object:
 
 
 def _dagster(settings: Settings) -> object:
-    from pipelines.home import prepare
+    from pipelines.orchestration.dagster_home import prepare_home
 
-    return prepare(settings)
+    return prepare_home(settings)
 
 
 _ASKED: dict[str, Callable[[Settings], object]] = {

@@ -1,11 +1,12 @@
 """
-Dagster's pages and its daemon in one process group, behind the guard: what `pipelines.ui` starts.
+Dagster's pages and its daemon in one process group, behind the request guard.
 
 `dagster dev` would do the same, but opens its port to whoever comes, and its web server can be put
 behind neither a Unix socket nor a header. So its application is taken and served here, guarded, in
 this process: nothing else listens.
 """
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -15,7 +16,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import h11
 import uvicorn
 from dagster import DagsterInstance
 from dagster import __version__ as dagster_version
@@ -26,18 +29,18 @@ from dagster._core.workspace.load_target import (
     WorkspaceLoadTarget,
 )
 from dagster_webserver.app import create_app_from_workspace_process_context
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pipelines.channels import Channels
-from pipelines.channels import server as channels_server
-from pipelines.request_guard import Access, guarded
-from pipelines.ui import interruptible
+from pipelines.orchestration.dagster_home import interruptible
+from pipelines.orchestration.request_guard import Access, guarded
+from store.access.connections import CONNECTIONS, Connections
 from store.access.owner_token import owner_token
 from store.access.sessions import signer
 from store.config import Settings
 from store.errors import ConfigError
 from store.registry import HOST, register_ui
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _WORKSPACE = _ROOT / "workspace.yaml"
 _DEFINITIONS = "pipelines.definitions"
 _FINISH_S = 3  # for what is being answered when we are told to end
@@ -66,7 +69,7 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
         pages = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
         channels = Channels()
         app = guarded(pages, access, channels.know)
-        server = channels_server(app, channels, finish_s=_FINISH_S)
+        server = bounded_server(app, channels, finish_s=_FINISH_S)
         _end_with(daemon, server)
         with register_ui(settings, port):
             listening.listen(_BACKLOG)
@@ -130,3 +133,115 @@ def _end_with(daemon: "subprocess.Popen[bytes]", server: uvicorn.Server) -> None
 
 def _now() -> int:
     return time.time_ns() // 1_000
+
+
+# The connections of Dagster's pages, bounded as the recall server's are.
+#
+# uvicorn waits for a request for ever and counts strangers among all: whoever opens enough
+# connections keeps the owner out. So each connection of its HTTP protocol is looked at as one of
+# `store.access.connections`. One that became a WebSocket passed the guard and is looked at no
+# more.
+
+_LOOK_EVERY = 10  # of uvicorn's ticks: a second
+
+
+class Channels:
+    """The open connections by their peer's address, in the order of their opening."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds that never go back."""
+        self._open: dict[Any, Channel] = {}
+        self._connections = Connections(self._open, clock)
+        self.look = self._connections.look
+
+    def add(self, channel: "Channel") -> None:
+        self._open[channel.client] = channel
+        self._connections.make_room()
+
+    def drop(self, channel: "Channel") -> None:
+        if self._open.get(channel.client) is channel:
+            del self._open[channel.client]
+
+    def know(self, client: object) -> None:
+        """Remember that something from a peer's address passed the guard."""
+        if (channel := self._open.get(client)) is not None:
+            self._connections.know(channel)
+
+
+class Channel(H11Protocol):
+    """A connection that says of itself what `Connections` asks: what comes, what is answered."""
+
+    channels: Channels  # a server's, set by `server`
+    _coming: object | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.channels.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.channels.drop(self)
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self.channels.drop(self)
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        self._coming = None
+        super().on_response_complete()
+
+    @property
+    def request(self) -> object | None:
+        """The request that is coming and not whole, the same object as long as it is."""
+        state = self.conn.their_state
+        is_begun = state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not is_begun and state is not h11.SEND_BODY:
+            self._coming = None
+        elif self._coming is None:
+            self._coming = object()
+        return self._coming
+
+    @property
+    def requests(self) -> bool:
+        """Whether one is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def will_close(self) -> bool:
+        return self.transport.is_closing()
+
+    @will_close.setter
+    def will_close(self, wanted: bool) -> None:
+        if wanted:
+            self.handle_close()
+
+    def handle_close(self) -> None:
+        """Hang up, whatever is left to send."""
+        self.transport.abort()
+
+
+class Server(uvicorn.Server):
+    """A server that looks at its connections every second."""
+
+    def __init__(self, config: uvicorn.Config, channels: Channels) -> None:
+        super().__init__(config)
+        self._channels = channels
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _LOOK_EVERY == 0:
+            self._channels.look()
+        return await super().on_tick(counter)
+
+
+def bounded_server(app: Any, channels: Channels, *, finish_s: int) -> Server:
+    """Return a server of `app`; when told to end it waits `finish_s` for what is being answered."""
+    config = uvicorn.Config(
+        app,
+        http=type("Channel", (Channel,), {"channels": channels}),
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=finish_s,
+    )
+    return Server(config, channels)

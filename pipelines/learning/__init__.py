@@ -1,1 +1,0 @@
-"""The jobs that learn, as Dagster's assets: what they propose, what must hold, when they run."""

@@ -1,0 +1,421 @@
+"""
+The assets: the log, one for each projection, and the published manifest downstream of them all.
+
+A projection is audited in the step that builds it. A failing audit is a failed blocking check, so
+Dagster runs nothing downstream of it and the manifest served until then stays; why is kept beside
+it the moment it is seen. Memories that fail alone are quarantined: the next run builds without
+them, which the CLI starts at once, and the sensor at its next look. Snapshots are files that
+store.build writes, so there is no IO manager.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field
+
+from pipelines.orchestration import metadata
+from pipelines.orchestration.metadata import QUARANTINED, ROWS, Metadata, past_values
+from pipelines.orchestration.resources import (
+    GROUP,
+    HOOKS,
+    OWNERS,
+    TENANTS,
+    TenantStore,
+    retry_or_fail,
+)
+from serve.evaluation import canaries, selftest
+from serve.evaluation.canaries import Outcome, Point
+from serve.evaluation.selftest import Quality
+from store import build, config
+from store import vector_table as table
+from store.audits.audit import AUDITS
+from store.config import Choices
+from store.errors import SnapshotError
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CANARIES, CheckResult
+from store.snapshots.projection import Projection
+from store.snapshots.snapshot import SnapshotRef
+
+# the nightly build comes daily: one that was missed is a warning, two are a failure
+_FRESH = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(hours=26), fail_window=timedelta(hours=50)
+)
+
+
+class BuildConfig(dg.Config):
+    full: bool = Field(False, description="Build from the log alone; take nothing over.")
+
+
+def assets_of(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
+    """Return the log, the projections in build order, the canaries, the manifest, its table."""
+    return [
+        event_log,
+        *map(_projection_asset, projections),
+        canaries_asset(projections),
+        _manifest_asset(projections),
+        vector_table,
+    ]
+
+
+@dg.asset(
+    group_name=GROUP,
+    partitions_def=TENANTS,
+    kinds={"sqlite"},
+    owners=OWNERS,
+    tags={"layer": "truth"},
+    description="The append-only log up to its head: the one truth, and the build's watermark.",
+)
+def event_log(
+    context: dg.AssetExecutionContext, config: BuildConfig, tenant_store: TenantStore
+) -> dg.MaterializeResult[None]:
+    with retry_or_fail(context.retry_number):
+        began = time.perf_counter()
+        made = tenant_store.start(full=config.full)
+        shown = metadata.log_metadata(made.log.counts(made.watermark))
+        context.log.info(f"{made.tenant.name}: building up to event {made.watermark}")
+        return dg.MaterializeResult(
+            metadata=shown
+            | {
+                "watermark": dg.MetadataValue.int(made.watermark),
+                "bytes": dg.MetadataValue.int(made.tenant.log.stat().st_size),
+                "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
+                "path": dg.MetadataValue.path(made.tenant.log),
+            },
+            data_version=dg.DataVersion(str(made.watermark)),
+        )
+
+
+def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
+    """Return the asset that builds one projection and audits it."""
+
+    @dg.asset(
+        name=projection.name,
+        deps=[_asset_name(name) for name in projection.inputs],
+        group_name=GROUP,
+        partitions_def=TENANTS,
+        kinds={"arrow"},
+        owners=OWNERS,
+        tags={"layer": "projection"},
+        metadata=metadata.column_schemas(projection),
+        code_version=projection.version,
+        check_specs=[
+            dg.AssetCheckSpec(
+                one.name, asset=projection.name, blocking=True, description=one.description
+            )
+            for one in AUDITS
+            if one.projection == projection.name
+        ],
+        description=f"The projection {projection.name}: from {', '.join(projection.inputs)} to "
+        f"{', '.join(projection.schemas)}.",
+    )
+    def one_projection(
+        context: dg.AssetExecutionContext, tenant_store: TenantStore
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+        with retry_or_fail(context.retry_number):
+            began = time.perf_counter()
+            made = tenant_store.resume()
+            wanted = next(one for one in made.projections if one.name == projection.name)
+            ref, tables = build.step(made, wanted, context.log.info)
+            results = build.check(made, wanted, tables)
+            for failed in (one for one in results if one.stops):
+                context.log.error(f"{failed.name}: {failed.reason}")
+            if any(one.stops for one in results):
+                now = time.time_ns() // 1_000
+                build.refuse(made, now)
+                for one in build.take_out(made, results, now):
+                    context.log.error(f"quarantined {one.id}: the next run builds without it")
+            return dg.MaterializeResult(
+                metadata=metadata.projection_metadata(
+                    made,
+                    ref,
+                    tables,
+                    time.perf_counter() - began,
+                    reused=_is_served(made, ref),
+                    quotes=tenant_store.quotes,
+                ),
+                check_results=[_check_result(one) for one in results],
+                data_version=dg.DataVersion(ref.digest),
+            )
+
+    return one_projection
+
+
+def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
+    """Return the asset that publishes a candidate whose checks all passed."""
+
+    @dg.asset(
+        name="published_manifest",
+        deps=[*(projection.name for projection in projections), CANARIES],
+        group_name=GROUP,
+        partitions_def=TENANTS,
+        kinds={"json"},
+        owners=OWNERS,
+        tags={"layer": "served"},
+        freshness_policy=_FRESH,
+        description="What is served: the snapshots that belong together and passed every check.",
+    )
+    def published_manifest(
+        context: dg.AssetExecutionContext, tenant_store: TenantStore
+    ) -> dg.MaterializeResult[None]:
+        with retry_or_fail(context.retry_number):
+            made = tenant_store.resume()
+            published = build.publish(made, build.kept_checks(made), time.time_ns() // 1_000)
+            return dg.MaterializeResult(
+                metadata=metadata.manifest_metadata(
+                    made, published, past_values(context, metadata.ROWS)
+                ),
+                data_version=dg.DataVersion(str(published.number)),
+            )
+
+    return published_manifest
+
+
+def _asset_name(of_input: str) -> str:
+    return "event_log" if of_input == "log" else of_input
+
+
+def _check_result(result: CheckResult) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=result.name,
+        asset_key=result.projection,
+        passed=result.passed,
+        severity=dg.AssetCheckSeverity.WARN if result.warns else dg.AssetCheckSeverity.ERROR,
+        description=result.reason,
+        metadata=dict(result.metadata) | ({QUARANTINED: [*result.alone]} if result.alone else {}),
+    )
+
+
+def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
+    """Whether the step took the served snapshot over, because nothing it depends on changed."""
+    try:
+        served = manifests.current(made.tenant).projections.get(ref.projection)
+    except SnapshotError:
+        return False
+    return served is not None and served.parts == ref.parts
+
+
+# The asset canaries: recall asked over the candidate, between its parts and the published
+# manifest.
+#
+# What it found goes into the manifest as a check, with what earlier builds found, so that
+# `mnemolog
+# canaries` and `doctor` show the trend without Dagster. A few canaries lost are a warning; most of
+# them lost is a build that is not served.
+
+
+def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
+    """Return the asset that asks for canaries; it depends on every projection."""
+
+    @dg.asset(
+        name=CANARIES,
+        deps=[projection.name for projection in projections],
+        group_name=GROUP,
+        partitions_def=TENANTS,
+        kinds={"python"},
+        owners=OWNERS,
+        tags={"layer": "quality"},
+        check_specs=[
+            dg.AssetCheckSpec(
+                CANARIES,
+                asset=CANARIES,
+                blocking=True,
+                description="Memories come back when asked for by their own words.",
+            )
+        ],
+        description="Memories asked for by their own words: does recall work over the candidate?",
+    )
+    def asked_for(
+        context: dg.AssetExecutionContext,
+        tenant_store: TenantStore,
+        choices: dg.ResourceParam[Choices],
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+        with retry_or_fail(context.retry_number):
+            made, now = tenant_store.resume(), time.time_ns() // 1_000
+            candidate = build.candidate(made, (), now)
+            found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
+            result = canaries.result(found, now, *build.last_published(made.tenant))
+            build.keep_checks(made, [result])
+            if not result.passed:
+                build.refuse(made, now)
+            check = dg.AssetCheckResult(
+                check_name=CANARIES,
+                passed=not found.is_doubted,
+                severity=_canary_severity(found),
+                description=result.detail,
+            )
+            shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
+            return dg.MaterializeResult(metadata=shown, check_results=[check])
+
+    return asked_for
+
+
+def _canary_severity(found: Outcome) -> dg.AssetCheckSeverity:
+    """A blocking check blocks only with an error."""
+    return dg.AssetCheckSeverity.ERROR if found.is_refused else dg.AssetCheckSeverity.WARN
+
+
+def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) -> Metadata:
+    """Return what to show of the canaries; a question is made of its memory's own words."""
+    lines = (f"- {one.id}: {one.question}" if quotes else f"- {one.id}" for one in found.missed)
+    missed = "\n".join(lines)
+    return {
+        "asked": dg.MetadataValue.int(found.asked),
+        "came back": dg.MetadataValue.int(found.found),
+        "missed": dg.MetadataValue.md(missed or "none"),
+        "plot": metadata.line_plot(
+            "% of the canaries that came back",
+            [at for at, _, _ in trend],
+            [100 * back / asked if asked else 100 for _, back, asked in trend],
+        ),
+    }
+
+
+# The asset vector_table: the published vectors as a Lance table, for jobs that search by distance.
+#
+# A build keeps it in step once it is there. Before that it costs nothing: the first job that asks
+# for
+# it has it made, and so does this asset where it is told to, by `make` in its configuration.
+
+
+class VectorTableConfig(dg.Config):
+    make: bool = Field(False, description="Make the table where it is not there yet.")
+
+
+@dg.asset(
+    deps=["published_manifest"],
+    group_name=GROUP,
+    partitions_def=TENANTS,
+    kinds={"lance"},
+    owners=OWNERS,
+    tags={"layer": "jobs"},
+    description="The published vectors in Lance, for jobs; made when one first asks for it.",
+)
+def vector_table(
+    context: dg.AssetExecutionContext, config: VectorTableConfig, tenant_store: TenantStore
+) -> dg.MaterializeResult[None]:
+    with retry_or_fail(context.retry_number):
+        tenant = tenant_store.resume().tenant
+        if not (config.make or table.exists(tenant)):
+            return dg.MaterializeResult(metadata={"made": dg.MetadataValue.bool(False)})
+        changed = table.sync(tenant)
+        rows = manifests.current(tenant).projections["vectors"].rows["rows"]
+        return dg.MaterializeResult(
+            metadata={
+                "made": dg.MetadataValue.bool(True),
+                ROWS: dg.MetadataValue.int(rows),
+                "parts changed": dg.MetadataValue.int(changed),
+                "path": dg.MetadataValue.path(tenant.root / "lance"),
+            }
+        )
+
+
+# The asset recall_quality: by night, the check set through the write path, the build and recall.
+#
+# It is about the code and the settings and about no tenant: a home of its own is made and dropped.
+# The check beside it warns and blocks nothing, for no tenant's build is better or worse for it.
+
+RECALL = "recall@5"
+CHECK = "above_the_floor"
+
+
+@dg.asset(
+    group_name="quality",
+    kinds={"python"},
+    owners=OWNERS,
+    tags={"layer": "quality"},
+    check_specs=[
+        dg.AssetCheckSpec(
+            CHECK,
+            asset="recall_quality",
+            description="Recall of the check set, in every language, and its silence.",
+        )
+    ],
+    description="How recall answers the check set under the settings in use.",
+)
+def recall_quality(
+    context: dg.AssetExecutionContext, choices: dg.ResourceParam[Choices]
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+    with retry_or_fail(context.retry_number):
+        began = time.perf_counter()
+        # Windows deletes no file that is still mapped
+        with tempfile.TemporaryDirectory(
+            prefix="mnemolog-quality-", ignore_cleanup_errors=True
+        ) as home:
+            cache = config.cache_folder() / "vectors"
+            found = selftest.measure_quality(choices, Path(home), cache=cache)
+        for one in found.shortfalls:
+            context.log.warning(one)
+        shown: Metadata = {
+            "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
+            "embedder": dg.MetadataValue.text(choices.embedder),
+        }
+        return dg.MaterializeResult(
+            metadata=shown | _quality_metadata(found, past_values(context, RECALL)),
+            check_results=[_quality_check(found)],
+        )
+
+
+check_recall = dg.define_asset_job(
+    "check_recall",
+    selection=dg.AssetSelection.assets(recall_quality),
+    hooks=HOOKS,
+    description="Ask the check set and compare with the floors.",
+)
+
+nightly_quality = dg.ScheduleDefinition(
+    name="nightly_quality",
+    job=check_recall,
+    cron_schedule="15 3 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Asks the check set every night: what changed with an update or a setting?",
+)
+
+
+def _quality_check(found: Quality) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=CHECK,
+        passed=not found.shortfalls,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(found.shortfalls) or "every figure is above its floor",
+    )
+
+
+def _quality_metadata(found: Quality, before: list[tuple[int, float]]) -> Metadata:
+    recall = found.project.measures[RECALL]
+    history = [*before, (round(time.time() * 1_000_000), recall)]
+    silence = found.silence
+    return {
+        RECALL: dg.MetadataValue.float(recall),
+        "mrr@10": dg.MetadataValue.float(found.project.measures["mrr@10"]),
+        "false injections": dg.MetadataValue.float(silence.injected_all if silence else 0.0),
+        "correct answers kept": dg.MetadataValue.float(silence.kept if silence else 0.0),
+        "notices": dg.MetadataValue.json(list(found.notices)),
+        "figures": dg.MetadataValue.md("\n".join(_quality_table(found))),
+        "plot": metadata.line_plot(
+            "recall@5 of the check set", [at for at, _ in history], [share for _, share in history]
+        ),
+    }
+
+
+def _quality_table(found: Quality) -> Iterator[str]:
+    """Yield the lines of a Markdown table of all that was measured."""
+    yield "| | queries | recall@1 | recall@5 | mrr@10 |"
+    yield "|---|---|---|---|---|"
+    rows = {
+        "project": found.project,
+        **found.categories,
+        **found.languages,
+        **found.harder,
+    }
+    for name, one in rows.items():
+        values = (f"{one.measures[measure]:.3f}" for measure in ("recall@1", RECALL, "mrr@10"))
+        yield f"| {name} | {one.queries} | {' | '.join(values)} |"
+    if found.silence is not None:
+        yield "\n| deserves silence | injected |"
+        yield "|---|---|"
+        for kind, share in found.silence.injected.items():
+            yield f"| {kind} | {share:.0%} |"

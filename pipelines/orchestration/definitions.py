@@ -1,0 +1,330 @@
+"""
+When to build: a sensor that looks at every log's head, and a schedule that builds all by night.
+
+The sensor is level-triggered: it compares what is published with what is in the log, so whatever
+was missed while nobody looked is caught at the next look. Whether a build is running it asks the
+build lock, which the system gives up with its holder, and not a run's status, which outlives it.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from pydantic import Field
+
+from pipelines import jobs
+from pipelines.orchestration import resources
+from pipelines.orchestration.assets import assets_of, check_recall, nightly_quality, recall_quality
+from pipelines.orchestration.job_assets import LEARNING_GROUP, key_of, learning_assets, registered
+from pipelines.orchestration.resources import (
+    GROUP,
+    HOOKS,
+    LOCK_WAIT_S,
+    PARTITION,
+    TENANTS,
+    TenantLock,
+    TenantStore,
+)
+from store import build, failures
+from store.config import Settings
+from store.derived import catalog
+from store.embedding import embedder
+from store.errors import BuildBusy, LogError, SnapshotError
+from store.log import EventLog
+from store.plans.roster import CRON, LEARN, switches
+from store.snapshots import manifest as manifests
+from store.tenant import Tenant, tenants
+
+# When jobs run by themselves: each has an hour of the night, and runs for those tenants that want
+# it.
+#
+# Dagster has every schedule on, for whether a job runs is a tenant's own choice and is kept beside
+# its log: `mnemolog jobs on NAME`.
+
+# a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
+_QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+
+
+def learning_jobs() -> list[UnresolvedAssetJobDefinition]:
+    """Return one Dagster job for each of ours, and one that runs them all in order."""
+    names = registered()
+    together = {LEARN: (names, "All jobs of one tenant, one after the other.")} if names else {}
+    ours = {name: ((name,), jobs.named(name).does) for name in names} | together
+    return [_job(name, assets, does) for name, (assets, does) in ours.items()]
+
+
+def learning_schedules(
+    known: Sequence[UnresolvedAssetJobDefinition],
+) -> list[dg.ScheduleDefinition]:
+    """Return a schedule for each of `learning_jobs`."""
+    return [
+        _schedule(name, one) for one in known for name in CRON if one.name == dagster_name(name)
+    ]
+
+
+def dagster_name(name: str) -> str:
+    """Return what Dagster calls a job of ours: a projection may have the name alone."""
+    return name if name == LEARN else f"{LEARN}_{name}"
+
+
+def _job(name: str, assets: Sequence[str], does: str) -> UnresolvedAssetJobDefinition:
+    return dg.define_asset_job(
+        dagster_name(name),
+        selection=dg.AssetSelection.assets(*map(key_of, assets)),
+        hooks=HOOKS,
+        config=_QUIET,
+        tags={"mnemolog/group": LEARNING_GROUP},
+        description=does,
+    )
+
+
+def _schedule(ours: str, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=f"{job.name}_by_night",
+        job=job,
+        cron_schedule=CRON[ours],
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=f"Runs for tenants that have it on: `mnemolog jobs on {ours}`.",
+    )
+    def by_night(
+        context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
+    ) -> list[dg.RunRequest] | dg.SkipReason:
+        there = list(tenants(memory_home))
+        kept = {one.name: switches(one) for one in there}
+        for one in kept.values():
+            if one.problem:
+                context.log.warning(one.problem)
+        wanted = [name for name, one in kept.items() if ours in one.on]
+        if not wanted:
+            return dg.SkipReason(f"no tenant has it on: `mnemolog jobs on {ours}`")
+        context.instance.add_dynamic_partitions(str(TENANTS.name), wanted)
+        day = f"{context.scheduled_execution_time:%Y-%m-%d}"
+        return [dg.RunRequest(f"{ours}:{name}:{day}", partition_key=name) for name in wanted]
+
+    return by_night
+
+
+# Dropping what Dagster keeps of old runs: some 200 KB each, and nothing else ever deletes it.
+
+KEEP_RUNS = 200
+KEEP_DAYS = 7
+
+
+class PruneConfig(dg.Config):
+    days: int = Field(KEEP_DAYS, ge=0, description="Runs younger than this are kept.")
+    keep: int = Field(KEEP_RUNS, ge=0, description="So many of the newest runs are always kept.")
+
+
+@dg.op(description="Deletes the events and files of old finished runs.")
+def drop_old_runs(context: dg.OpExecutionContext, config: PruneConfig) -> None:
+    dropped = prune(context.instance, days=config.days, keep=config.keep)
+    context.log.info(f"dropped {len(dropped)} runs")
+
+
+@dg.job(description="Drop what Dagster kept of runs that are old and not among the newest.")
+def prune_runs() -> None:
+    drop_old_runs()
+
+
+def prune(
+    instance: dg.DagsterInstance, *, days: int = KEEP_DAYS, keep: int = KEEP_RUNS
+) -> list[str]:
+    """Delete finished runs that are older than `days` and not among the `keep` newest.
+
+    The newest run of every tenant that succeeded stays, so that its assets keep their story.
+    Return the ids of the runs deleted.
+    """
+    if instance.get_runs_count() <= keep:
+        return []
+    before = datetime.now(UTC) - timedelta(days=days)
+    last_good: set[str] = set()
+    dropped = []
+    for place, record in enumerate(instance.get_run_records()):  # newest first
+        run = record.dagster_run
+        tenant = run.tags.get(PARTITION, "")
+        is_last_good = run.is_success and tenant not in last_good
+        if is_last_good:
+            last_good.add(tenant)
+        is_old = record.create_timestamp.replace(tzinfo=UTC) < before
+        if place >= keep and is_old and run.is_finished and not is_last_good:
+            instance.delete_run(run.run_id)
+            _drop_files(Path(instance.root_directory), run.run_id)
+            dropped.append(run.run_id)
+    return dropped
+
+
+def _drop_files(dagster_home: Path, run_id: str) -> None:
+    """Delete the run's own database, which `delete_run` only empties, and its captured output."""
+    for path in (dagster_home / "history" / "runs").glob(f"{run_id}.db*"):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(dagster_home / "storage" / run_id, ignore_errors=True)
+
+
+LOOK_EVERY_S = 60
+DEAD_AFTER_S = 300  # a run waits 60 s for the lock at most, so this long without it means killed
+_SILENT = "its process ended without a word"
+_UNDER_WAY = [
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+build_memory = dg.define_asset_job(
+    "build_memory",
+    selection=dg.AssetSelection.groups(GROUP),
+    # a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
+    config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+    hooks=HOOKS,
+    description="Build every projection of one tenant, check them, publish the manifest.",
+)
+
+
+@dg.sensor(
+    job=build_memory,
+    minimum_interval_seconds=LOOK_EVERY_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Asks for a build where the log holds more than what is served.",
+)
+def log_head(
+    context: dg.SensorEvaluationContext, memory_home: dg.ResourceParam[Path]
+) -> dg.SensorResult:
+    """Request one run for each tenant whose log moved on; recalls alone move nothing."""
+    there = list(tenants(memory_home))
+    requests = []
+    for one in there:
+        try:
+            with build.lock(one):
+                _bury(context.instance, one)
+                mark = _unpublished(one)
+        except BuildBusy:
+            context.log.info(f"{one.name}: being built now")
+        except LogError as error:
+            context.log.error(f"{one.name}: {error}")
+        else:
+            if mark is not None:
+                requests.append(dg.RunRequest(f"{one.name}:{mark}", partition_key=one.name))
+    _free_pools(context.instance)
+    return dg.SensorResult(
+        run_requests=requests,
+        dynamic_partitions_requests=_new_partitions(context.instance, there),
+        skip_reason=None if requests else f"{len(there)} tenants, nothing new in any log",
+    )
+
+
+@dg.schedule(
+    job=build_memory,
+    cron_schedule="30 3 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Builds every tenant by night, so that recalls are counted without any change.",
+)
+def nightly(
+    context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
+) -> Iterator[dg.RunRequest]:
+    there = list(tenants(memory_home))
+    context.instance.add_dynamic_partitions(str(TENANTS.name), [one.name for one in there])
+    for one in there:
+        key = f"{one.name}:{context.scheduled_execution_time:%Y-%m-%d}"
+        yield dg.RunRequest(key, partition_key=one.name)
+
+
+weekly_prune = dg.ScheduleDefinition(
+    name="weekly_prune",
+    job=prune_runs,
+    cron_schedule="0 4 * * 0",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Drops what Dagster kept of old runs; nothing else ever does.",
+)
+
+
+def _unpublished(tenant: Tenant) -> int | None:
+    """Return the seq of the last change, where it is beyond what is published."""
+    with EventLog(tenant.log) as log:
+        mark = log.last_change()
+    try:
+        published = manifests.current(tenant).watermark
+    except SnapshotError:
+        published = -1
+    return mark if mark > published else None
+
+
+def _new_partitions(
+    instance: dg.DagsterInstance, there: list[Tenant]
+) -> list[dg.AddDynamicPartitionsRequest]:
+    known = set(instance.get_dynamic_partitions(str(TENANTS.name)))
+    new = [one.name for one in there if one.name not in known]
+    return [TENANTS.build_add_request(new)] if new else []
+
+
+def _bury(instance: dg.DagsterInstance, tenant: Tenant) -> None:
+    """Report killed runs of a tenant as failed, or they hold their place in the queue for ever.
+
+    Call it while holding the tenant's build lock: a build that is alive would hold it, as a run
+    that learns would hold its turn.
+    """
+    filters = dg.RunsFilter(statuses=_UNDER_WAY, tags={PARTITION: tenant.name})
+    under_way = instance.get_run_records(filters)
+    if not under_way:
+        return
+    with suppress(BuildBusy), resources.hold_tenant_lock(tenant):
+        for record in under_way:
+            run, began = record.dagster_run, record.start_time
+            if time.time() - (began or record.create_timestamp.timestamp()) > DEAD_AFTER_S:
+                instance.report_run_failed(run, _SILENT)
+                at = time.time_ns() // 1_000
+                failures.keep(tenant.root, run.job_name, at, _SILENT, run.run_id)
+
+
+def _free_pools(instance: dg.DagsterInstance) -> None:
+    """Give back the places in a pool that runs kept which are over: a killed one gives none back.
+
+    Where Dagster's settings count runs, as those we write do, there are none to give back.
+    """
+    storage = instance.event_log_storage
+    for run_id in storage.get_concurrency_run_ids():
+        run = instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            storage.free_concurrency_slots_for_run(run_id)
+
+
+# Taken.
+
+
+def make_definitions(
+    settings: Settings,
+    *,
+    loggers: Mapping[str, dg.LoggerDefinition] | None = None,
+    lock_wait_s: float = LOCK_WAIT_S,
+) -> dg.Definitions:
+    """Return everything for one home; `loggers` stand in for Dagster's console output."""
+    learning = learning_jobs()
+    return dg.Definitions(
+        assets=[
+            *assets_of(catalog.all_projections(embedder(settings.choices.embedder, settings.home))),
+            *learning_assets(),
+            recall_quality,
+        ],
+        jobs=[build_memory, *learning, check_recall, prune_runs],
+        schedules=[nightly, *learning_schedules(learning), nightly_quality, weekly_prune],
+        sensors=[log_head],
+        resources={
+            "tenant_store": TenantStore(
+                home=str(settings.home),
+                embedder=settings.choices.embedder,
+                episodes_days=settings.choices.episodes_days,
+                quotes=settings.choices.dagster_texts,
+                lock_wait_s=lock_wait_s,
+            ),
+            "turn": TenantLock(home=str(settings.home), wait_s=lock_wait_s),
+            "settings": settings,
+            "memory_home": settings.home,
+            "choices": settings.choices,
+        },
+        # one process a tenant: a process for each step costs ten times the work itself
+        executor=dg.in_process_executor,
+        loggers=loggers,
+    )

@@ -1,0 +1,292 @@
+"""
+One run for one tenant in this process: the same job that the UI runs, without a server.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import dagster as dg
+import msgspec
+from dagster import DagsterEvent, DagsterEventType
+from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._core.events import EngineEventData, JobFailureData
+from dagster._core.execution.plan.objects import StepFailureData
+from dagster_shared.error import SerializableErrorInfo
+from rich.console import Console
+from rich.status import Status
+
+from pipelines.orchestration import dagster_home
+from pipelines.orchestration.assets import BuildConfig
+from pipelines.orchestration.definitions import KEEP_RUNS, dagster_name, make_definitions, prune
+from pipelines.orchestration.job_assets import LEARNING_GROUP, NONE, registered
+from pipelines.orchestration.metadata import QUARANTINED, ROWS
+from pipelines.orchestration.resources import LOCK_WAIT_S, TENANTS
+from store.build import MOST_ROUNDS
+from store.config import Settings
+from store.errors import BuildBusy, BuildRefused, InvalidInput, MnemologError
+from store.plans.roster import LEARN
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import Manifest
+from store.tenant import Tenant, existing
+
+# Progress of a run on the terminal, as a Dagster logger: it gets every event while the run goes
+# on.
+
+Report = Callable[[DagsterEvent | str], None]  # an event, or what a step says as it goes on
+
+
+class Progress:
+    """Shows the step that runs, and a line for each that ended; use it in a `with`."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = Status("starting", console=console)
+        self._rows: dict[str, int] = {}
+
+    def __enter__(self) -> "Progress":
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def report(self, event: DagsterEvent | str) -> None:
+        if isinstance(event, str):
+            self._status.update(event)
+            return
+        if event.event_type is DagsterEventType.RESOURCE_INIT_STARTED:
+            self._status.update("waiting for another run's end")
+        if event.step_key is None:
+            return
+        name = event.step_key.rpartition("__")[2]  # without the group that an asset's key names
+        if event.event_type is DagsterEventType.STEP_START:
+            self._status.update(name)
+        elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:
+            rows = event.step_materialization_data.materialization.metadata.get(ROWS)
+            if rows is not None and isinstance(rows.value, int):
+                self._rows[name] = rows.value
+        elif event.event_type is DagsterEventType.STEP_SUCCESS:
+            seconds = event.step_success_data.duration_ms / 1_000
+            rows_shown = f"{self._rows[name]:>12,} rows" if name in self._rows else ""
+            self._console.print(f"{name:<20}{seconds:>7.2f} s{rows_shown}", highlight=False)
+        elif event.event_type is DagsterEventType.STEP_UP_FOR_RETRY:
+            self._console.print(f"{name:<20} failed, tried again", style="yellow")
+        elif event.event_type is DagsterEventType.STEP_FAILURE:
+            self._console.print(f"{name:<20} failed", style="red")
+
+
+def logger(report: Report) -> dg.LoggerDefinition:
+    """Return a logger that hands each event to `report` and writes nothing itself."""
+
+    def progress(_: dg.InitLoggerContext) -> logging.Logger:
+        made = logging.Logger("mnemolog.progress", logging.DEBUG)
+        made.addHandler(_Handler(report))
+        return made
+
+    return dg.LoggerDefinition(progress, description="progress, in place of console output")
+
+
+class _Handler(logging.Handler):
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self._report = report
+
+    def emit(self, record: logging.LogRecord) -> None:
+        meta = getattr(record, "dagster_meta", {})
+        event = meta.get("dagster_event")
+        if isinstance(event, DagsterEvent):
+            self._report(event)
+        elif record.levelno == logging.INFO and meta.get("step_key"):
+            self._report(f"{meta['step_key']}: {meta['orig_message']}")
+
+
+_INTERRUPTIONS = {KeyboardInterrupt.__name__, DagsterExecutionInterruptedError.__name__}
+
+
+class BuildFailed(MnemologError):
+    pass
+
+
+def build(
+    settings: Settings,
+    tenant_name: str,
+    report: Report,
+    *,
+    full: bool = False,
+    wait_s: float = LOCK_WAIT_S,
+) -> Manifest:
+    """Build, check and publish a tenant; return the manifest.
+
+    Where memories alone failed a check, they are quarantined and it runs again without them.
+    Raise NotFound, BuildBusy, BuildRefused naming every check that failed, or BuildFailed saying
+    what did; KeyboardInterrupt where it was stopped. Whatever is raised, what was served still is.
+    """
+    tenant = existing(settings.home, tenant_name)
+    config = dg.RunConfig(ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}})
+    for _ in range(MOST_ROUNDS):
+        result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
+        if result.success or not _has_taken_out(result):
+            break
+    if not result.success:
+        raise failure_reason(result)
+    (made,) = result.asset_materializations_for_node("published_manifest")
+    number = made.metadata["manifest"].value
+    return next(one for one in manifests.kept(tenant) if one.number == number)
+
+
+def _has_taken_out(result: dg.ExecuteInProcessResult) -> bool:
+    """Return whether checks failed only on memories that another run builds without."""
+    failed = _failed(result)
+    return bool(failed) and all(QUARANTINED in one.metadata for one in failed)
+
+
+def execute(
+    settings: Settings,
+    tenant: Tenant,
+    job: str,
+    config: dg.RunConfig,
+    report: Report,
+    *,
+    wait_s: float,
+) -> dg.ExecuteInProcessResult:
+    """Run one of Dagster's jobs for a tenant; return how it went, also where it failed."""
+    loggers = {"console": logger(report)}
+    with dagster_home.instance(settings) as instance:
+        instance.add_dynamic_partitions(str(TENANTS.name), [tenant.name])
+        defs = make_definitions(settings, loggers=loggers, lock_wait_s=wait_s)
+        result = defs.resolve_job_def(job).execute_in_process(
+            run_config=config,
+            instance=instance,
+            partition_key=tenant.name,
+            tags={"mnemolog/by": "cli"},
+            raise_on_error=False,
+        )
+        if instance.get_runs_count() > 2 * KEEP_RUNS:
+            prune(instance)
+    return result
+
+
+def failure_reason(result: dg.ExecuteInProcessResult) -> MnemologError:
+    """Return what to tell the caller of a run that failed.
+
+    Raise KeyboardInterrupt where it was stopped.
+    """
+    if failed := _failed(result):
+        return BuildRefused("\n".join(f"{one.check_name}: {one.description}" for one in failed))
+    for error in _errors(result):
+        chain = list(_chain(error))
+        for one in chain:
+            if one.cls_name in _INTERRUPTIONS:
+                raise KeyboardInterrupt
+            if one.cls_name == BuildBusy.__name__:
+                return BuildBusy(_message(one))
+            if one.cls_name == BuildRefused.__name__:
+                return BuildRefused(_message(one))
+        return BuildFailed(innermost(error))
+    return BuildFailed(f"run {result.run_id} failed without saying why: see `mnemolog ui`")
+
+
+def _failed(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
+    """Return the checks that stopped a run, not those that only warn."""
+    return [
+        one
+        for one in result.get_asset_check_evaluations()
+        if not one.passed and one.severity is dg.AssetCheckSeverity.ERROR
+    ]
+
+
+def _errors(result: dg.ExecuteInProcessResult) -> Iterator[SerializableErrorInfo]:
+    for event in result.all_events:
+        data = event.event_specific_data
+        if isinstance(data, StepFailureData | JobFailureData | EngineEventData) and data.error:
+            yield data.error
+
+
+def _chain(error: SerializableErrorInfo) -> Iterator[SerializableErrorInfo]:
+    """Yield an error and its causes, the innermost last."""
+    current: SerializableErrorInfo | None = error
+    while current is not None:
+        yield current
+        current = current.cause
+
+
+def innermost(error: SerializableErrorInfo) -> str:
+    """Return the words of what an error came from."""
+    return _message([*_chain(error)][-1])
+
+
+def _message(error: SerializableErrorInfo) -> str:
+    """Return an error's own words, without the name of its class."""
+    first = error.message.strip()
+    return first.split(": ", 1)[-1] if error.cls_name and error.cls_name in first[:80] else first
+
+
+# One learning run of one tenant in this process: the same Dagster job that the UI runs, and seen
+# there, without a server.
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What became of one job. `plan` is None where it had nothing to do, `state` its plan's.
+
+    `warnings` are the checks that failed, or why the job did.
+    """
+
+    job: str
+    outcome: Literal["done", "failed"]
+    plan: str | None = None
+    state: str = ""
+    steps: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+def learn(
+    settings: Settings,
+    tenant_name: str,
+    name: str,
+    report: Report,
+    *,
+    wait_s: float = LOCK_WAIT_S,
+) -> list[Ran]:
+    """Run a job, or all of them under the name "learn"; return what became of each, in order.
+
+    One that fails keeps no other from running. Raise NotFound, BuildBusy, or InvalidInput for a job
+    that there is not; KeyboardInterrupt where it was stopped.
+    """
+    tenant = existing(settings.home, tenant_name)
+    names = registered() if name == LEARN else (name,)
+    if unknown := set(names) - set(registered()) or not names:
+        known = ", ".join((*registered(), LEARN))
+        raise InvalidInput(f"there is no job {unknown or name}: there are {known}")
+    config = dg.RunConfig(loggers={"console": {}})
+    result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
+    found = [one for one in (_ran(result, job) for job in names) if one is not None]
+    if not result.success and not any(one.outcome == "failed" for one in found):
+        raise failure_reason(result)
+    return found
+
+
+def _ran(result: dg.ExecuteInProcessResult, job: str) -> Ran | None:
+    """Return what became of a job's step; None where it never began."""
+    step = f"{LEARNING_GROUP}__{job}"
+    events = [one for one in result.all_events if one.step_key == step]
+    for event in events:
+        if event.is_step_failure and (error := event.step_failure_data.error) is not None:
+            return Ran(job, "failed", warnings=(innermost(error),))
+    made = list(result.asset_materializations_for_node(step))
+    if not made:
+        return None
+    shown = made[0].metadata
+    plan = str(shown["plan"].value)
+    return Ran(
+        job,
+        "done",
+        plan=None if plan == NONE else plan,
+        state=str(shown["state"].value),
+        steps=int(str(shown["steps"].value)),
+        warnings=tuple(
+            f"{one.check_name}: {one.description}"
+            for one in result.get_asset_check_evaluations()
+            if one.asset_key.path[-1] == job and not one.passed
+        ),
+    )

@@ -1,0 +1,356 @@
+"""
+The learning assets, one for each job: run by the very function that the command line runs.
+
+Each proposes a plan. A careful job's plan waits for a person, any other is carried out, unless it
+would put away a large part of the memory: then it waits too. What was carried out is a change of
+the log like any other, so the sensor on its head builds the memory anew.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from pipelines import jobs
+from pipelines.jobs.job import Job, run
+from pipelines.orchestration import metadata
+from pipelines.orchestration.metadata import Metadata, cell, past_values
+from pipelines.orchestration.resources import OWNERS, TENANTS, TenantLock, retry_or_fail
+from store.config import Llm, Settings
+from store.job_events import Step
+from store.log import EventLog
+from store.memories.fold import Fold
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import ACTIVE, Memory
+from store.memories.rows import MemoryRows
+from store.plans import plans, spent
+from store.plans.plans import Plan
+from store.plans.roster import ORDER
+from store.plans.spent import Spent
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.tenant import Tenant
+
+# Outcome: what a job's plan does to a memory, and what finding it cost; looked up, never guessed.
+#
+# What the memory would be after a plan is folded as a build folds it, over what is published.
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`before` and `after` are the active memories by kind, without the plan and with it.
+
+    `gone` counts those that are active now and would not be; `unknown` are the sources that
+    something it makes names and nobody knows, by what it makes. `run` is what this run cost, `day`
+    what all of the home's did today.
+    """
+
+    plan: Plan | None
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    gone: int
+    unknown: Mapping[str, tuple[str, ...]]
+    run: Spent
+    day: Spent
+
+
+def outcome(
+    home: Path, tenant: Tenant, log: EventLog, plan: Plan | None, began: int, now: int
+) -> Outcome:
+    """Return what became of a job that began at a moment, in microseconds UTC."""
+    rows = _memory_rows(tenant)
+    before = _by_kind(rows)
+    after, gone = (before, 0) if plan is None else _after(rows, before, plan, now)
+    return Outcome(
+        plan=plan,
+        before=before,
+        after=after,
+        gone=gone,
+        unknown={} if plan is None else _unknown(log, plan),
+        run=spent.by(log, began),
+        day=spent.today(home, now),
+    )
+
+
+def _memory_rows(tenant: Tenant) -> MemoryRows:
+    ref = manifests.current(tenant).projections["memories"]
+    tables = snapshot.read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False)
+    return MemoryRows.open(tables)
+
+
+def _by_kind(rows: MemoryRows) -> Counter[str]:
+    active = rows.equal("state", (ACTIVE,)).nonzero()[0]
+    return Counter(str(kind) for kind in rows.named("kind", active))
+
+
+def _after(
+    rows: MemoryRows, before: Counter[str], plan: Plan, now: int
+) -> tuple[Counter[str], int]:
+    """Return the active memories by kind with a plan carried out, and how many it puts away."""
+    if plan.state == "applied":
+        return before, 0  # they are counted before it is applied
+    fold = Fold(beneath=rows)
+    changed = {id_ for event in plans.events_of(plan.body, now) for id_ in fold.apply(event)}
+    after, gone = before.copy(), 0
+    for id_ in changed:
+        was, is_ = rows.find(id_), fold.find(id_)
+        after.subtract(_counted(was))
+        after.update(_counted(is_))
+        gone += bool(_counted(was) and not _counted(is_))
+    return +after, gone
+
+
+def _counted(memory: Memory | None) -> dict[str, int]:
+    return {memory.kind: 1} if memory is not None and memory.state == ACTIVE else {}
+
+
+def _unknown(log: EventLog, plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the sources nobody knows of what a plan makes; all of one that names none is empty."""
+    made = {one.subject: one for one in plan.body.steps if one.event == "recorded"}
+    sources = {id_: tuple(one.body.get("source_ids", ())) for id_, one in made.items()}
+    asked = {source for some in sources.values() for source in some}
+    known = log.known(sorted(asked)) | made.keys()
+    return {
+        id_: missing
+        for id_, some in sources.items()
+        if (missing := tuple(one for one in some if one not in known)) or not some
+    }
+
+
+LEARNING_GROUP = "learning"
+POOL = "model"  # what may ask one: its limit is in Dagster's settings
+_PRIORITY = "dagster/priority"
+
+
+def registered() -> tuple[str, ...]:
+    """Return the names of the jobs there are, in the order in which they are run together."""
+    known = [name for name in ORDER if name in jobs.PLACES]
+    return (*known, *sorted(jobs.PLACES.keys() - set(known)))
+
+
+def key_of(name: str) -> dg.AssetKey:
+    """Return the key of a job's asset: a projection may have the name alone."""
+    return dg.AssetKey([LEARNING_GROUP, name])
+
+
+def learning_assets() -> list[dg.AssetsDefinition]:
+    """Return the asset of every job, in the order in which they are run together."""
+    return [_job_asset(jobs.named(name), place) for place, name in enumerate(registered())]
+
+
+def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
+    does = job.does.rstrip(".")
+    how = "waits for a person" if job.is_careful else "is carried out"
+
+    @dg.asset(
+        key=key_of(job.name),
+        deps=["published_manifest"],
+        group_name=LEARNING_GROUP,
+        partitions_def=TENANTS,
+        kinds={"python"},
+        owners=OWNERS,
+        tags={"layer": "learning", "careful": "yes" if job.is_careful else "no"},
+        # the order within a run; no dependency, for one that fails is no reason to leave out others
+        op_tags={_PRIORITY: str(-place)},
+        pool=POOL,
+        check_specs=check_specs(key_of(job.name)),
+        description=f"{does[:1].upper()}{does[1:]}. Its plan {how}.",
+    )
+    def learned(
+        context: dg.AssetExecutionContext, turn: TenantLock, settings: dg.ResourceParam[Settings]
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+        with retry_or_fail(context.retry_number), EventLog(turn.tenant.log) as log:
+            began = _now()
+            proposed = run(
+                job, settings, turn.tenant.name, began, apply=False, report=context.log.info
+            )
+            found = outcome(settings.home, turn.tenant, log, proposed, began, _now())
+            plan = _carried_out(context, job, log, found)
+            history = [past_values(context, name) for name in (STEPS, COST)]
+            results = check_results(found, settings.choices.llm)
+            for failed in (one for one in results if not one.passed):
+                context.log.warning(f"{failed.check_name}: {failed.description}")
+            return dg.MaterializeResult(
+                metadata=outcome_metadata(
+                    found, plan, began, *history, quotes=settings.choices.dagster_texts
+                ),
+                check_results=results,
+                data_version=dg.DataVersion(plan.id if plan else f"nothing at {began}"),
+            )
+
+    return learned
+
+
+def _carried_out(
+    context: dg.AssetExecutionContext, job: Job, log: EventLog, found: Outcome
+) -> Plan | None:
+    """Return the plan as it is then: applied, or waiting for a person."""
+    plan = found.plan
+    if plan is None or plan.state != "waiting":
+        return plan
+    is_bounded, said = plan_within_bounds(found)
+    if job.is_careful or not is_bounded:
+        why = "its job is a careful one" if is_bounded else said
+        context.log.info(f"plan {plan.id} waits for a person: {why}")
+        return plan
+    return plans.apply(log, plan.id, _now())
+
+
+def ordered(names: Sequence[str]) -> list[str]:
+    """Return some jobs' names in the order in which they are run together."""
+    return [name for name in registered() if name in names]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
+
+
+# What must hold of a job's outcome. None blocks a build: a plan over its bound waits for a person,
+# money that was spent is spent, and a memory without known sources is seen and can be undone.
+
+MOST_GONE = 0.25  # of the active memories that one plan may put away unasked
+FEW = 20  # memories that it may put away of a small memory all the same
+_SHOWN = 3  # ids named
+
+CHECKS = {
+    "plan_within_bounds": "A plan puts away no large part of the memory; else it waits.",
+    "budget_kept": "Models cost no more than is allowed, in a run and in a day.",
+    "lineage_complete": "Every memory that is made names its sources, and the log has them.",
+}
+
+
+def check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+    """Return what Dagster is told of the checks of an asset before it runs."""
+    return [dg.AssetCheckSpec(name, asset=asset, description=what) for name, what in CHECKS.items()]
+
+
+def check_results(found: Outcome, limits: Llm) -> list[dg.AssetCheckResult]:
+    """Return what every check says; a failing one warns."""
+    return [
+        _check_result("plan_within_bounds", *plan_within_bounds(found)),
+        _check_result("budget_kept", *budget_kept(found, limits)),
+        _check_result("lineage_complete", *lineage_complete(found)),
+    ]
+
+
+def plan_within_bounds(found: Outcome) -> tuple[bool, str]:
+    active = sum(found.before.values())
+    bound = max(FEW, int(MOST_GONE * active))
+    said = f"{found.gone:,} of {active:,} active memories would go; {bound:,} may unasked"
+    return found.gone <= bound, said
+
+
+def budget_kept(found: Outcome, limits: Llm) -> tuple[bool, str]:
+    over = [
+        *_over("this run", found.run, limits.usd_a_run, limits.tokens_a_run, limits.calls_a_run),
+        *_over("today", found.day, limits.usd_a_day, limits.tokens_a_day, limits.calls_a_day),
+    ]
+    run, day = found.run, found.day
+    said = f"{run.calls} calls, {run.tokens:,} tokens and ${run.cost_usd:.4f} in this run"
+    said += f", {day.tokens:,} tokens and ${day.cost_usd:.4f} today"
+    return not over, "; ".join(over) or said
+
+
+def lineage_complete(found: Outcome) -> tuple[bool, str]:
+    if not found.unknown:
+        return True, "all that is made names sources that are in the log"
+    named = [
+        f"{id_} ({', '.join(missing[:_SHOWN]) or 'none'})"
+        for id_, missing in list(found.unknown.items())[:_SHOWN]
+    ]
+    return False, f"{len(found.unknown)} memories have no known source: {', '.join(named)}"
+
+
+def _over(when: str, spent: Spent, usd: float, tokens: int, calls: int) -> list[str]:
+    said: Sequence[tuple[bool, str]] = (
+        (0 < usd < spent.cost_usd, f"{when} cost ${spent.cost_usd:.4f}, over ${usd:.2f}"),
+        (0 < tokens < spent.tokens, f"{when} took {spent.tokens:,} tokens, over {tokens:,}"),
+        (0 < calls < spent.calls, f"{when} took {spent.calls:,} calls, over {calls:,}"),
+    )
+    return [words for is_over, words in said if is_over]
+
+
+def _check_result(name: str, passed: bool, said: str) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=said,
+    )
+
+
+# What a person sees beside a learning asset: what would change and why, before and after, the
+# price.
+
+STEPS, COST = "steps", "cost in dollars"
+NONE = "none"  # in place of a plan's id
+_DIFF = 20  # steps shown; `mnemolog plans show` has them all
+Past = Sequence[tuple[int, float]]
+
+
+def outcome_metadata(
+    found: Outcome, plan: Plan | None, now: int, steps: Past, costs: Past, *, quotes: bool
+) -> Metadata:
+    """Return what to show of an outcome, and of what became of its plan.
+
+    `steps` and `costs` are what earlier runs said, by time. `quotes`: with the beginnings of the
+    texts, and the reasons, which may quote them.
+    """
+    run = found.run
+    body = plan.body if plan else None
+    made = body.steps if body else ()
+    shown: Metadata = {
+        "state": dg.MetadataValue.text(plan.state if plan else "nothing to do"),
+        "plan": dg.MetadataValue.text(plan.id if plan else NONE),
+        STEPS: dg.MetadataValue.int(len(made)),
+        "steps by kind": dg.MetadataValue.json(dict(Counter(step.event for step in made))),
+        "memories looked at": dg.MetadataValue.int(body.looked_at if body else 0),
+        "active memories": dg.MetadataValue.md("\n".join(_kinds(found))),
+        "diff": dg.MetadataValue.md("\n".join(_diff(made, quotes=quotes))),
+        "model": dg.MetadataValue.text(", ".join(run.models) or "none"),
+        "calls": dg.MetadataValue.int(run.calls),
+        "calls failed": dg.MetadataValue.int(run.failed),
+        "tokens": dg.MetadataValue.int(run.tokens),
+        COST: dg.MetadataValue.float(run.cost_usd),
+        "plot of steps": _history_plot("steps of each run", [*steps, (now, len(made))]),
+        "plot of cost": _history_plot("dollars of each run", [*costs, (now, run.cost_usd)]),
+    }
+    if body and body.notes:
+        notes = "\n".join(f"- {cell(note)}" for note in body.notes)
+        shown["notes"] = dg.MetadataValue.md(notes)
+    if body and body.left:
+        shown["steps left for the next plan"] = dg.MetadataValue.int(body.left)
+    return shown
+
+
+def _history_plot(title: str, history: Past) -> dg.MarkdownMetadataValue:
+    return metadata.line_plot(title, [at for at, _ in history], [value for _, value in history])
+
+
+def _kinds(found: Outcome) -> Iterator[str]:
+    """Yield a table of the active memories by kind, before and after."""
+    yield "| kind | before | after |"
+    yield "|---|---|---|"
+    for kind in sorted({*found.before, *found.after}):
+        yield f"| {kind} | {found.before.get(kind, 0):,} | {found.after.get(kind, 0):,} |"
+    yield f"| all | {sum(found.before.values()):,} | {sum(found.after.values()):,} |"
+
+
+def _diff(steps: Sequence[Step], *, quotes: bool) -> Iterator[str]:
+    """Yield a table of the first steps."""
+    if not steps:
+        yield "nothing would change"
+        return
+    yield "| step | memory | what | why |" if quotes else "| step | memory |"
+    yield "|---|---|---|---|" if quotes else "|---|---|"
+    for step in steps[:_DIFF]:
+        if not quotes:
+            yield f"| {step.event} | {cell(step.subject)} |"
+            continue
+        what = step.body.get("content") or step.before.get("content") or ""
+        yield f"| {step.event} | {cell(step.subject)} | {cell(str(what))} | {cell(step.why)} |"
+    if len(steps) > _DIFF:
+        yield f"\n{len(steps) - _DIFF:,} more: `mnemolog plans show` has them all"

@@ -1,0 +1,194 @@
+"""
+TenantStore: the tenant a run is about, its log open and its build lock held for the whole run.
+
+The lock is held by the resource and not by a step, because a build is one candidate folder that
+all steps write to. Runs execute in one process, so a resource lives exactly as long as its run,
+and the system gives the lock up even where the run is killed.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+import filelock
+from dagster._core.errors import DagsterAssetCheckFailedError
+from pydantic import Field, PrivateAttr
+
+from store import build, failures
+from store.config import Settings
+from store.embedding import Embedder, embedder
+from store.errors import (
+    BuildBusy,
+    BuildRefused,
+    EmbedderError,
+    InvalidInput,
+    LogBusy,
+    LogFull,
+    MnemologError,
+)
+from store.files import make_folder
+from store.log import EventLog
+from store.tenant import Tenant, existing, tenant
+
+TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
+GROUP = "memory"  # the assets of a build
+OWNERS = ["team:mnemolog"]
+LOCK_WAIT_S = 60.0
+PARTITION = "dagster/partition"  # the tag of a run that names its tenant
+
+
+class TenantStore(dg.ConfigurableResource["TenantStore"]):
+    """Where the memories lie, and how their texts become vectors."""
+
+    home: str = Field(description="The folder of all tenants.")
+    embedder: str = Field(description="The embedder's name, as in config.toml.")
+    episodes_days: int = Field(0, description="Older episodes are erased first; 0: none.")
+    quotes: bool = Field(False, description="Whether metadata quotes memories.")
+    lock_wait_s: float = Field(description="How long to wait for another build's end.")
+
+    _tenant: Tenant = PrivateAttr()
+    _log: EventLog = PrivateAttr()
+    _model: Embedder = PrivateAttr()
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantStore"]:
+        """Hold the run's tenant; raise NotFound, BuildBusy, or a LogError as its log says."""
+        run = context.run
+        if run is None or PARTITION not in run.tags:
+            raise InvalidInput("a build needs a tenant: choose a partition")
+        tenant = existing(Path(self.home), run.tags[PARTITION])
+        with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
+            self._tenant, self._log = tenant, log
+            # one for the whole run: a step of its own would load the model again
+            self._model = embedder(self.embedder, Path(self.home))
+            yield self
+
+    def start(self, *, full: bool) -> build.Build:
+        """Begin a build at the log's head."""
+        return build.start(
+            self._tenant,
+            self._log,
+            self._model,
+            full=full,
+            keep_days=self.episodes_days,
+            now=time.time_ns() // 1_000,
+        )
+
+    def resume(self) -> build.Build:
+        """Return the build that an earlier step, or an earlier run, began."""
+        return build.resume(self._tenant, self._log, self._model)
+
+
+# Turn: who may learn. One run of a tenant at a time, from its first step to its last.
+#
+# A job holds no build lock while it thinks, so that a slow model keeps no build waiting; that a
+# run
+# is alive is told by this lock, which the system gives up with its holder.
+
+
+@contextmanager
+def hold_tenant_lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a tenant's turn; raise BuildBusy where another run holds it longer."""
+    make_folder(tenant.root)
+    try:
+        with filelock.FileLock(tenant.root / "learning.lock", timeout=wait_s, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise BuildBusy(f"{tenant.name} is learning already: try again later") from None
+
+
+class TenantLock(dg.ConfigurableResource["TenantLock"]):
+    """The tenant a run is about, whose turn it holds until the run is over."""
+
+    home: str = Field(description="The folder of all tenants.")
+    wait_s: float = Field(description="How long to wait for another run's end.")
+
+    _tenant: Tenant = PrivateAttr()
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantLock"]:
+        """Raise NotFound or BuildBusy."""
+        run = context.run
+        if run is None or PARTITION not in run.tags:
+            raise InvalidInput("a job needs a tenant: choose a partition")
+        self._tenant = existing(Path(self.home), run.tags[PARTITION])
+        with hold_tenant_lock(self._tenant, wait_s=self.wait_s):
+            yield self
+
+    @property
+    def tenant(self) -> Tenant:
+        return self._tenant
+
+
+# Which failures a retry may cure. What was refused once would only be refused again.
+#
+# No asset is given this policy itself: Dagster tries a step that has one again after Ctrl-C too
+# (`op_execution_error_boundary`, 1.13), and a build could not be stopped.
+
+RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIAL)
+_PASSING = (LogBusy, LogFull, EmbedderError, OSError)
+
+
+@contextmanager
+def retry_or_fail(retry_number: int) -> Iterator[None]:
+    """Ask for a retry of what may pass, and fail at once with our own errors that will not.
+
+    `retry_number` is 0 in a step's first attempt.
+    """
+    try:
+        yield
+    except _PASSING as error:
+        raise dg.RetryRequested(
+            RETRIES.max_retries, RETRIES.calculate_delay(retry_number + 1)
+        ) from error
+    except BuildRefused as error:
+        reasons = "\n".join(f"- {reason}" for reason in str(error).split("; "))
+        raise dg.Failure(
+            str(error), metadata={"why": dg.MetadataValue.md(reasons)}, allow_retries=False
+        ) from error
+    except MnemologError as error:
+        raise dg.Failure(f"{type(error).__name__}: {error}", allow_retries=False) from error
+
+
+# Hooks of every job: what failed while nobody looked on is kept where `mnemolog doctor` shows it,
+# and
+# dropped as soon as the same goes right.
+#
+# A refused build is not kept here: why is kept beside the last good manifest already.
+
+
+@dg.failure_hook(required_resource_keys={"settings"})
+def keep_failure(context: dg.HookContext) -> None:
+    """Keep why a step failed, by its name."""
+    error = context.op_exception
+    while error is not None and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, BuildRefused | DagsterAssetCheckFailedError):
+        return
+    said = f"{type(error).__name__}: {error}" if error else "it did not say why"
+    failures.keep(_root(context), _name(context), time.time_ns() // 1_000, said, context.run_id)
+
+
+@dg.success_hook(required_resource_keys={"settings"})
+def forget_failure(context: dg.HookContext) -> None:
+    """Drop what was kept of a step, and of its job where that was killed."""
+    root = _root(context)
+    failures.forget(root, _name(context))
+    failures.forget(root, context.job_name)
+
+
+HOOKS = frozenset({keep_failure, forget_failure})
+
+
+def _name(context: dg.HookContext) -> str:
+    return context.op.name.replace("__", ".")
+
+
+def _root(context: dg.HookContext) -> Path:
+    """Return the folder of the tenant that the run is about, or the home's."""
+    settings: Settings = context.resources.settings
+    run = context.instance.get_run_by_id(context.run_id)
+    name = run.tags.get(PARTITION) if run else None
+    return tenant(settings.home, name).root if name else settings.home
