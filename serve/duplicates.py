@@ -5,8 +5,8 @@ What is known of a memory's duplicates: those the build linked, by strict eviden
 from typing import Any
 
 from serve.reader.reader import View
+from store.derived.duplicates import Link
 from store.memories.memory import FORGOTTEN
-from store.projections.duplicates import Link
 
 
 def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:

@@ -19,15 +19,15 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store import constraints, quarantine
+from store import quarantine
 from store.audits.audit import audit
 from store.audits.audited import Audited
 from store.builds import candidate as candidates
 from store.builds import journal
 from store.builds.journal import Journal
 from store.builds.pace import Pace
-from store.constraints import Constraints
-from store.derived import catalog
+from store.derived import catalog, constraints
+from store.derived.constraints import Constraints
 from store.disk import writing
 from store.embedding import Embedder
 from store.erase import retention

@@ -13,12 +13,12 @@ from store.audits.audit import AUDITS, audit
 from store.audits.audited import Audited
 from store.audits.health import alarm_of
 from store.commands import Draft
+from store.derived.lessons import LESSONS
 from store.errors import BuildRefused
 from store.events import Event, Recorded, Revised
 from store.index import vectors
 from store.memories import table as memory_table
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections.lessons import LESSONS
 from store.snapshots.manifest import CheckResult
 from store.snapshots.projection import Built, Part, Tables
 from store.text import frame

@@ -12,11 +12,11 @@ from torture.forged_write import Place
 
 from serve.reader.reader import Reader
 from serve.summaries import picture
-from store import build, constraints
+from store import build
 from store.audits import health
-from store.derived import catalog
+from store.derived import catalog, constraints
+from store.derived.constraints import RUNS, SAME_ROWS, VALUES
 from store.errors import SnapshotDamaged
-from store.projections.constraints import RUNS, SAME_ROWS, VALUES
 from store.snapshots import manifest as manifests
 from store.snapshots.projection import column_array
 

@@ -10,9 +10,9 @@ from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from serve.cli import main
 from store import commands
 from store.commands import Draft
+from store.derived.duplicates import DUPLICATES_PROJECTION, Duplicates, Link
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
-from store.projections.duplicates import DUPLICATES_PROJECTION, Duplicates, Link
 from store.snapshots.snapshot import read
 
 Clock = Callable[[], int]

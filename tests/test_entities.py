@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store.derived import entity_graph
+from store.derived.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
 from store.events import Event, Forgotten, Recorded
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections import entity_graph
-from store.projections.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
 from store.snapshots.projection import Inputs, Previous, Tables, checked_build, digest
 from store.text.mentions import mentions
 
@@ -148,7 +148,7 @@ def test_more_memories_give_what_all_at_once_do(texts: list[str], data: st.DataO
 
 def test_few_more_memories_are_not_drawn_together_with_all(monkeypatch):
     before = Previous(2, built("a/mod.py calls read_token", "nothing"))
-    monkeypatch.setattr(entity_graph, "tables_of", None)
+    monkeypatch.setattr(entity_graph, "entity_tables", None)
     more = recorded("a/mod.py calls read_token", "nothing", "a/mod.py and b/mod.py")
     opened = EntityIndex.open(checked_build(ENTITIES_PROJECTION, more, before))
     assert found_in(opened, "mod.py") == ["a/mod.py", "b/mod.py"]
@@ -216,5 +216,5 @@ def test_neighbours_come_strongest_first():
 
 
 def test_the_reader_does_not_import_polars():
-    code = "import sys, store.projections.entities; sys.exit('polars' in sys.modules)"
+    code = "import sys, store.derived.entities; sys.exit('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

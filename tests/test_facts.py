@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from store import commands
 from store.commands import Draft
+from store.derived.facts import FACTS_PROJECTION, Fact, Facts, facts_of
 from store.events import Archived, Event, Forgotten, Recorded, Restored, moment
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import Memory
 from store.memories.table import NEVER
-from store.projections.facts import FACTS_PROJECTION, Fact, Facts, facts_of
 from store.snapshots.projection import Inputs, checked_build
 
 Clock = Callable[[], int]

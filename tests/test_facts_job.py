@@ -16,6 +16,7 @@ from pipelines.jobs.job import run
 from serve.cli import main
 from store import build, commands, config
 from store.commands import Draft
+from store.derived.facts import entity_name, facts_of
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import PlanStale
 from store.events import Recorded, Revised, moment
@@ -24,7 +25,6 @@ from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans
 from store.plans.plans import Plan
-from store.projections.facts import entity_name, facts_of
 from store.tenant import Tenant
 
 Clock = Callable[[], int]

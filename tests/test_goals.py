@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from store import commands
 from store.commands import Draft
+from store.derived.goals import GOALS_PROJECTION
 from store.events import Revised
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections.goals import GOALS_PROJECTION
 from store.snapshots.projection import Inputs, checked_build
 
 NOW = 1_790_000_000_000_000

@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 
 from store.audits.audit import audit
 from store.audits.audited import Audited
-from store.layout.communities import communities, levels
-from store.layout.graph import Graph, Ints
-from store.layout.placing import placed
-from store.layout.repulsion import repulsion
+from store.derived import layout
+from store.derived.entities import ENTITIES_PROJECTION, FOUND
+from store.derived.entity_graph import entity_tables
+from store.derived.graph_drawing import Graph, Ints, communities, levels, place_nodes, repulsion
+from store.derived.layout import LAYOUT_PROJECTION
 from store.log import EventLog
-from store.projections import layout
-from store.projections.entities import ENTITIES_PROJECTION
-from store.projections.entity_graph import tables_of
-from store.projections.entity_mentions import FOUND
-from store.projections.layout import LAYOUT_PROJECTION
 from store.snapshots.projection import Built, Inputs, Part, Previous, Tables, checked_build, digest
 
 MENTIONS = st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcdefghij")), max_size=60)
@@ -50,7 +46,7 @@ def entities_of(mentions: list[tuple[int, str]]) -> Tables:
         {"document": document, "kind": "symbol", "name": name, "alias": name}
         for document, name in sorted({*mentions})
     ]
-    return tables_of(pa.Table.from_pylist(rows, FOUND))
+    return entity_tables(pa.Table.from_pylist(rows, FOUND))
 
 
 def built(mentions: list[tuple[int, str]], previous: Built | None = None) -> Built:
@@ -102,7 +98,7 @@ def test_repulsion_is_nearly_that_of_every_pair():
 
 def test_what_belongs_together_lies_together():
     ring, clique = cliques(12, 8)
-    found = placed(ring)
+    found = place_nodes(ring)
     middle = np.stack([np.bincount(clique, at) / 8 for at in (found.x, found.y)])
     apart = np.hypot(*(np.stack([found.x, found.y])[:, :, None] - middle[:, None]))
     assert (apart.argmin(1) == clique).mean() > 0.95
@@ -110,15 +106,15 @@ def test_what_belongs_together_lies_together():
 
 
 def test_no_nodes_and_no_edges_are_drawn_too():
-    assert len(placed(graph([], 0)).x) == 0
-    alone = placed(graph([], 3))
+    assert len(place_nodes(graph([], 0)).x) == 0
+    alone = place_nodes(graph([], 3))
     assert len({*zip(alone.x.tolist(), alone.y.tolist(), strict=True)}) == 3
 
 
 def test_pictures_are_the_same_to_the_last_bit():
     ring, _ = cliques(6, 5)
-    total = np.concatenate([placed(ring).x, placed(ring).y]).astype(np.float32)
-    again = np.concatenate([placed(ring).x, placed(ring).y]).astype(np.float32)
+    total = np.concatenate([place_nodes(ring).x, place_nodes(ring).y]).astype(np.float32)
+    again = np.concatenate([place_nodes(ring).x, place_nodes(ring).y]).astype(np.float32)
     assert total.tobytes() == again.tobytes()
 
 
@@ -158,7 +154,7 @@ def test_between_two_steps_the_picture_stays_and_what_is_new_lies_beside_its_kin
     told = [(document, name) for document in range(32) for name in ("ab", "cd", "ef")[document % 3]]
     with patch.object(layout, "ALL_ANEW", 4):
         first = built(told)
-        with patch.object(layout, "placed", side_effect=AssertionError("drawn anew")):
+        with patch.object(layout, "place_nodes", side_effect=AssertionError("drawn anew")):
             more = built([*told, (32, "a"), (32, "new")], first)
     assert more["step"].equals(first["step"])
     rows = {row["entity"]: row for row in more["nodes"].to_pylist()}

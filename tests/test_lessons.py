@@ -16,9 +16,9 @@ from serve.cli import main
 from serve.lessons.impact import difference, impact, is_at_rest, wilson
 from store import lesson_commands, tenant
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
+from store.derived.lessons import LESSONS_PROJECTION, Counts
 from store.errors import InvalidInput, NotFound
 from store.events import Event, new_id
-from store.projections.lessons import LESSONS_PROJECTION, Counts
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 __all__ = ["agent", "tenants"]  # fixtures

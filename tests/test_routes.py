@@ -36,14 +36,14 @@ from store import build, commands
 from store import tenant as tenants
 from store.commands import Draft
 from store.config import Choices, Settings
+from store.derived import routes as projection
+from store.derived.routes import ROUTES_PROJECTION, Routes
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Rated, Recalled, Route, moment, new_id
 from store.job_events import Adopted, Judged
 from store.log import EventLog
 from store.pending import SOON_US
 from store.plans import plans
-from store.projections import routes as projection
-from store.projections.routes import ROUTES_PROJECTION, Routes
 from store.routing import ALPHA, DEFAULTS, EPSILON, LEVELS, STATES, whole
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import store.projections.sessions
+import store.derived.sessions
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall import analysis
@@ -19,6 +19,7 @@ from serve.recall.recall import Question, recall
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
+from store.derived.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
 from store.index import segments
@@ -27,7 +28,6 @@ from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import FORGOTTEN, searched_text
 from store.memories.table import read_memories
-from store.projections.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.snapshots import snapshot
 from store.snapshots.projection import Built, Inputs, Previous, checked_build, digest
 from store.tenant import tenant
@@ -124,7 +124,7 @@ def test_sessions_are_the_same_however_they_grew(steps, data):
     cut = data.draw(st.integers(0, len(events)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "BASE", 2)
-        patch.setattr(store.projections.sessions, "_MEMBERS", 3)
+        patch.setattr(store.derived.sessions, "_MEMBERS", 3)
         grown = made_of(events, (cut, made_of(events[:cut])))
         whole = made_of(events)
     for name in whole["sessions"]:

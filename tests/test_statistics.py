@@ -25,10 +25,10 @@ from store import commands, failures
 from store.agent_events import Rejected
 from store.body import Body
 from store.commands import Draft
+from store.derived.lessons import Counts
 from store.events import Event, Hit, Rated, Recalled
 from store.job_events import Called, Planned
 from store.log import EventLog
-from store.projections.lessons import Counts
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 from store.tenant import Tenant

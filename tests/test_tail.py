@@ -21,6 +21,7 @@ from store import commands
 from store.body import Body
 from store.build import rebuild
 from store.commands import Draft
+from store.derived.sessions import SESSIONS_PROJECTION, Sessions
 from store.embedders.lexical import LexicalEmbedder
 from store.errors import EmbedderError
 from store.events import (
@@ -41,7 +42,6 @@ from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
-from store.projections.sessions import SESSIONS_PROJECTION, Sessions
 from store.snapshots.projection import Inputs, checked_build
 from store.tenant import Tenant, tenant
 from store.text import tokenizer

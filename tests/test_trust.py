@@ -2,10 +2,10 @@
 
 import pytest
 
+from store.derived.facts import facts_of
 from store.events import Event, Pinned, Recorded, Restored, Revised, Trust
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, SUPERSEDED
-from store.projections.facts import facts_of
 
 NOW = 1_790_000_000_000_000
 

@@ -2,11 +2,11 @@
 
 from store import commands
 from store.commands import Draft
+from store.derived import usage
+from store.derived.usage import USAGE_PROJECTION, Usage
 from store.events import Event, Hit, Rated, Recalled
 from store.job_events import Judged
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections import usage
-from store.projections.usage import USAGE_PROJECTION, Usage
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 NOW = 1_790_000_000_000_000

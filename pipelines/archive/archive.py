@@ -17,11 +17,11 @@ import numpy.typing as npt
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.scoring import LASTING_KINDS, decayed
+from store.derived.usage import Usage
 from store.events import isoformat
 from store.job_events import Applied, Planned, Step
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import steps
-from store.projections.usage import Usage
 
 COLD_AFTER_DAYS = 180  # since it was last recalled, written or changed, while others were
 COLD_IMPORTANCE = 0.55  # or less, of what time has left of it

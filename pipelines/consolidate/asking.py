@@ -21,12 +21,12 @@ from pipelines.llm import schema
 from pipelines.llm.model import Answer, LanguageModel
 from pipelines.llm.prompt import prompt
 from store.commands import Draft, bounded_tags
+from store.derived.duplicates import HAPPENED, said, scope
 from store.errors import BudgetSpent, InvalidInput, ModelError
 from store.events import MemoryKind, Tier
 from store.job_events import Called, Planned, Step
 from store.memories.memory import Memory
 from store.plans import steps as plan_steps
-from store.projections.statements import HAPPENED, said, scope
 from store.text.strict_duplicates import statement
 
 MOST_ASKED = 40  # pairs a run, the likest first

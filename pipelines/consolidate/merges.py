@@ -13,12 +13,12 @@ import msgspec
 
 from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the_place
 from store.commands import bounded_tags
+from store.derived.duplicates import as_written, said
 from store.events import TRUSTS, Relation, Revised
 from store.job_events import Step
 from store.memories.memory import Edge, Memory
 from store.memories.table import NEVER
 from store.plans import steps
-from store.projections.statements import as_written, said
 from store.text.strict_duplicates import statement
 
 SHOWN = 300  # characters of a text in a step

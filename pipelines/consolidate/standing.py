@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipelines.jobs.context import Context
+from store.derived.duplicates import Duplicates, Link
 from store.events import TRUSTS
 from store.memories.memory import ACTIVE, Edge, Memory
 from store.memories.table import NEVER
-from store.projections.duplicates import Duplicates, Link
 
 
 @dataclass(frozen=True)

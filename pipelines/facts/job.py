@@ -19,13 +19,13 @@ from pipelines.facts.reading import Read, stated
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from store.commands import Draft
+from store.derived.facts import Facts, Told, facts_of
 from store.errors import InvalidInput
 from store.events import Recorded, Restored, Revised, moment
 from store.job_events import Applied, Made, Planned, Step, Undone
 from store.log import EventLog
 from store.memories.memory import ACTIVE, STALE, Memory
 from store.plans import steps
-from store.projections.facts import Facts, Told, facts_of
 
 KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
 LABEL = "facts"  # a tag: read this one too, though a tool or the web wrote it

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.jobs.context import Context
+from store.derived.usage import Usage
 from store.memories.rows import Mask
-from store.projections.usage import Usage
 
 _OF_RATINGS = 0.3  # at most, either way
 _OF_A_SUPPORT = 0.05  # each memory that is linked to it

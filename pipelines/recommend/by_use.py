@@ -8,10 +8,10 @@ import numpy as np
 
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
+from store.derived.usage import Usage
 from store.events import Revised
 from store.memories.memory import Memory
 from store.plans import steps
-from store.projections.usage import Usage
 
 USED = 20  # memories recalled in all before "never recalled" says anything
 OLD_DAYS = 180

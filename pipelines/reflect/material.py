@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.jobs.context import Context
+from store.derived.entities import EntityIndex
 from store.events import EPISODE
 from store.importers import git
 from store.memories.memory import Memory
-from store.projections.entities import EntityIndex
 
 MOST = 16_384  # memories of a project
 

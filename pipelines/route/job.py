@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.off_policy import Gain, Worth, gain, together, worth
+from store.derived.routes import Recall, Routes, Table, telling
 from store.job_events import Actions, Adopted
 from store.plans import steps
-from store.projections.routes import Recall, Routes, Table, telling
 from store.routing import LEVELS, STATES, Policy
 
 LEAST = 10.0  # effective recalls of an action before anything is said of it

@@ -3,8 +3,8 @@
 import msgspec
 
 from pipelines.jobs.context import Context
+from store.derived.routes import Routes
 from store.job_events import Tier
-from store.projections.routes import Routes
 from store.routing import Policy, state
 
 

@@ -9,7 +9,7 @@ from serve.cli.session import Session
 
 if TYPE_CHECKING:
     from store.config import Settings
-    from store.projections.routes import Routes
+    from store.derived.routes import Routes
 
 
 @click.group(
@@ -67,8 +67,8 @@ def learn(
 def _routes(settings: "Settings") -> "Routes":
     """Return what the last build knew of the router; before the first one, nothing."""
     from serve.reader.reader import Reader
+    from store.derived.routes import ROUTES_PROJECTION, Routes
     from store.embedding import embedder
-    from store.projections.routes import ROUTES_PROJECTION, Routes
 
     with session.open_log(settings) as log:
         model = embedder(settings.choices.embedder, settings.home)

@@ -16,8 +16,8 @@ from serve.lessons.row_rules import KINDS
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.rules import role
+from store.derived.lessons import Counts
 from store.memories.memory import Memory
-from store.projections.lessons import Counts
 
 
 def fresh(view: View) -> list[Memory]:

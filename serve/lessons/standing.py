@@ -15,11 +15,11 @@ from serve.lessons.index import rules
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
+from store.derived.lessons import Counts, Tally
 from store.events import STATEMENT, isoformat
 from store.lesson_commands import becomes
 from store.log import EventLog
 from store.memories.memory import Memory
-from store.projections.lessons import Counts, Tally
 
 _MOST_STATED = 200
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")

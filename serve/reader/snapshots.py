@@ -21,8 +21,16 @@ import pyarrow as pa
 
 from serve.lessons.row_rules import RowRules
 from serve.reader.filters import RowMasks
-from store.constraints import Constraints
 from store.derived import catalog
+from store.derived.constraints import Constraints
+from store.derived.duplicates import Duplicates
+from store.derived.entities import EntityIndex
+from store.derived.facts import Facts
+from store.derived.insights import Insights
+from store.derived.lessons import Lessons
+from store.derived.routes import Routes
+from store.derived.sessions import Sessions
+from store.derived.usage import Usage
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
 from store.errors import NoManifest, SnapshotDamaged
@@ -31,14 +39,6 @@ from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
 from store.index.vectors import FieldRows
 from store.memories.rows import MemoryRows
-from store.projections.duplicates import Duplicates
-from store.projections.entities import EntityIndex
-from store.projections.facts import Facts
-from store.projections.insights import Insights
-from store.projections.lessons import Lessons
-from store.projections.routes import Routes
-from store.projections.sessions import Sessions
-from store.projections.usage import Usage
 from store.routing import Policy, whole
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from store.derived.entity_graph import short_names
 from store.embedding import Embedder
 from store.errors import EmbedderError
 from store.index import prefix_expansion
@@ -25,7 +26,6 @@ from store.index.vector_scan import VectorRows
 from store.memories.memory import ACTIVE, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.memories.table import NEVER
-from store.projections.entity_graph import short_names
 from store.text import tokenizer
 from store.text.mentions import Mention, mentions, speaker_name
 from store.text.text_features import of_memory

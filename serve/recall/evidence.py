@@ -17,7 +17,7 @@ from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis
 from serve.recall.channels import Scratch
 from serve.recall.scoring import Ranking
-from store.projections.sessions import Sessions
+from store.derived.sessions import Sessions
 from store.text import tokenizer
 from store.text.text_features import Traits
 

@@ -13,8 +13,8 @@ from serve.recall.analysis import Analysis, Question
 from serve.recall.candidates import Candidates, Docs, holding
 from serve.recall.ranking import Collapsed, Weighed
 from serve.recall.selection import Selection
+from store.derived.entities import EntityIndex
 from store.memories.memory import Memory
-from store.projections.entities import EntityIndex
 
 NEAREST = 5  # of those dropped at a stage that are named
 

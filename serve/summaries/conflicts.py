@@ -15,12 +15,12 @@ import numpy as np
 
 from serve.reader.reader import View
 from serve.summaries.facts import Known, known
+from store.derived.duplicates import MOST_VALUES
+from store.derived.facts import Fact
 from store.events import isoformat
 from store.job_events import Staled
 from store.log import EventLog
 from store.memories.memory import ACTIVE, STALE, Edge, Memory
-from store.projections.duplicates import MOST_VALUES
-from store.projections.facts import Fact
 from store.text.corrections import correction
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import Statement, statement

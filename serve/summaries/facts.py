@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from serve.reader.reader import View
+from store.derived.facts import Fact, entity_name, facts_of, may_bear
 from store.events import isoformat
 from store.memories.memory import Memory
 from store.memories.table import NEVER
-from store.projections.facts import Fact, entity_name, facts_of, may_bear
 
 Known = tuple[Fact, Memory]
 

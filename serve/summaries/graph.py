@@ -13,9 +13,9 @@ import numpy as np
 
 from serve.reader.reader import View
 from serve.recall.request import short
+from store.derived.entities import EntityIndex
 from store.errors import NotFound
 from store.memories.memory import ACTIVE, Memory
-from store.projections.entities import EntityIndex
 from store.text.mentions import Mention
 
 MEMORIES = 20  # that mention the entity, the newest

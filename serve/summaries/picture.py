@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from serve.reader.filters import Filter
 from serve.reader.reader import View
-from store import constraints
+from store.derived import constraints
+from store.derived.entities import EntityIndex
+from store.derived.layout import LAYOUT_PROJECTION
 from store.memories.memory import Memory
-from store.projections.entities import EntityIndex
-from store.projections.layout import LAYOUT_PROJECTION
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import column_view as column

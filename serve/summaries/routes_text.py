@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from serve.recall.off_policy import Worth, gain, worth
+from store.derived.routes import Held, Routes, telling
 from store.events import isoformat
-from store.projections.routes import Held, Routes, telling
 from store.routing import LEVELS, STATES
 
 

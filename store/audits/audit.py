@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
 from store.audits.audited import Audited, Found
+from store.derived.duplicates import TEXTS, Duplicates
 from store.index import bm25, postings
 from store.index.bm25 import MAX_BATCH_POSTINGS
 from store.index.vector_scan import PartRows
@@ -25,8 +26,6 @@ from store.index.vectors import FieldRows
 from store.memories.memory import FORGOTTEN
 from store.memories.parts import fields_of
 from store.memories.table import insight_mask, searched_texts
-from store.projections.duplicates import Duplicates
-from store.projections.statements import TEXTS
 from store.snapshots.manifest import CheckResult
 from store.text import tokenizer
 

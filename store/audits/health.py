@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from store import constraints, disk, failures, quarantine
+from store import disk, failures, quarantine
 from store.config import Llm, Settings
-from store.derived import catalog
+from store.derived import catalog, constraints
 from store.embedding import Embedder, SilentEmbedder, embedder
 from store.errors import (
     ConfigError,

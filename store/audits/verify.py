@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from store import build
-from store.constraints import Constraints
 from store.derived import catalog
+from store.derived.constraints import Constraints
 from store.embedding import Embedder, SilentEmbedder
 from store.errors import NoManifest, SnapshotDamaged
 from store.log import EventLog

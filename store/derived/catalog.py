@@ -1,19 +1,19 @@
 """The catalog of projections: all of them, in the order of a build."""
 
+from store.derived.duplicates import DUPLICATES_PROJECTION
+from store.derived.entities import ENTITIES_PROJECTION
+from store.derived.facts import FACTS_PROJECTION
+from store.derived.goals import GOALS_PROJECTION
+from store.derived.insights import INSIGHTS_PROJECTION
+from store.derived.layout import LAYOUT_PROJECTION
+from store.derived.lessons import LESSONS_PROJECTION
+from store.derived.routes import ROUTES_PROJECTION
+from store.derived.sessions import SESSIONS_PROJECTION
+from store.derived.usage import USAGE_PROJECTION
 from store.embedding import Embedder
 from store.index import vectors
 from store.index.postings import POSTINGS_PROJECTION
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.projections.duplicates import DUPLICATES_PROJECTION
-from store.projections.entities import ENTITIES_PROJECTION
-from store.projections.facts import FACTS_PROJECTION
-from store.projections.goals import GOALS_PROJECTION
-from store.projections.insights import INSIGHTS_PROJECTION
-from store.projections.layout import LAYOUT_PROJECTION
-from store.projections.lessons import LESSONS_PROJECTION
-from store.projections.routes import ROUTES_PROJECTION
-from store.projections.sessions import SESSIONS_PROJECTION
-from store.projections.usage import USAGE_PROJECTION
 from store.snapshots.projection import Projection
 
 

@@ -17,7 +17,7 @@ from store import build, tenant
 from store.audits import health
 from store.audits.verify import verify
 from store.config import Choices, Settings
-from store.constraints import Constraints
+from store.derived.constraints import Constraints
 from store.log import EventLog
 
 CHOICES = Choices()

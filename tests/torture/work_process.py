@@ -26,7 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0  # for one child; the longest takes two
 
 # what a build or a job imports only when it is there
-_LATE = ("polars", "pyarrow.parquet", "store.projections", "pipelines.quick", "concurrent.futures")
+_LATE = (
+    "polars",
+    "pyarrow.parquet",
+    "store.derived.catalog",
+    "pipelines.quick",
+    "concurrent.futures",
+)
 
 Step = Callable[..., Any]  # (acknowledge, *arguments) -> what JSON can say
 

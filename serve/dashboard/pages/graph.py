@@ -11,8 +11,8 @@ from serve.reader.reader import View
 from serve.recall.request import seen
 from serve.summaries import picture
 from serve.summaries.picture import Entity
+from store.derived.entities import EntityIndex
 from store.errors import NotFound, SnapshotDamaged
-from store.projections.entities import EntityIndex
 from store.text.mentions import EntityKind
 
 KINDS: tuple[EntityKind, ...] = get_args(EntityKind)

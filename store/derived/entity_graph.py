@@ -1,30 +1,199 @@
 """
-The tables of entities with the mentions of some more memories, for what those memories cost.
+Entities out of mentions: numbered, counted, called by their aliases, and joined by edges.
 
-What `entity_graph` makes of all mentions is made here of its tables and the new mentions, equal to
-the last byte. Numbers move up where new entities sort between the old ones; all else stays.
+An entity is a (kind, name) of `mentions`; its number is its row. Edges join entities of one
+memory: a memory that names m entities adds 1 / (m - 1) to each of its pairs, so that to each entity
+it gives a weight of one in all, however long a list it is. A short alias (a file's basename or its
+last folders, a symbol's last part) is kept while it stands for few entities.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.projections.entity_graph import (
-    MAX_SHARED_ALIAS,
-    SCHEMAS,
-    counted_from,
-    edge_table,
-    pairs,
-    short_names,
-)
 from store.snapshots.projection import Tables, column_array, column_view
 
+if TYPE_CHECKING:
+    import polars as pl
+
+
 Numbers = npt.NDArray[np.int64]
+
+MAX_SHARED_ALIAS = 8  # entities; a short alias of more says nothing
+MAX_SUFFIX_PARTS = 3
+PAIRS_AT_ONCE = 4_000_000  # bounds the memory of a build
+UNIT = 1 << 32  # edge weights are summed in whole 2^-32ths: exact, so the order cannot matter
+
+SCHEMAS = {
+    "entities": pa.schema(
+        [
+            ("entity", pa.int32()),
+            ("kind", pa.string()),
+            ("name", pa.string()),
+            ("aliases", pa.list_(pa.string())),
+            ("documents", pa.int32()),
+            ("offset", pa.int64()),
+        ]
+    ),
+    "mentions": pa.schema([("entity", pa.int32()), ("document", pa.int32())]),
+    "edges": pa.schema(
+        [
+            ("source", pa.int32()),
+            ("target", pa.int32()),
+            ("weight", pa.float32()),
+            ("units", pa.int64()),  # the weight, exactly
+        ]
+    ),
+    "aliases": pa.schema([("alias", pa.string()), ("entity", pa.int32())]),
+    "shared": pa.schema([("alias", pa.string()), ("entities", pa.int32())]),  # short aliases
+}
+
+
+def entity_tables(found: pa.Table) -> dict[str, pa.Table]:
+    """Return the tables of SCHEMAS for all mentions."""
+    if not found.num_rows:
+        return {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+    import polars as pl  # jobs only
+
+    frame = pl.DataFrame(found)
+    entities = (
+        frame.group_by("kind", "name")
+        .agg(
+            aliases=pl.col("alias").unique().sort(),
+            documents=pl.len().cast(pl.Int32),  # a memory has a mention once
+        )
+        .sort("kind", "name")
+        .with_columns(entity=pl.int_range(pl.len(), dtype=pl.Int32))
+    )
+    numbers = entities.select("kind", "name", "entity")
+    where = frame.join(numbers, on=["kind", "name"]).select("entity", "document")
+    where = where.sort("entity", "document")
+    aliases, shared = _aliases(entities)
+    return {
+        "entities": count_from(entities.to_arrow()),
+        "mentions": where.to_arrow().cast(SCHEMAS["mentions"]),
+        "edges": _edges(where),
+        "aliases": aliases.to_arrow().cast(SCHEMAS["aliases"]),
+        "shared": shared.to_arrow().cast(SCHEMAS["shared"]),
+    }
+
+
+def count_from(entities: pa.Table) -> pa.Table:
+    """Return entities in their order, numbered, and where the documents of each begin."""
+    counts = entities.column("documents").to_numpy()
+    columns = {name: entities.column(name) for name in ("kind", "name", "aliases", "documents")}
+    columns["entity"] = pa.array(np.arange(len(counts)), pa.int32())
+    columns["offset"] = pa.array(np.cumsum(counts, dtype=np.int64) - counts, pa.int64())
+    schema = SCHEMAS["entities"]
+    return pa.table(columns).select(schema.names).cast(schema)
+
+
+def edge_table(keys: Numbers, units: Numbers) -> pa.Table:
+    """Return edges by source << 32 | target, ascending, and their units."""
+    columns = [
+        pa.array(keys >> 32, pa.int32()),
+        pa.array(keys & 0xFFFFFFFF, pa.int32()),
+        pa.array((units / UNIT).astype(np.float32)),
+        pa.array(units, pa.int64()),
+    ]
+    return pa.table(columns, schema=SCHEMAS["edges"])
+
+
+def _edges(where: "pl.DataFrame") -> pa.Table:
+    """Return the pairs of entities that share memories and their weights."""
+    import polars as pl
+
+    none = pl.DataFrame(schema={"pair": pl.Int64, "units": pl.Int64})
+    entity, document = (where[name].to_numpy().astype(np.int64) for name in where.columns)
+    sums = [
+        pl.DataFrame({"pair": some}).group_by("pair").agg(units=pl.len().cast(pl.Int64) * units)
+        for some, units in pairs(entity, document)
+    ]
+    edges = pl.concat([none, *sums]).group_by("pair").agg(pl.col("units").sum()).sort("pair")
+    return edge_table(edges["pair"].to_numpy(), edges["units"].to_numpy())
+
+
+def pairs(entity: Numbers, document: Numbers) -> Iterator[tuple[Numbers, int]]:
+    """Yield source << 32 | target for memories of the same number of entities, and their units.
+
+    `entity` and `document` are the mentions. Arrays rather than a join with itself: that makes
+    every pair twice, and 3 times as slowly.
+    """
+    order = np.lexsort((entity, document))
+    entities = entity[order]
+    _, starts, sizes = np.unique(document[order], return_index=True, return_counts=True)
+    for m in np.unique(sizes[sizes > 1]).tolist():
+        first, second = np.triu_indices(m, 1)
+        same = starts[sizes == m]
+        step = max(1, PAIRS_AT_ONCE // len(first))
+        for at in range(0, len(same), step):
+            rows = entities[same[at : at + step, None] + np.arange(m)]
+            yield (rows[:, first] << 32 | rows[:, second]).ravel(), UNIT // (m - 1)
+
+
+def _aliases(entities: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
+    """Return what each entity may be called, in lower case, by alias and then by entity.
+
+    The second frame is how many entities share each short alias.
+    """
+    import polars as pl
+
+    columns = ["alias", "entity"]
+    names = entities.select("kind", "entity", alias=_casefold(entities["name"]))
+    written = entities.select("entity", alias="aliases").explode("alias")
+    written = written.with_columns(alias=_casefold(written["alias"]))
+    short = _short_names(names).unique()
+    shared = short.group_by("alias").agg(entities=pl.len())
+    few = short.join(shared.filter(pl.col("entities") <= MAX_SHARED_ALIAS), on="alias")
+    every = pl.concat([one.select(columns) for one in (names, written, few)])
+    return every.unique().sort(columns), shared.sort("alias")
+
+
+def _casefold(texts: "pl.Series") -> "pl.Series":
+    """Return `str.casefold` of texts, which of ASCII is the lower case."""
+    folded = texts.str.to_lowercase()
+    others = (texts.str.len_bytes() != texts.str.len_chars()).arg_true()
+    return folded.scatter(others, [text.casefold() for text in texts.gather(others)])
+
+
+def _short_names(names: "pl.DataFrame") -> "pl.DataFrame":
+    """Return `short_names` of entities, for all of them at once."""
+    import polars as pl
+
+    alias, columns = pl.col("alias"), ["alias", "entity"]
+    parts = names.filter(kind="file").with_columns(parts=alias.str.split("/"))
+    files = [
+        parts.filter(pl.col("parts").list.len() >= count).with_columns(
+            alias=pl.col("parts").list.tail(count).list.join("/")
+        )
+        for count in range(1, MAX_SUFFIX_PARTS + 1)
+    ]
+    symbol = alias.str.replace_all("::", ".", literal=True).str.split(".").list.last()
+    symbols = names.filter(kind="symbol").with_columns(alias=symbol)
+    return pl.concat([one.select(columns) for one in (*files, symbols)])
+
+
+def short_names(kind: str, name: str) -> list[str]:
+    """Return what else an entity may be called: a path's last parts, a symbol's last part."""
+    if kind == "file":
+        parts = name.split("/")
+        return ["/".join(parts[-n:]) for n in range(1, min(MAX_SUFFIX_PARTS, len(parts)) + 1)]
+    if kind == "symbol":
+        return [name.replace("::", ".").rpartition(".")[2]]
+    return []
+
+
+# The tables of entities with the mentions of some more memories, for what those memories cost.
+#
+# What `entity_graph` makes of all mentions is made here of its tables and the new mentions, equal
+# to
+# the last byte. Numbers move up where new entities sort between the old ones; all else stays.
 
 
 @dataclass
@@ -45,7 +214,7 @@ class _Named:
         return {written.casefold() for written in (self.name, *self.written)}
 
 
-def grown(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
+def add_mentions(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
     """Return the tables of SCHEMAS with the mentions `found`, of memories that had none."""
     entities = before["entities"]
     named = _named(entities, found)
@@ -57,11 +226,11 @@ def grown(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
         one.number = one.place + next(ordinal) if one.is_new else int(moved[one.place])
     mentions = [(one.number, document) for one in named for document in one.documents]
     entity, document = np.array(mentions, np.int64).reshape(-1, 2).T
-    aliases, shared = _aliases(before, named, moved)
+    aliases, shared = _more_aliases(before, named, moved)
     return {
         "entities": _entities(entities, named),
         "mentions": _mentions(before["mentions"], entity, document, moved),
-        "edges": _edges(before["edges"], entity, document, moved),
+        "edges": _more_edges(before["edges"], entity, document, moved),
         "aliases": aliases,
         "shared": shared,
     }
@@ -108,7 +277,7 @@ def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     added = [number for number, one in enumerate(named) if one.is_new]
     places = [named[number].place for number in added]
     order = np.insert(order, places, old.num_rows + np.array(added, np.int64))
-    return counted_from(table.take(pa.array(order)))
+    return count_from(table.take(pa.array(order)))
 
 
 def _mentions(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers) -> pa.Table:
@@ -119,7 +288,7 @@ def _mentions(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers)
     return pa.table(columns, schema=SCHEMAS["mentions"])
 
 
-def _edges(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers) -> pa.Table:
+def _more_edges(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers) -> pa.Table:
     keys = moved[_numbers(old, "source")] << 32 | moved[_numbers(old, "target")]
     units = _numbers(old, "units").copy()
     sums: Counter[int] = Counter()
@@ -138,7 +307,9 @@ def _edges(old: pa.Table, entity: Numbers, document: Numbers, moved: Numbers) ->
     return edge_table(keys, np.insert(units, places[~known], more[~known]))
 
 
-def _aliases(before: Tables, named: Sequence[_Named], moved: Numbers) -> tuple[pa.Table, pa.Table]:
+def _more_aliases(
+    before: Tables, named: Sequence[_Named], moved: Numbers
+) -> tuple[pa.Table, pa.Table]:
     """Return the aliases, and how many entities share each short one."""
     short = [
         (alias, one)

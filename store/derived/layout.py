@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.layout.graph import Graph, Ints
-from store.layout.placing import Places, placed, sunflower
-from store.projections.entity_graph import UNIT, pairs
+from store.derived.entity_graph import UNIT, pairs
+from store.derived.graph_drawing import Graph, Ints, Places, place_nodes, sunflower
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 
 MOST_ENTITIES = 20_000
@@ -53,7 +52,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     before = document < _step(int(document.max()) + 1)
     drawn, graph = _graph(entity[before], document[before], count)
     mark = _mark(graph)
-    places = _known(previous, mark) or placed(graph)
+    places = _known(previous, mark) or place_nodes(graph)
     is_later = np.ones(count, np.bool_)
     is_later[entity[before]] = False
     nodes = _nodes(tables, drawn, places, is_later)
