@@ -109,9 +109,9 @@ def _json(manifest: Manifest, seconds: float) -> bytes:
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 @click.option("--project", default=None, help="Only of this project, and of none.")
 @click.option("--root", default=None, help="The project's folder, where its files are looked at.")
-@click.option("--session", default=None, help="Learn from this session alone.")
+@click.option("--session", default=None, help="Learn only from this session.")
 @click.option("--apply", is_flag=True, help="Carry the plan out at once.")
-@click.option("--no-model", is_flag=True, help="Ask no model, also where one is set.")
+@click.option("--no-model", is_flag=True, help="Do not use a model, even if one is set.")
 @click.option("--estimate", is_flag=True, help="Ask no model and plan nothing: say what it costs.")
 @click.option("--json", is_flag=True, expose_value=False, help="Print an error as JSON, too.")
 def run_job(
@@ -240,7 +240,7 @@ def pages(port: int) -> None:
 
 def _say_link(link: str, more: str = "") -> None:
     click.echo(link)
-    said = "the link lets you in once, within two minutes; `mnemolog ui` makes another"
+    said = "the link works once, within two minutes; `mnemolog ui` makes another"
     click.echo(f"{said}; {more}" if more else said, err=True)
 
 

@@ -94,9 +94,9 @@ def test_the_archive_of_then_holds_nothing_that_came_later():
 @pytest.mark.parametrize(
     ("id_", "reason"),
     [
-        ("p5", "it is of 2024-05-01T00:00:00Z, after --as-of"),
+        ("p5", "it dates from 2024-05-01T00:00:00Z, after --as-of"),
         ("p1", "it is superseded by p3 since 2024-03-01T00:00:00Z"),
-        ("p3", "came back as number"),
+        ("p3", "returned as number"),
         ("gone", "it was forgotten"),
     ],
 )

@@ -222,7 +222,7 @@ def test_nothing_found_is_no_failure():
     result = run("recall", "zebra")
     assert result.exit_code == 0
     assert "nothing recalled" in result.stdout
-    assert "below the bar" in result.stdout
+    assert "below the threshold" in result.stdout
 
 
 def test_terminal_escapes_in_a_memory_are_not_printed():
@@ -265,9 +265,9 @@ def test_why_shows_the_stages():
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("deploys",), "came back as number"),
+        (("deploys",), "returned as number"),
         (("deploys", "--kind", "goal"), "it is a fact"),
-        (("deploys zebra unicorn quagga", "--min-confidence", "0.99"), "below the bar"),
+        (("deploys zebra unicorn quagga", "--min-confidence", "0.99"), "below the threshold"),
         (("deploys", "--min-score", "9"), "is below the floor 9.0000"),
         (("deploys", "--until", "1d"), "not before --until"),
         (("zebra", "--mode", "lexical"), "no channel found it"),

@@ -123,7 +123,7 @@ def test_conflicts_are_shown_to_people_without_control_characters(say):
     say("us\x1b[31m region", key="deploy.region", value="us\x1b[31m", created_by="Anna Smith")
     say("eu region", key="deploy.region", value="eu", created_by="Bob Lee")
     text = CliRunner().invoke(main, ["conflicts"]).output
-    assert "1. deploy.region: a value of somebody else was replaced" in text
+    assert "1. deploy.region: another author's value was replaced" in text
     assert "\x1b" not in text and "$ mnemolog history deploy.region" in text
 
 

@@ -68,7 +68,7 @@ def test_start_returns_when_the_server_answers_and_leaves_it_running(home: Path)
 def test_start_leaves_a_server_that_runs_alone(home: Path):
     first, second = said("start"), said("start")
     assert (second["pid"], second["new"]) == (first["pid"], False)
-    assert f"already runs: http://127.0.0.1:{first['port']}" in mnemolog("start").stdout
+    assert f"already running: http://127.0.0.1:{first['port']}" in mnemolog("start").stdout
 
 
 def test_stop_waits_until_it_is_gone_and_says_where_there_was_none(home: Path):

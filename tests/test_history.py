@@ -112,7 +112,7 @@ def test_memories_that_replaced_each_other_end_the_walk():
 def test_a_name_nobody_used_is_not_found():
     result = run("history", "no.such")
     assert result.exit_code == 3
-    assert "no key and no memory 'no.such' here" in result.stderr
+    assert "no key or memory 'no.such' here" in result.stderr
 
 
 def test_http_tells_the_same(home: Path):

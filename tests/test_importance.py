@@ -205,7 +205,7 @@ def test_what_the_web_said_gains_nothing_by_pleading(log: EventLog, server: Mode
 
 def test_an_estimate_without_a_model_is_nothing(rated: EventLog):
     assert mnemolog("importance", "--estimate").stdout == (
-        "no model is set: the job does without, and costs nothing\na run asks no model anything\n"
+        "no model is set: the job does without, and costs nothing\na run makes no model calls\n"
     )
 
 

@@ -104,7 +104,7 @@ def test_the_same_topic_gives_the_same_overview():
 
 def test_people_read_the_rules_apart():
     shown = run("overview", "deploy").stdout
-    rules, _, rest = shown.partition("\nHolds now")
+    rules, _, rest = shown.partition("\nCurrent")
     assert "Never deploy on fridays" in rules and "Always deploy on fridays" not in rules
     assert "2024-03-01 until 2024-03-09" in rest.partition("\nReplaced")[2]
 
@@ -124,7 +124,7 @@ def test_the_timeline_takes_a_topic_or_a_period_or_both():
     assert ids(answer("timeline", "deploy", "--since", "2024-03-06")["memories"]) == ["eu", "long"]
     lines = run("timeline", "office cat").stdout.splitlines()
     assert lines[0] == "2024-03-06" and lines[1].split()[:3] == ["09:00", "fact", "cat"]
-    assert run("timeline", "--since", "1d").stdout == "no such memories\n"
+    assert run("timeline", "--since", "1d").stdout == "no matching memories\n"
 
 
 def test_http_tells_the_same(home: Path):

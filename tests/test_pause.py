@@ -132,7 +132,7 @@ def test_status_and_doctor_say_what_is_paused_and_how_to_go_on(agent: Agent, wor
     shown = CliRunner().invoke(main, ["status"]).stdout
     assert f"mnemolog resume --project {name}" in shown
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
-    assert any("is paused since" in one["what"] for one in findings)
+    assert any("has been paused since" in one["what"] for one in findings)
     run("resume")
     assert run("status")["recording"]["off"] is None
 

@@ -143,13 +143,13 @@ def test_status_and_doctor_say_which_and_why_and_one_command_ends_it(built, plan
     assert "no_self_injection" in found["what"] and "--release ID" in found["cure"]
     assert cli("quarantine").startswith("bad  since 2026-")
     assert json.loads(cli("quarantine", "--release", "bad", "--json"))["done"] == "release"
-    assert cli("quarantine") == "nothing is in quarantine\n"
+    assert cli("quarantine") == "the quarantine is empty\n"
 
 
 def test_the_command_does_nothing_unless_told_what_and_to_which(built):
     for words in (("m01",), ("--all",), ("--release",), ("--forget", "m01", "--all")):
         assert CliRunner().invoke(main, ["quarantine", *words]).exit_code == 2
-    assert cli("quarantine", "--forget", "--all") == "nothing is in quarantine\n"
+    assert cli("quarantine", "--forget", "--all") == "the quarantine is empty\n"
 
 
 def test_a_released_memory_is_again_what_it_was(built, plant):

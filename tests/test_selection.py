@@ -305,7 +305,7 @@ def test_an_answer_carries_its_marks_and_only_those(contradicted: Memory):
 
 def test_the_terminal_says_what_an_answer_marks(contradicted: Memory):
     shown = CliRunner().invoke(main, ["recall", "billing", "--min-confidence", "0"]).output
-    assert "older: port-new says otherwise" in shown
+    assert "older: port-new has another value" in shown
     assert "said 3 times: also cache1, cache0" in shown
     assert "until then: billing runs in eu-west-1 (2027-01-15, region0)" in shown
 
@@ -327,7 +327,7 @@ def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
 def test_why_names_what_a_copy_was_folded_into(contradicted: Memory):
     command = ["why", "billing caches", "cache0", "--min-confidence", "0"]
     shown = CliRunner().invoke(main, command).output
-    assert "cache2 says the same and came back in its place" in shown
+    assert "cache2 is a duplicate and was returned instead" in shown
 
 
 ASKED = ("billing port", "billing", "rates cached for a day", "where does billing run")

@@ -238,7 +238,7 @@ def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: py
     monkeypatch.setattr("serve.cli.session.now", lambda: session.at)
     lines, found = run(session), msgspec.json.decode(run(session, "--json"))["usefulness"]
     undo = f"mnemolog forget {short_id(rule.id)}"
-    assert "today     1 prompt: 0 told something, 1 in silence" in lines
+    assert "today     1 prompt: 0 with notes, 1 without" in lines
     assert "statements: 1 kept, 0 accepted, 0 taken back" in lines
     assert f"{RULE}\u201d (take it back: {undo})" in lines
     assert found["today"]["prompts"] == {"seen": 1, "told": 0, "silent": 1}

@@ -83,7 +83,7 @@ Example:
 
 \b
 Shell completion:
-  eval "$(_MNEMOLOG_COMPLETE=bash_source mnemolog)"    # or zsh_source; put it into ~/.bashrc
+  eval "$(_MNEMOLOG_COMPLETE=bash_source mnemolog)"    # or zsh_source; add it to ~/.bashrc
   _MNEMOLOG_COMPLETE=fish_source mnemolog | source     # for fish
 """
 
@@ -97,8 +97,8 @@ def _print_version(context: click.Context, option: click.Parameter, is_asked: bo
 
 
 @click.group(cls=Commands, places=_COMMANDS, epilog=_EPILOG, invoke_without_command=True)
-@click.option("--tenant", help="Which memory; else `tenant` of the settings.")
-@click.option("--home", help="Where the memories lie; else MNEMOLOG_HOME.")
+@click.option("--tenant", help="The tenant; default: `tenant` in the settings.")
+@click.option("--home", help="The data folder; default: MNEMOLOG_HOME.")
 @click.option(
     "--version",
     is_flag=True,

@@ -20,7 +20,9 @@ from serve.server import processes
         "mnemolog archive --compact --dry-run",
     )
 )
-@click.option("--compact", is_flag=True, help="Instead, put receipts over 90 days old away.")
+@click.option(
+    "--compact", is_flag=True, help="Move receipts over 90 days old out of the log instead."
+)
 @jobs.options
 @click.pass_obj
 def archive(
@@ -33,20 +35,20 @@ def archive(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Put away memories that are cold or past their time; nothing of them is lost.
+    """Archive memories that are cold or expired.
 
-    Cold is what nobody recalled or changed for 180 days while others of its project were used. It
-    is never what is pinned, rated helpful, a value of a key, a rule, decision or goal, or what a
-    living memory was made of. All of it is also written as Parquet, below the tenant's
-    `cold/memories`.
+    A memory is cold if nobody recalled or changed it for 180 days while others of its project were
+    used. Memories that are pinned, rated helpful, the value of a key, a rule, decision or goal, or
+    a source of a live memory are never cold. Archived memories are also written as Parquet, to the
+    tenant's `cold/memories`.
 
-    With --compact, what hooks and recalls left more than 90 days ago moves from the log's file into
-    Parquet below `cold/log`, and the file shrinks. Everything still reads it there: `cold/log` is
-    part of the log, and `mnemolog backup` takes both.
+    With --compact, receipts and hook records over 90 days old move from the log's file to Parquet
+    in `cold/log`, and the file shrinks. They stay readable: `cold/log` is part of the log, and
+    `mnemolog backup` includes both.
     """
     if compact:
         if project or estimate:
-            raise click.UsageError("--compact takes the whole log: leave the others out")
+            raise click.UsageError("--compact works on the whole log: omit the other options")
         words = ["--compact", *(["--dry-run"] if dry_run else [])]
         _show(cold(session_, *words)["compacted"], dry_run=dry_run, as_json=as_json)
         return
@@ -83,11 +85,11 @@ def _show(done: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
         return
     size = f"{done['events']:,} receipts, {done['bytes']:,} bytes"
     if not done["events"]:
-        output.say("nothing to put away: no receipt is over 90 days old, or too few are")
+        output.say("nothing to move: no receipt is over 90 days old, or too few are")
     elif dry_run:
         output.say(f"{size} would leave the log's file")
     else:
-        output.say(f"{size}, put away in {', '.join(done['segments'])}")
+        output.say(f"{size}, moved to {', '.join(done['segments'])}")
         output.say(f"the log's file: {done['bytes_before']:,} -> {done['bytes_after']:,} bytes")
         if not done["is_settled"]:
-            output.note("note: others were using the log; its file shrinks the next time")
+            output.note("note: the log was in use; its file will shrink next time")

@@ -24,7 +24,7 @@ _file = click.argument("file", type=click.Path(path_type=Path))
     )
 )
 def backup() -> None:
-    """Keep a tenant in one file, and make a tenant of it again."""
+    """Save a tenant to one file, and restore a tenant from it."""
 
 
 @backup.command(epilog=output.example("mnemolog backup make ~/backups/monday.zip"))
@@ -32,11 +32,11 @@ def backup() -> None:
 @output.json_option
 @click.pass_obj
 def make(session_: Session, /, file: Path, as_json: bool) -> None:
-    """Write the tenant to a new file, while others use it, once all of it was found whole.
+    """Write a tenant to a new file, even while it is in use, and verify the file.
 
-    It holds the log with what was put away of it, and the batches that wait to be recorded; all
-    else is built from these. It is a zip, private to you, and not signed or encrypted. Settings,
-    tokens and models are the home's, and not in it.
+    It contains the log with its archived part, and the waiting batches to be recorded; everything
+    else can be rebuilt from these. The file is a zip that only you can read; it is not signed or
+    encrypted. Settings, tokens and models belong to the home and are not included.
     """
     from serve.version import version
     from store.backup import backups
@@ -55,9 +55,10 @@ def make(session_: Session, /, file: Path, as_json: bool) -> None:
 @_file
 @output.json_option
 def check(file: Path, as_json: bool) -> None:
-    """Prove that a backup can be restored whole, and restore nothing.
+    """Verify that a backup can be restored in full, without restoring it.
 
-    It is unpacked into a folder that goes again: every hash, SQLite's own check, every event.
+    The backup is unpacked into a temporary folder, and every hash, SQLite's integrity check and
+    every event are checked.
     """
     from store.backup import backups
 
@@ -75,18 +76,25 @@ def check(file: Path, as_json: bool) -> None:
     )
 )
 @_file
-@click.option("--into", metavar="TENANT", help="Make this tenant; else the one it was made of.")
-@click.option("--replace", "replaces", is_flag=True, help="Put away the tenant that is there.")
+@click.option(
+    "--into", metavar="TENANT", help="The tenant to create; default: the name in the backup."
+)
+@click.option(
+    "--replace",
+    "replaces",
+    is_flag=True,
+    help="Replace the existing tenant; it moves to `deleted`.",
+)
 @output.json_option
 @click.pass_context
 def restore(
     context: click.Context, file: Path, into: str | None, replaces: bool, as_json: bool
 ) -> None:
-    """Make a tenant of a backup, whole or not at all, and build it.
+    """Restore a tenant from a backup, all or nothing, and build it.
 
-    A tenant that is there stays, unless --replace says so: then its folder is put away to `deleted`
-    in the home, no server may run meanwhile, its tokens stay good, and what was erased from it
-    since the backup was made is erased from the restored one too.
+    An existing tenant is kept unless you use --replace. Then its folder moves to `deleted` in the
+    home, no server may be running, its tokens stay valid, and what was erased from it since the
+    backup is erased from the restored tenant too.
     """
     from contextlib import nullcontext
 
@@ -103,9 +111,11 @@ def restore(
     else:
         output.say(f"{done.tenant} was restored: {_told(done.listing)}")
         if done.replaced is not None:
-            output.note(f"what was there is kept in {done.replaced}")
+            output.note(f"the previous tenant is kept in {done.replaced}")
         if done.erased_again:
-            output.note(f"erased since, and now again: {done.erased_again} memories")
+            output.note(
+                f"erased again: {done.erased_again} memories that were erased since the backup"
+            )
     if done.erased_again is None:
         output.note(
             "note: what was erased since is not known: the log that was there is unreadable"
@@ -119,5 +129,5 @@ def _told(listing: "Listing") -> str:
     from store.events import isoformat
 
     newest = f", the newest of {isoformat(listing.newest_at)[:16]}Z" if listing.events else ""
-    waiting = f", {listing.jobs} batches that wait" if listing.jobs else ""
+    waiting = f", {listing.jobs} waiting batches" if listing.jobs else ""
     return f"{listing.events:,} events{newest}{waiting}"

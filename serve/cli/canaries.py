@@ -20,10 +20,10 @@ _SHOWN = 10  # builds of the trend
 @output.json_option
 @click.pass_context
 def canaries_command(context: click.Context, as_json: bool) -> None:
-    """Ask for some thirty memories by their own words, and say which do not come back.
+    """Look up some thirty memories by their own words. List those not found.
 
-    Every build asks them too, before it is published: the trend is of the last builds. Exit code 1
-    says that more stayed away than chance explains.
+    Every build does this before it is published; the trend shows the last builds. The exit code is
+    1 if more are missing than chance explains.
     """
     from serve.evaluation import canaries
     from store.embedding import embedder

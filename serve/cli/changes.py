@@ -37,11 +37,11 @@ def _apply(
 
 @click.command(epilog=output.example('mnemolog forget 01KA2B3C4D --reason "no longer true"'))
 @_ids
-@click.option("--reason", help="Why; kept in the log.")
+@click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
 def forget(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Hide memories for good; `restore` undoes it. The first letters of an ID suffice."""
+    """Hide memories; `restore` undoes it. You can shorten an ID to its first letters."""
     _apply(
         session_, ids, as_json, "forgot", lambda log, id_, at: commands.forget(log, id_, at, reason)
     )
@@ -49,11 +49,11 @@ def forget(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_js
 
 @click.command(epilog=output.example("mnemolog restore 01KA2B3C4D"))
 @_ids
-@click.option("--reason", help="Why; kept in the log.")
+@click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
 def restore(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Make forgotten, archived, superseded or expired memories current again."""
+    """Make memories current again. They may be forgotten, archived, superseded or expired."""
     _apply(
         session_,
         ids,
@@ -65,11 +65,11 @@ def restore(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_j
 
 @click.command(epilog=output.example("mnemolog pin 01KA2B3C4D", "mnemolog pin --off 01KA2B3C4D"))
 @_ids
-@click.option("--off", is_flag=True, help="Take the pin out.")
+@click.option("--off", is_flag=True, help="Remove the pin.")
 @output.json_option
 @click.pass_obj
 def pin(session_: Session, /, ids: tuple[str, ...], off: bool, as_json: bool) -> None:
-    """Pin memories, so that they never fade."""
+    """Pin memories, so that their importance does not fade."""
     _apply(
         session_,
         ids,
@@ -81,8 +81,8 @@ def pin(session_: Session, /, ids: tuple[str, ...], off: bool, as_json: bool) ->
 
 @click.command(epilog=output.example("mnemolog goal 01KA2B3C4D --status done --progress 1"))
 @click.argument("id_", metavar="ID")
-@click.option("--status", type=click.Choice(GOAL_STATUSES), help="Where it stands.")
-@click.option("--progress", type=click.FloatRange(0, 1), help="How much of it is done.")
+@click.option("--status", type=click.Choice(GOAL_STATUSES), help="Its status.")
+@click.option("--progress", type=click.FloatRange(0, 1), help="The share that is done.")
 @click.option(
     "--due", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="When it is due: 2026-12-01."
 )
@@ -97,7 +97,7 @@ def goal(
     due: datetime | None,
     as_json: bool,
 ) -> None:
-    """Say how far a goal is; `record --kind goal` makes one, `goals` lists the open ones."""
+    """Update a goal. `record --kind goal` creates one, `goals` lists the open ones."""
     if status is None and progress is None and due is None:
         raise click.UsageError("give --status, --progress or --due")
     changes = msgspec.convert({"status": status, "progress": progress}, Revised)
@@ -117,12 +117,12 @@ def goal(
     "--relation",
     type=click.Choice(RELATIONS),
     required=True,
-    help="What TARGET is to ID: its cause, its support, in conflict with it, derived from it.",
+    help="TARGET's role for ID: its cause, its support, in conflict with it, derived from it.",
 )
 @output.json_option
 @click.pass_obj
 def link(session_: Session, /, id_: str, target: str, relation: Relation, as_json: bool) -> None:
-    """Draw a reasoning edge from one memory to another; `show` lists them both ways."""
+    """Link one memory to another. `show` lists the links of both."""
 
     def change(log: EventLog, id_: str, at: int) -> Event:
         return commands.link(log, id_, commands.resolve(log, target), relation, at)
@@ -132,14 +132,14 @@ def link(session_: Session, /, id_: str, target: str, relation: Relation, as_jso
 
 @click.command(epilog=output.example("mnemolog supersede 01KA2B3C4D --by 01KA7XYZAB"))
 @_ids
-@click.option("--by", required=True, metavar="ID", help="The memory that takes their place.")
-@click.option("--reason", help="Why; kept in the log.")
+@click.option("--by", required=True, metavar="ID", help="The replacement.")
+@click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
 def supersede(
     session_: Session, /, ids: tuple[str, ...], by: str, reason: str | None, as_json: bool
 ) -> None:
-    """Let a newer memory take the place of others; they stay readable."""
+    """Replace memories with a newer one. The old ones stay readable."""
 
     def change(log: EventLog, id_: str, at: int) -> Event:
         return commands.supersede(log, id_, commands.resolve(log, by), at, reason)

@@ -10,23 +10,24 @@ from serve.cli.session import Session
 from store.tenant import checked_project
 
 _TITLES = {
-    "overridden": "a value of somebody else was replaced",
+    "overridden": "another author's value was replaced",
     "facts": "two values of one thing",
     "linked": "linked as a conflict",
-    "wording": "the same but for a value",
+    "wording": "the same except for a value",
     "stale": "its file changed",
 }
 
 
 @click.command(epilog=output.example("mnemolog conflicts", "mnemolog conflicts --project acme/web"))
-@click.option("--project", help="Of this project, or of none; else of all.")
+@click.option("--project", help="Only this project's and those without one; default: all.")
 @output.json_option
 @click.pass_obj
 def conflicts(session_: Session, /, project: str | None, as_json: bool) -> None:
-    """List what disagrees: both sides, when and by whom they were said, and what settles it.
+    """List contradictions. Show both sides, when and by whom they were recorded, and how to settle
+    them.
 
-    Values replaced by another speaker, two values of one relation, links of conflict, texts that
-    differ in one value alone, and what rests on a file that changed.
+    Contradictions are: values replaced by another author, two values of one relation, conflict
+    links, texts that differ in one value only, and memories about a file that has changed.
     """
     if project is not None:
         checked_project(project)

@@ -20,13 +20,13 @@ _WIDEST = 400  # characters of a line; a host that writes its file on one line m
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 _hosts = click.argument("names", nargs=-1, metavar="[HOST]...")
-_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-_dry_run = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would change, and stop.")
 
 
 @click.command(epilog=output.example("mnemolog connect", "mnemolog connect claude-code codex"))
 @_hosts
-@click.option("--no-rules", is_flag=True, help="Leave CLAUDE.md, AGENTS.md and the like alone.")
+@click.option("--no-rules", is_flag=True, help="Do not change CLAUDE.md, AGENTS.md and the like.")
 @_yes
 @_dry_run
 @output.json_option
@@ -40,10 +40,11 @@ def connect(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write this memory into the settings of agent hosts; without a HOST, list them.
+    """Connect agent hosts to this memory. Without a HOST, list them.
 
-    Hooks, the MCP server and, between two marks, a few lines in the host's file of rules. Only
-    entries of ours are touched; the difference is shown first, and a copy of each file is kept.
+    This writes hooks, the MCP server and, between two markers, a few lines in the host's rule file.
+    Only mnemolog's own entries are changed. You see the diff first, and a copy of each file is
+    kept.
     """
     from serve.connect import link
     from store.audits import health
@@ -70,7 +71,7 @@ def connect(
 def disconnect(
     session_: Session, /, names: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Take out of agent hosts' settings what `connect` wrote, and leave all else as it was."""
+    """Remove what `connect` wrote. Everything else in the host's settings stays."""
     from serve.connect import link
 
     if not names:
@@ -86,7 +87,7 @@ def disconnect(
 @output.json_option
 @click.pass_obj
 def plugin(session_: Session, /, folder: Path, as_json: bool) -> None:
-    """Build a folder from which Claude Code installs this memory as a plugin."""
+    """Create a plugin folder for Claude Code."""
     from serve.connect import plugin as built
 
     files = built.build(folder, session.install(session_.settings()))
@@ -104,7 +105,7 @@ def _named(names: tuple[str, ...]) -> "list[Host]":
 
     if unknown := sorted(set(names) - HOSTS.keys()):
         known = ", ".join(HOSTS)
-        raise InvalidInput(f"there is no host {', '.join(unknown)}: there are {known}")
+        raise InvalidInput(f"unknown host {', '.join(unknown)}: choose from {known}")
     return [HOSTS[name] for name in dict.fromkeys(names)]
 
 
@@ -158,7 +159,7 @@ def _carry_out(plans: "list[Plan]", done: str, *, yes: bool, dry_run: bool, as_j
         if is_made:
             output.say(f"{plan.host.title} is {done}")
             if backup is not None:
-                output.say(f"  what was there before: {backup}")
+                output.say(f"  previous files: {backup}")
             for note in _notes(plan):
                 output.say(f"  {note}")
     if dry_run:
@@ -167,7 +168,7 @@ def _carry_out(plans: "list[Plan]", done: str, *, yes: bool, dry_run: bool, as_j
 
 def _ask(as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
-        raise InvalidInput("nobody can be asked here: add --yes to go on, or --dry-run to look")
+        raise InvalidInput("no terminal to ask on: add --yes to continue, or --dry-run to look")
     if not click.confirm("Make these changes?", default=False):
         raise click.Abort
 

@@ -31,9 +31,9 @@ def consolidate(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Find what says the same, what was corrected and what is over; alone, the same as `preview`.
+    """Find duplicates, corrections and outdated memories. The default is `preview`.
 
-    Nothing changes before `apply`, and `undo` takes all of it back.
+    Nothing changes before `apply`, and `undo` reverts it.
     """
     if context.invoked_subcommand is None:
         _preview(context.obj, project, no_model=no_model, estimate=estimate, as_json=as_json)
@@ -73,7 +73,7 @@ def _preview(
 @output.json_option
 @click.pass_obj
 def review(session_: Session, /, as_json: bool) -> None:
-    """Show each plan that waits, step by step; on a terminal it asks what to do with each."""
+    """Show each waiting plan step by step; on a terminal, ask what to do with it."""
     from serve.summaries.plan_text import shown
     from store.plans import plans as kept
 
@@ -84,7 +84,7 @@ def review(session_: Session, /, as_json: bool) -> None:
             output.emit({"plans": [shown(one) for one in waiting]})
             return
         if not waiting:
-            output.say("no plan waits: `mnemolog consolidate` makes one")
+            output.say("no plan is waiting: `mnemolog consolidate` makes one")
         for plan in waiting:
             if plan.state == "waiting" and sys.stdin.isatty() and sys.stdout.isatty():
                 _ask(log, plan)

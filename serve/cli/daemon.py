@@ -13,10 +13,10 @@ from store.registry import HOST, Server
 @output.json_option
 @click.pass_obj
 def start(session_: Session, /, as_json: bool) -> None:
-    """Start the server in the background, and wait until it listens.
+    """Start the server in the background. Wait until it listens.
 
-    Where it already runs that is said, and nothing is done. It ends by itself when nobody asked for
-    `idle_exit_s`, and what it says is in `server.log` of the home.
+    If a server is already running, the command reports that and does nothing. The server exits
+    after `idle_exit_s` without requests, and writes its messages to `server.log` in the home.
     """
     from serve.server import processes
 
@@ -24,7 +24,7 @@ def start(session_: Session, /, as_json: bool) -> None:
     if as_json:
         output.emit(_shown(server) | {"new": is_new})
     else:
-        said = "started" if is_new else "already runs"
+        said = "started" if is_new else "already running"
         output.say(f"{said}: http://{HOST}:{server.port} (process {server.pid})")
 
 
@@ -32,14 +32,14 @@ def start(session_: Session, /, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def stop(session_: Session, /, as_json: bool) -> None:
-    """End the server of this home; what it gathered is written before."""
+    """Stop the server of this home. It first writes what it has collected."""
     from serve.server import processes
 
     server = processes.stop_server(session_.settings())
     if as_json:
         output.emit({"stopped": _shown(server) if server else None})
     else:
-        output.say(f"stopped: process {server.pid}" if server else "no server runs")
+        output.say(f"stopped: process {server.pid}" if server else "no server is running")
 
 
 def _shown(server: Server) -> dict[str, Any]:

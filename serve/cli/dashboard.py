@@ -21,14 +21,14 @@ class _Link(msgspec.Struct, frozen=True):
 
 
 @click.command(epilog=output.example("mnemolog dashboard"))
-@click.option("--no-open", is_flag=True, help="Print the link and open no browser.")
+@click.option("--no-open", is_flag=True, help="Print the link; do not open a browser.")
 @output.json_option
 @click.pass_obj
 def dashboard(session_: Session, /, no_open: bool, as_json: bool) -> None:
-    """Open the dashboard in the browser; the server is started where none runs.
+    """Open the dashboard in the browser. The server is started if necessary.
 
-    The link lets you in once, within two minutes; the browser stays logged in for 12 hours. Who has
-    the link before you open it is let in instead of you: do not pass it on.
+    The link works once, within two minutes; the browser then stays logged in for 12 hours. Do not
+    share the link: whoever opens it first is logged in instead of you.
     """
     from serve.server import processes
 
@@ -40,7 +40,7 @@ def dashboard(session_: Session, /, no_open: bool, as_json: bool) -> None:
         output.emit({"url": url, "expires_at": link.expires_at})
         return
     output.say(url)
-    output.note("the link lets you in once, within two minutes")
+    output.note("the link works once, within two minutes")
     if not no_open and sys.stdout.isatty():
         _open(url)
 
@@ -62,7 +62,7 @@ def _link(settings: Settings, server: Server) -> _Link:
     status, body = served.owners_answer(settings, server, "POST", "/v1/logins", _ANSWER_S)
     if status != HTTPStatus.CREATED:
         raise ConfigError(
-            f"the server on port {server.port} gives no link ({status}): "
+            f"the server on port {server.port} gave no link ({status}): run "
             "`mnemolog stop`, then try again"
         )
     return msgspec.json.decode(body, type=_Link)

@@ -15,10 +15,10 @@ _GROUPS = {"decided": "Decided", "learned": "Learned", "done": "Done"}
 
 
 @click.command(epilog=output.example("mnemolog digest --since yesterday"))
-@click.option("--since", default="7d", help="From then on: yesterday, 2026-11-20, or 7d; else 7d.")
-@click.option("--until", help="Until then: 2026-11-21, or 1d; else now.")
-@click.option("--project", help="Of this project; else the directory's project.")
-@click.option("--all-projects", is_flag=True, help="Of whatever project.")
+@click.option("--since", default="7d", help="Start: yesterday, 2026-11-20, or 7d; default: 7d.")
+@click.option("--until", help="End: 2026-11-21, or 1d; default: now.")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
 @output.json_option
 @click.pass_obj
 def digest(
@@ -30,7 +30,7 @@ def digest(
     all_projects: bool,
     as_json: bool,
 ) -> None:
-    """Tell day by day what was decided, learned and done, and what is open now."""
+    """List by day what was decided, learned and done. Also list what is open now."""
     settings, at = session_.settings(), session.now()
     belongs = session.project(settings, project, none=all_projects)
     start = micros(moments.moment(since, at))
@@ -86,11 +86,11 @@ def _work(day: dict[str, Any]) -> list[str]:
 
 
 @click.command(epilog=output.example("mnemolog brief"))
-@click.option("--project", help="Of this project; else the directory's project.")
+@click.option("--project", help="The project; default: that of the working directory.")
 @output.json_option
 @click.pass_obj
 def brief(session_: Session, /, project: str | None, as_json: bool) -> None:
-    """Show what a new session of an agent is told here before its first prompt."""
+    """Show the brief that a new session here starts with."""
     settings = session_.settings()
     belongs = session.project(settings, project, none=False)
     with session.open_log(settings) as log:
@@ -107,16 +107,16 @@ def brief(session_: Session, /, project: str | None, as_json: bool) -> None:
         if as_json:
             output.emit({"text": said.text, "notes": said.notes})
         else:
-            output.say(said.text or "nothing: no rule, open goal or decision of this project")
+            output.say(said.text or "nothing: this project has no rule, open goal or decision")
 
 
 @click.command(epilog=output.example("mnemolog goals"))
-@click.option("--project", help="Of this project, or of none; else the directory's project.")
-@click.option("--all-projects", is_flag=True, help="Of whatever project.")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
 @output.json_option
 @click.pass_obj
 def goals(session_: Session, /, project: str | None, all_projects: bool, as_json: bool) -> None:
-    """List open goals, the next due first, and the chains of milestones in order."""
+    """List open goals and chains of milestones. The goal that is due next comes first."""
     settings, at = session_.settings(), session.now()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
@@ -136,7 +136,7 @@ def goals(session_: Session, /, project: str | None, all_projects: bool, as_json
             output.emit({"goals": open_, "chains": named})
             return
         if not open_ and not chains:
-            output.say("no open goals: `mnemolog record --kind goal` sets one")
+            output.say("no open goals: `mnemolog record --kind goal` creates one")
         for goal in open_:
             output.say(_line(log, goal["status"], goal["id"], _goal(goal)))
         for chain in chains:

@@ -9,7 +9,7 @@ from serve.cli.session import Session
 @click.command(
     epilog=output.example("mnemolog distill --dry-run", "mnemolog distill --session 7f3a")
 )
-@click.option("--session", "of_session", metavar="ID", help="Learn from this session alone.")
+@click.option("--session", "of_session", metavar="ID", help="Learn only from this session.")
 @jobs.options
 @click.pass_obj
 def distill(
@@ -22,9 +22,9 @@ def distill(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Learn from past sessions: what failed and what mended it, what you corrected or decided.
+    """Learn from past sessions. It finds failures and their fixes, your corrections and decisions.
 
-    What was learnt from files that changed since is stale from then on, and no longer said.
+    Lessons about files that have changed since become stale and are no longer shown.
     """
     jobs.run(
         session_,

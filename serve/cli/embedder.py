@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from store.embedding import Embedder
 
 # docs/recall.md and docs/embedders.md say how these were measured
-_LEXICAL = "it needs nothing, and finds what shares words or word parts with the question"
+_LEXICAL = "needs no model, and finds texts that share words or parts of words with the query"
 _SENTENCES = (
     "it finds by meaning. On English conversations and issues some 75 % of what answers a question "
     "came among the first five with MiniLM, 70 % with lexical. An English model knows English only"
 )
 _OTHERS = (
-    ("onnx:FOLDER", "a sentence model's folder, or a package that ships one; needs mnemolog[onnx]"),
-    ("table:FOLDER", "a static token table in model2vec's format: fast, knows no context"),
+    (
+        "onnx:FOLDER",
+        "the folder of a sentence model, or a package that ships one; needs mnemolog[onnx]",
+    ),
+    ("table:FOLDER", "a static token table in model2vec's format: fast, ignores context"),
     (
         "litellm:PROVIDER/MODEL",
         "Ollama, OpenAI, OpenRouter, Voyage: litellm:ollama/nomic-embed-text",
@@ -42,7 +45,7 @@ def embedder() -> None:
 @output.json_option
 @click.pass_obj
 def list_(session_: Session, /, as_json: bool) -> None:
-    """List the embedders that are here, and how the others are named."""
+    """List the available embedders, and how to name others."""
     settings = session_.settings()
     rows = _here(settings)
     if as_json:
@@ -60,7 +63,7 @@ def list_(session_: Session, /, as_json: bool) -> None:
 @output.json_option
 @click.pass_context
 def test(context: click.Context, name: str | None, as_json: bool) -> None:
-    """Embed three texts: does NAME, or the current embedder, answer, how fast and how well?"""
+    """Embed three texts with NAME or the current embedder, and report speed and quality."""
     from store.embedders.trial import trial
     from store.embedding import embedder
 
@@ -72,13 +75,15 @@ def test(context: click.Context, name: str | None, as_json: bool) -> None:
     else:
         output.say(f"{name}: {tried.model}, {tried.dimension} dimensions")
         output.say(f"{tried.ms_per_text:g} ms a text, {tried.load_ms:g} ms for the first")
-        verdict = "as it should" if tried.ok else "no nearer: it does not know meaning apart"
+        verdict = "as expected" if tried.ok else "no closer: it does not distinguish meaning"
         output.say(
             f"cosine {tried.paraphrase:.2f} with a paraphrase, {tried.unrelated:.2f} with another "
             f"topic, {verdict}"
         )
     if not tried.ok:
-        output.note("cure: is it a sentence embedding model? `mnemolog embedder list` names others")
+        output.note(
+            "fix: make sure it is a sentence embedding model; `mnemolog embedder list` lists others"
+        )
     context.exit(0 if tried.ok else FAILED)
 
 
@@ -86,7 +91,7 @@ def test(context: click.Context, name: str | None, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def recommend(session_: Session, /, as_json: bool) -> None:
-    """Name the embedder that serves best with what is installed, and why."""
+    """Recommend an embedder for what is installed, and say why."""
     settings = session_.settings()
     name, why, then = _recommended(settings)
     if as_json:
@@ -98,21 +103,22 @@ def recommend(session_: Session, /, as_json: bool) -> None:
 
 @embedder.command(epilog=output.example("mnemolog embedder switch onnx:~/models/all-MiniLM-L6-v2"))
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--no-build", is_flag=True, help="Only change the setting; build later.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--no-build", is_flag=True, help="Change only the setting; build later.")
 @output.json_option
 @click.pass_context
 def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json: bool) -> None:
-    """Take another embedder: tell what it costs, ask, set it, and build its vectors.
+    """Switch to another embedder: show the cost, ask, change the setting, and build its vectors.
 
-    What is served goes by words until the build is done. Nothing is lost: switch back likewise.
+    Until the build is done, recall uses words alone. Nothing is lost: you can switch back the same
+    way.
     """
     from store import config
     from store.embedders import learned
 
     settings = context.obj.settings()
     if as_json and not yes:
-        raise InvalidInput("--json asks nothing: add --yes")
+        raise InvalidInput("--json cannot ask: add --yes")
     name = _lasting(name)
     told = _cost(settings, name)
     if not as_json:
@@ -123,7 +129,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     learned.Acquaintance(settings.home).forget(name)
     path = config.keep(settings.home, "embedder", name)
     if settings.origin.get("embedder") == "environment":
-        output.note("note: MNEMOLOG_EMBEDDER is set, and wins over the file")
+        output.note("note: MNEMOLOG_EMBEDDER is set and overrides the file")
     code = 0
     if not no_build and told["memories"]:
         code = processes.build(context.obj.settings(), quiet=as_json)
@@ -138,7 +144,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
 def _here(settings: Settings) -> list[dict[str, Any]]:
     from store.embedders.found import models
 
-    rows = [{"name": "lexical", "what": "hashed words and letters; always here"}]
+    rows = [{"name": "lexical", "what": "hashed words and letters; always available"}]
     rows += [
         {"name": one.name, "what": f"{size(one.bytes)} on this machine"}
         for one in models(settings.home)
@@ -175,13 +181,13 @@ def _recommended(settings: Settings) -> tuple[str, str, str]:
     if sentence and find_spec("onnxruntime") is not None:
         name, why = sentence, _SENTENCES
     elif sentence:
-        then = "A sentence model is here, onnxruntime is not: pip install 'mnemolog[onnx]'"
+        then = "A sentence model is available, onnxruntime is not: pip install 'mnemolog[onnx]'"
         return "lexical", _LEXICAL, then
     elif table:
-        name, why = table, "it knows words by their company, at the speed of lexical"
+        name, why = table, "it knows related words, at the speed of lexical"
     else:
-        then = "To find by meaning, put a sentence model's folder into the home's models folder, "
-        then += "or name an Ollama model: `mnemolog embedder list` says how"
+        then = "To search by meaning, put a sentence model's folder into the home's models folder, "
+        then += "or name an Ollama model: `mnemolog embedder list` shows how"
         return "lexical", _LEXICAL, then
     if name == settings.choices.embedder:
         return name, why, "It is in use."
@@ -194,7 +200,7 @@ def _agreed() -> bool:
     except click.Abort:
         if sys.stdin.isatty():
             raise  # somebody was there, and left
-        raise click.UsageError("nobody is there to answer: give --yes") from None
+        raise click.UsageError("no terminal to ask on: add --yes") from None
 
 
 def _cost(settings: Settings, name: str) -> dict[str, Any]:
@@ -247,7 +253,7 @@ def _tell(settings: Settings, told: dict[str, Any]) -> None:
     cost = "unknown" if dollars is None else f"${dollars:.4f}" if dollars else "nothing"
     output.say(f"{settings.choices.embedder} -> {told['name']} ({tried['dimension']} dimensions)")
     output.say(f"texts to embed  {told['memories']}")
-    output.say(f"time            about {told['seconds']:g} s, by a sample")
+    output.say(f"time            about {told['seconds']:g} s, estimated from a sample")
     output.say(f"cost            {cost}")
     if told["sent_away"]:
-        output.say("note            the texts of your memories are sent to where that model runs")
+        output.say("note            the texts of your memories are sent to the model's provider")

@@ -35,17 +35,19 @@ _SHOWN = 10  # of a list, on a terminal
 )
 @click.argument("ids", nargs=-1, metavar="[ID...]")
 @click.option(
-    "--text", "texts", multiple=True, help="Also all that says these words, in this order."
+    "--text", "texts", multiple=True, help="Erase everything with these words, in this order."
 )
-@click.option("--session", "sessions", multiple=True, help="Also all events of a session.")
-@click.option("--with-derived", is_flag=True, help="Also the memories that jobs made of them.")
+@click.option("--session", "sessions", multiple=True, help="Erase all events of a session.")
+@click.option(
+    "--with-derived", is_flag=True, help="Also erase memories that jobs derived from them."
+)
 @click.option(
     "--also-quotes",
     is_flag=True,
-    help="Also cut out prompts, commands, questions and other receipts that use words of theirs.",
+    help="Also cut prompts, commands, queries and other receipts that use their words.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be rewritten.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Show what would be rewritten, and stop.")
 @output.json_option
 @click.pass_obj
 def erase(
@@ -60,21 +62,21 @@ def erase(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Destroy what memories said: in the log, and in all that is built from it. No undo.
+    """Destroy the text of memories for good. It goes from the log and everything built from it, and
+    cannot be brought back.
 
-    An ID is a memory's or any other event's. Give --text for words: every memory that says them
-    goes whole, every other event loses the text they are in, be it a prompt, a command or a reason.
-    What would be touched is shown first.
+    An ID may be that of a memory or of any other event. With --text, every memory that contains the
+    words is erased entirely; every other event, such as a prompt, a command or a reason, loses the
+    field that contains them. The command first shows what it would change.
 
-    Their ids, times and kinds stay, and every text goes: of the memory, of what was changed in it,
-    of plans, judgements and drafts made from it. What jobs made of it is stale at once and named
-    here: it may quote it, so erase it too. The memory is built anew before this ends, what was
-    served before is deleted, and so are Dagster's runs that quoted it.
+    Ids, times and kinds stay; every text goes: that of the memory, of its revisions, and of plans,
+    judgments and drafts made from it. Memories that jobs derived from it become stale at once and
+    are listed; they may quote it, so erase them too. The memory is then rebuilt, and the old
+    snapshots are deleted, with the Dagster runs that quote the text.
 
-    Then every file of the home is looked through, and the receipt says what was found and what is
-    out of reach: copies that were made, others who said the same words, the hosts' transcripts,
-    what the disk keeps. It ends with 1 where something is left that it should have reached: run it
-    again.
+    Finally, every file in the home is searched. The receipt lists what was found and what is out of
+    reach: copies, other texts with the same words, the hosts' transcripts, freed disk blocks. The
+    exit code is 1 if a trace is left within reach; run the command again.
     """
     from store.erase import receipt, wiping
 
@@ -125,7 +127,7 @@ def _asked(
         raise click.UsageError("nothing to erase: give an ID, --text or --session")
     for text in texts:
         if not fingerprints.split(text):
-            raise click.UsageError(f"--text {text!r} has no letter or digit to look for")
+            raise click.UsageError(f"--text {text!r} contains no letter or digit to search for")
     found = [commands.resolve_event(log, prefix) for prefix in ids]
     memories = [id_ for id_, is_memory in found if is_memory]
     events = [id_ for id_, is_memory in found if not is_memory]
@@ -149,10 +151,12 @@ def _session(log: "EventLog", prefix: str) -> str:
     if prefix in found:
         return prefix
     if not found:
-        raise NotFound(f"no event of a session {prefix!r}: `mnemolog show ID` names a memory's")
+        raise NotFound(
+            f"no event of a session {prefix!r}: `mnemolog show ID` shows a memory's session"
+        )
     if len(found) > 1:
         shown = ", ".join(found[:5])
-        raise InvalidInput(f"{prefix!r} could be {shown}: give more of the session's id")
+        raise InvalidInput(f"{prefix!r} could be {shown}: give more letters of the session's id")
     return found[0]
 
 
@@ -160,7 +164,7 @@ def _ask(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:
     from store.erase import wiping
 
     if as_json:
-        raise click.UsageError("--json asks nothing: give --yes or --dry-run")
+        raise click.UsageError("--json cannot ask: add --yes or --dry-run")
     _tell_reach(log, wiping.reach(log, asked), "erases")
     if not click.confirm("Destroy this for good?", default=False):
         raise click.Abort
@@ -179,7 +183,7 @@ def _dry_run(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:
 def _tell_reach(log: "EventLog", planned: "Reach", verb: str) -> None:
     _tell(log, planned, verb)
     for kind, count in planned.cut.items():
-        output.say(f"{count} more events lose what they say of it: {kind}")
+        output.say(f"{count} more events lose text about it: {kind}")
 
 
 def _build_anew(settings: "Settings", name: str) -> None:
@@ -195,7 +199,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
         tenant = session.chosen(settings)
         wiping.drop_served(tenant)
         wiping.drop_derived(tenant)
-        output.note("note: it could not be built anew, so nothing is served: run `mnemolog build`")
+        output.note("note: the rebuild failed, so nothing is served: run `mnemolog build`")
 
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
@@ -203,33 +207,35 @@ def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
         first = log.about(id_)[0].body
         shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
         output.say(f"{verb} {output.short_id(log, id_)}  {shown}".rstrip())
-    output.say(f"events of the log that say it: {done.events}")
+    output.say(f"events of the log with this text: {done.events}")
     for id_ in done.made:
-        output.say(f"made of it, stale from then on: {output.short_id(log, id_)}")
+        output.say(f"derived from it, stale from now on: {output.short_id(log, id_)}")
 
 
 def _tell_receipt(found: "Receipt", path: str) -> None:
     seen = found.scan
     if found.cut:
-        output.say(f"others that quoted it, cut out of them: {found.cut}")
-    output.say(f"{len(found.files_deleted)} files deleted, {len(found.dropped)} of others cleared")
+        output.say(f"other events that quoted it, cut: {found.cut}")
+    output.say(
+        f"{len(found.files_deleted)} files deleted, {len(found.dropped)} other files cleared"
+    )
     output.say(
         f"looked for {seen.marks:,} marks of it in {seen.files:,} files, {seen.bytes:,} bytes, "
         f"{seen.decoded:,} of them decoded too: "
-        + ("nothing is left" if found.is_clean else "SOMETHING IS LEFT")
+        + ("nothing left" if found.is_clean else "TEXT IS LEFT")
     )
     _each("left in", found.left)
-    _each("not reached, says the same", found.elsewhere)
+    _each("not reached, has the same text", found.elsewhere)
     _each(
-        "not reached, says the same words",
+        "not reached, has the same words",
         [f"{one.kind} {one.id} of {one.at}" for one in found.quotes],
     )
     _each("not reached, a copy", [f"{one.what} {one.to}" for one in found.copies])
     _each("not reached", found.not_reached)
     if found.texts_too_short:
-        output.say(f"{found.texts_too_short} texts were too short to be told from others'")
+        output.say(f"{found.texts_too_short} texts were too short to distinguish from others")
     if any(one.can_be_cut for one in found.quotes):
-        output.note("hint: --also-quotes cuts receipts that say the same words")
+        output.note("hint: --also-quotes cuts receipts with the same words")
     output.say(f"receipt: {path}")
 
 

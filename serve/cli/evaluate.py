@@ -37,27 +37,31 @@ _file = click.Path(path_type=Path, dir_okay=False)
     ),
 )
 @click.argument("folder", metavar="[DIR]", type=_folder, required=False)
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to try.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to test.")
 @click.option("--profile", help="Short for --set profile=PROFILE.")
 @click.option(
     "--mode",
     type=click.Choice(["auto", "lexical", "vector", "entity"]),
     default="auto",
     show_default=True,
-    help="Which channels look.",
+    help="Which channels search.",
 )
-@click.option("--only", default="", metavar="PREFIX", help="Workspaces whose name starts so.")
+@click.option("--only", default="", metavar="PREFIX", help="Only workspaces with this prefix.")
 @click.option(
     "--level",
     type=click.Choice(["memory", "session"]),
     default="memory",
     show_default=True,
-    help="What must be found.",
+    help="What counts as found.",
 )
-@click.option("--output", "file", type=_file, help="Where each query's ranking goes, JSON Lines.")
+@click.option(
+    "--output", "file", type=_file, help="Write each query's ranking here, as JSON Lines."
+)
 @click.option("--keep", type=_folder, help="Keep what is built here, for the next run.")
-@click.option("--cache", type=_folder, help="Where vectors are kept; else the user's cache.")
-@click.option("--compare", nargs=2, type=_file, metavar="A B", help="Two such files instead.")
+@click.option("--cache", type=_folder, help="The folder for vectors; default: the user's cache.")
+@click.option(
+    "--compare", nargs=2, type=_file, metavar="A B", help="Compare two such files instead."
+)
 @click.option("--each", is_flag=True, help="With --compare: name the queries won and lost.")
 @output.json_option
 @click.pass_obj
@@ -77,19 +81,20 @@ def evaluate(
     each: bool,
     as_json: bool,
 ) -> None:
-    """Measure recall on the labelled queries of DIR, or of the set that comes with mnemolog.
+    """Measure recall on labelled queries. They come from DIR, or from the set that comes with
+    mnemolog.
 
-    DIR holds index.json, for each workspace memories.jsonl and queries.jsonl, and silence.jsonl:
-    prompts that deserve no memory. Your own memories are not touched. The best 60 memories are
-    asked for without a bar, so top_k changes nothing and min_confidence only what is injected.
-    What is told unasked is what the prompt hook says, by its own choice and in every mode.
-    A model is asked once for the vector of a text; later runs find it in the cache.
+    DIR contains index.json, memories.jsonl and queries.jsonl for each workspace, and silence.jsonl:
+    prompts that should get no memory. Your own memories are not touched. The best 60 memories are
+    retrieved without a threshold, so top_k changes nothing, and min_confidence only what is
+    injected. "told unasked" is what the prompt hook injects, by its own decision and in every mode.
+    A model embeds each text once; later runs use the cache.
     """
     from serve.evaluation import dataset, report
 
     if compare and (changes or profile or file or keep or cache):
         raise click.UsageError(
-            "--compare runs nothing: leave --set, --profile, --output, --keep and --cache out"
+            "--compare runs nothing: omit --set, --profile, --output, --keep and --cache"
         )
     if each and not compare:
         raise click.UsageError("--each needs --compare A B: it names the queries that differ")
@@ -204,7 +209,7 @@ def _show_silence(found: "Report") -> None:
     output.table(
         ["silence", "prompts", *map(_bar_name, found.silence)],
         [
-            ["bar on the confidence", "", *(_number(one.bar) for one in found.silence)],
+            ["confidence threshold", "", *(_number(one.bar) for one in found.silence)],
             ["correct answers kept", "", *(_number(one.kept) for one in found.silence)],
             ["injected", str(total), *(_number(one.injected_all) for one in found.silence)],
             *(
@@ -220,11 +225,11 @@ def _show_unasked(found: "Report") -> None:
     if (one := found.unasked) is None:
         return
     output.table(
-        ["told unasked, as the prompt hook decides", "prompts", "share"],
+        ["told unasked, by the prompt hook", "prompts", "share"],
         [
             ["correct answers: something", str(one.queries), _number(one.kept)],
             ["correct answers: a right memory", str(one.queries), _number(one.right)],
-            ["deserves silence", str(sum(found.prompts.values())), _number(one.injected_all)],
+            ["should get nothing", str(sum(found.prompts.values())), _number(one.injected_all)],
             *(
                 [f"  {kind}", str(count), _number(one.injected[kind])]
                 for kind, count in found.prompts.items()

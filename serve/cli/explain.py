@@ -21,7 +21,7 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
         yield f"read        {read}"
     yield f"words       {_numbers(why['words'])}"
     if why["unheard_of"]:
-        yield f"unheard of  {', '.join(map(output.clean, why['unheard_of']))}"
+        yield f"unknown     {', '.join(map(output.clean, why['unheard_of']))}"
     if why["people"]:
         yield f"people      {', '.join(map(output.clean, why['people']))}"
     yield f"entities    {', '.join(map(output.clean, why['entities'])) or 'none'}"
@@ -31,7 +31,7 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     yield f"profile     {why['profile']}: {_numbers(why['weights'])}"
     if route := why["route"]:
         yield f"route       {route['mode']}: {', '.join(route['actions'].values())}"
-    yield f"bar         {why['min_confidence']:.2f} of confidence"
+    yield f"threshold   {why['min_confidence']:.2f} of confidence"
     if why["min_score"]:
         yield f"floor       {why['min_score']:.4f} of score"
     yield f"dropped     {_numbers(why['dropped'])}"
@@ -46,8 +46,8 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
         for line in marks(log, one):
             yield f"     {line}"
     bar, top_k = (
-        f"nearest below the bar of {why['min_confidence']:.2f}",
-        "next, had more been asked for",
+        f"closest below the threshold of {why['min_confidence']:.2f}",
+        "next results, with a larger top_k",
     )
     for title, dropped in ((bar, "nearest_below_bar"), (top_k, "nearest_over_top_k")):
         if why[dropped]:
@@ -60,14 +60,14 @@ def stages(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
 def marks(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a hit says of other memories, a line each."""
     if newer := hit.get("conflicts_with"):
-        yield f"older: {output.short_id(log, newer)} says otherwise"
+        yield f"older: {output.short_id(log, newer)} has another value"
     if copies := hit.get("copies"):
         ids = ", ".join(output.short_id(log, id_) for id_ in copies[:_NAMED])
         more = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
         yield f"said {len(copies) + 1} times: also {ids}{more}"
     if insights := hit.get("insights"):
         ids = ", ".join(output.short_id(log, id_) for id_ in insights[:_NAMED])
-        yield f"part of what jobs noticed: {ids}"
+        yield f"in insights: {ids}"
     for old in hit.get("history", ()):
         id_, text = output.short_id(log, old["id"]), output.one_line(old["text"], 50)
         yield f"until then: {text} ({old['at'][:10]}, {id_})"
@@ -105,7 +105,7 @@ def hit(why: Mapping[str, Any]) -> str:
         parts.append("words of the question before it " + ", ".join(map(output.clean, asked)))
     parts.append(f"nearness {why['nearness']:.2f}")
     if why["fresh"]:
-        parts.append("not built in yet")
+        parts.append("not built yet")
     return "; ".join(part for part in parts if part)
 
 

@@ -26,10 +26,11 @@ def facts(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Read facts out of turns and notes: "the API runs on port 8080", "billing is owned by Priya".
+    """Extract facts from turns and notes. Examples are "the API runs on port 8080" and "billing is
+    owned by Priya".
 
-    Only what is plainly asserted counts, and each turn is looked at once. What has one value at a
-    time replaces its older value, but never one that you recorded by hand.
+    Only plain assertions count, and each turn is read once. A new value replaces the older one, but
+    never one that you recorded by hand.
     """
     if context.invoked_subcommand is None:
         jobs.run(
@@ -45,9 +46,9 @@ def facts(
 
 @facts.command("list", epilog=output.example("mnemolog facts list deploy --as-of 2026-03-01"))
 @click.argument("entity", required=False)
-@click.option("--project", help="Of this project, or of none; else of all.")
-@click.option("--as-of", help="What held then: 2026-11-20, 7d, or @1234 of the log.")
-@click.option("--all", "is_all", is_flag=True, help="Also what holds no more.")
+@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
+@click.option("--all", "is_all", is_flag=True, help="Include values that have ended.")
 @output.json_option
 @click.pass_obj
 def list_(
@@ -59,9 +60,9 @@ def list_(
     is_all: bool,
     as_json: bool,
 ) -> None:
-    """List what is known of an entity, or of all: since when, until when, and who says so."""
+    """List the facts about an entity, or all facts: since when, until when, and their source."""
     if as_of is not None and is_all:
-        raise click.UsageError("--as-of lists what held then: leave --all out")
+        raise click.UsageError("--as-of lists what was true then: omit --all")
     if project is not None:
         checked_project(project)
     settings = session_.settings()
@@ -88,7 +89,7 @@ def list_(
 def _show(log: EventLog, found: list[dict[str, Any]], entity: str | None) -> None:
     if not found:
         of = f" of {output.one_line(entity)}" if entity else ""
-        output.say(f"no fact is known{of}")
+        output.say(f"no known facts{of}")
         return
     columns = ("entity", "relation", "value", "since", "until", "source", "said by", "text")
     rows = [

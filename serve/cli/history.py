@@ -13,14 +13,14 @@ from store.log import EventLog
 
 @click.command(epilog=output.example("mnemolog history deploy.region", "mnemolog history 01KA2B3C"))
 @click.argument("name", metavar="KEY|ID")
-@click.option("--project", help="Of this project, or of none; else the directory's project.")
+@click.option("--project", help="The project; default: that of the working directory.")
 @click.option("--all-projects", is_flag=True, help="The key's values of whatever project.")
 @output.json_option
 @click.pass_obj
 def history(
     session_: Session, /, name: str, project: str | None, all_projects: bool, as_json: bool
 ) -> None:
-    """List every value a key had, or what a memory replaced and was replaced by, newest first."""
+    """List the values of a key, or a memory's replacements. The newest comes first."""
     settings = session_.settings()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
@@ -49,7 +49,7 @@ def _resolved(log: EventLog, name: str) -> str:
         return resolve(log, name)
     except NotFound as error:
         raise NotFound(
-            f"no key and no memory {name!r} here: --all-projects looks for the key in every project"
+            f"no key or memory {name!r} here: --all-projects searches every project for the key"
         ) from error
 
 
@@ -76,7 +76,7 @@ _ORIGIN = ("source", "session")
 def _until(one: dict[str, Any]) -> str:
     if one["until"] is None:
         return "now"
-    return _minute(one["until"]) if one["until"] > one["from"] else "never held"
+    return _minute(one["until"]) if one["until"] > one["from"] else "never valid"
 
 
 def _minute(at: str) -> str:

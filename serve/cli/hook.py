@@ -24,10 +24,10 @@ MAX_BYTES = 4 << 20
 @output.json_option
 @click.pass_obj
 def hook(session_: Session, /, host: str, as_json: bool) -> None:
-    """Answer one event of an agent host, as the server would; the hook client runs it.
+    """Answer one event of an agent host. The hook client runs this if no server is running.
 
-    The event comes on standard input, as the host sends it. What is printed is the host's own
-    answer; nothing is printed where there is nothing to say (with --json: null).
+    The event is read from standard input, in the host's format. The output is the host's own
+    format, or nothing if there is no answer (with --json: null).
     """
     settings = session_.settings()
     session.chosen(settings)  # a new user has none: that is said before half a second of imports
@@ -42,7 +42,7 @@ def _answered(settings: "Settings", host: str, event: bytes) -> dict[str, Any] |
     from serve.hooks.hosts.payload import decoded
 
     if host not in HOSTS:
-        raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
+        raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")
     if len(event) > MAX_BYTES:
         raise InvalidInput(f"the event is larger than {size(MAX_BYTES)}")
     payload = decoded(event)
@@ -64,6 +64,6 @@ def _tenants(settings: "Settings") -> "OpenTenants":
     tenants = OpenTenants(settings)
     model = tenants.embedder
     if not model.is_cheap:
-        silent = SilentEmbedder(model.model, model.dimension, "no server runs that has loaded it")
+        silent = SilentEmbedder(model.model, model.dimension, "no running server has it loaded")
         tenants.embedder = QueryEmbedder(silent)
     return tenants

@@ -21,10 +21,10 @@ def importance(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Revise how much memories matter, where nobody said how much.
+    """Revise importance that nobody set.
 
-    By ratings, by what rests on them, a little by use; with a model, by what it says too. One that
-    was recorded with an importance keeps it. The plan can be undone.
+    It uses ratings, dependent memories and, a little, how often they are recalled; with a model
+    also its judgment. An importance that was recorded explicitly is kept. The plan can be undone.
     """
     jobs.run(
         session_,

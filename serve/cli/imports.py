@@ -30,8 +30,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SKIPS_SHOWN = 5
 _NOTED_EVERY_S = 10  # where standard error is no terminal
-_project = click.option("--project", help="The project they belong to; else what the source says.")
-_build = click.option("--build", "and_build", is_flag=True, help="Build when all is read.")
+_project = click.option("--project", help="The project to assign; default: the one in the source.")
+_build = click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
 
 
 def _common(command: Command) -> Command:
@@ -40,19 +40,19 @@ def _common(command: Command) -> Command:
 
 @click.group(name="import", epilog=output.example("mnemolog import git . --since 2026-01-01"))
 def import_() -> None:
-    """Read memories from elsewhere; what was read before is left alone."""
+    """Import memories. What was imported before is left alone."""
 
 
 @import_.command(epilog=output.example("mnemolog import git . --limit 500 --build"))
 @click.argument("path", type=click.Path(path_type=Path), default=".")
-@click.option("--since", help="What git takes: 2026-01-31, '3 months ago'.")
+@click.option("--since", help="A date that git accepts: 2026-01-31, '3 months ago'.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest commits.")
 @_common
 @click.pass_obj
 def git(
     session_: Session, /, path: Path, since: str | None, limit: int | None, **options: Any
 ) -> None:
-    """Read the history of a repository: what was changed, fixed and decided, and why."""
+    """Import a repository's history: what was changed, fixed and decided, and why."""
     from store.importers.git import drafts
 
     read = partial(drafts, path, since=since, limit=limit)
@@ -63,14 +63,14 @@ def git(
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
-@click.option("--mine", is_flag=True, help="They are your own words, also in a repository.")
+@click.option("--mine", is_flag=True, help="Treat them as your own words, even in a repository.")
 @_common
 @click.pass_obj
 def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **options: Any) -> None:
-    """Read Markdown notes: CLAUDE.md, AGENTS.md, decision records, folders of notes.
+    """Import Markdown notes: CLAUDE.md, AGENTS.md, decision records, folders of notes.
 
-    What lies in a git repository may be anybody's: it is found when asked for, quoted, and is no
-    rule. With --mine it is your word, and its rules are rules.
+    Files in a git repository may be anybody's words: they are quoted with their source and are not
+    rules. With --mine they count as your words, and their rules become rules.
     """
     from store.importers.markdown import drafts
 
@@ -83,7 +83,7 @@ def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **option
 
 @import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl --dry-run"))
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
-@click.option("--dry-run", is_flag=True, help="Only count what there is; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Count what would be imported; write nothing.")
 @_common
 @click.pass_obj
 def jsonl(
@@ -95,9 +95,9 @@ def jsonl(
     and_build: bool,
     as_json: bool,
 ) -> None:
-    """Read JSON Lines, as `mnemolog export` writes them; `-` is standard input.
+    """Import JSON Lines as written by `mnemolog export`; `-` is standard input.
 
-    What a line says of its memory's state, links and ratings is taken over with a new memory.
+    A new memory gets the state, links and ratings of its line.
     """
     from store import tenant as tenants
     from store.importers.jsonl import import_file, survey
@@ -124,7 +124,7 @@ def standard_input() -> Path:
     """Return standard input as a path; what comes in is never copied to a file, redacted or not."""
     path = Path("/dev/stdin")
     if not path.exists():
-        raise SourceError("this system has no path for standard input: name a file")
+        raise SourceError("this system has no path for standard input: give a file")
     return path
 
 
@@ -155,7 +155,7 @@ def _transcripts(host: "Host") -> click.Command:
 
     # what cannot be read is named by the importer, as any other wrong place is
     @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
-    @click.option("--dry-run", is_flag=True, help="Only show what there is; write nothing.")
+    @click.option("--dry-run", is_flag=True, help="Show what would be imported; write nothing.")
     @_common
     @click.pass_obj
     def read(
@@ -387,7 +387,7 @@ def _tell(
         told = f"{sessions.summary}: {told.replace('added', 'events added')}"
     output.say(told)
     if next_step and counts.added:
-        output.note("next: `mnemolog build`, so that recall finds them fast")
+        output.note("next: `mnemolog build` makes recall fast and complete")
 
 
 def _counted(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
@@ -407,25 +407,33 @@ def _counted(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
 
 
 @click.command(epilog=output.example("mnemolog export --output memories.jsonl"))
-@click.option("--output", "file", default="-", metavar="FILE|-", help="Where to; else stdout.")
-@click.option("--all-states", is_flag=True, help="Also archived, superseded and forgotten ones.")
-@click.option("--project", help="Only this project's.")
+@click.option(
+    "--output",
+    "file",
+    default="-",
+    metavar="FILE|-",
+    help="The file to write; default: standard output.",
+)
+@click.option(
+    "--all-states", is_flag=True, help="Include archived, superseded and forgotten memories."
+)
+@click.option("--project", help="Only this project.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["jsonl", "markdown"]),
     default="jsonl",
     show_default=True,
-    help="Markdown is for people.",
+    help="jsonl for programs, markdown for people.",
 )
 @output.json_option
 @click.pass_obj
 def export(
     session_: Session, /, file: str, all_states: bool, project: str | None, form: str, as_json: bool
 ) -> None:
-    """Write the memories as JSON Lines, which `import jsonl` takes back, or as a Markdown page.
+    """Write the memories as JSON Lines or a Markdown page. `import jsonl` reads JSON Lines back.
 
-    Of a forgotten memory only its id is written, on a page nothing.
+    A forgotten memory is written as its id only, and left out of a page.
     """
     from store.export import export as exported
     from store.export import memories

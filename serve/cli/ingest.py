@@ -47,10 +47,10 @@ class _OrFile(click.Group):
 @output.json_option
 @click.pass_context
 def ingest(context: click.Context, as_json: bool) -> None:
-    """Accept memories for good and record them exactly once, whatever ends meanwhile.
+    """Accept batches and record each memory exactly once. A crash does not change that.
 
-    Alone, list what was accepted. A batch whose recording fails is tried again, after five times
-    it is dead, and waits for `requeue`.
+    Without arguments, list the accepted batches. A batch that fails is retried; after five attempts
+    it is dead until `requeue`.
     """
     if context.invoked_subcommand is None:
         _list(context.obj, None, 20, as_json=as_json)
@@ -58,14 +58,14 @@ def ingest(context: click.Context, as_json: bool) -> None:
 
 @ingest.command(epilog=output.example("mnemolog ingest add memories.jsonl --project acme/web"))
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
-@click.option("--project", help="The project of the lines that name none.")
+@click.option("--project", help="The project of lines without one.")
 @output.json_option
 @click.pass_obj
 def add(session_: Session, /, file: Path, project: str | None, as_json: bool) -> None:
-    """Accept JSON Lines, a draft of a memory each, and record them; `-` is standard input.
+    """Accept JSON Lines, one draft of a memory per line, and record them; `-` is standard input.
 
-    A server that runs lends a hand. The same file again adds nothing. An export whose memories have
-    links, ratings or a state is refused: `mnemolog import jsonl` keeps those.
+    A running server helps with the recording. Adding the same file again adds nothing. An export
+    with links, ratings or states is refused: `mnemolog import jsonl` keeps those.
     """
     from serve.cli.imports import standard_input
     from store.importers.jsonl import drafts
@@ -84,12 +84,14 @@ def add(session_: Session, /, file: Path, project: str | None, as_json: bool) ->
 
 
 @ingest.command("list", epilog=output.example("mnemolog ingest list --state dead"))
-@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--state", type=click.Choice(STATES), help="Only in this state.")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="The maximum number."
+)
 @output.json_option
 @click.pass_obj
 def list_(session_: Session, /, state: str | None, limit: int, as_json: bool) -> None:
-    """List what was accepted, the newest first."""
+    """List the accepted batches, newest first."""
     _list(session_, state, limit, as_json=as_json)
 
 
@@ -98,7 +100,7 @@ def list_(session_: Session, /, state: str | None, limit: int, as_json: bool) ->
 @output.json_option
 @click.pass_obj
 def show(session_: Session, /, job: str, as_json: bool) -> None:
-    """Show what became of a job: its memories, and what was refused and why."""
+    """Show the result of a job: its memories, and what was refused and why."""
     queue = _queue(session_.settings())
     found, outcome = queue.get(job), queue.outcome(job)
     if as_json:
@@ -118,7 +120,7 @@ def show(session_: Session, /, job: str, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def requeue(session_: Session, /, job: str, as_json: bool) -> None:
-    """Try a dead job again, at once."""
+    """Retry a dead job now."""
     settings = session_.settings()
     with session.open_log(settings) as log:
         queue = _queue(settings)
@@ -196,7 +198,7 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
     for reason in islice(reasons, _REASONS_SHOWN):
         output.note(output.clean(f"refused: {reason}"))
     for job in waiting:
-        output.note(f"note: {job.id} waits and is tried again: {output.clean(job.error or '')}")
+        output.note(f"note: {job.id} is waiting for a retry: {output.clean(job.error or '')}")
 
 
 def _list(session_: Session, state: Any, limit: int, *, as_json: bool) -> None:
@@ -204,7 +206,7 @@ def _list(session_: Session, state: Any, limit: int, *, as_json: bool) -> None:
     if as_json:
         output.emit({"jobs": [shown(one) for one in found]})
     elif not found:
-        output.say(f"no job is {state}" if state else "nothing was accepted")
+        output.say(f"no {state} jobs" if state else "nothing has been accepted")
     else:
         rows = [
             (one.id, isoformat(one.at), _standing(one), output.one_line(one.error or "", 200))

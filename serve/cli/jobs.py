@@ -24,10 +24,10 @@ def options(command: Command) -> Command:
     """Add what every job's command takes."""
     for add in (
         output.json_option,
-        click.option("--estimate", is_flag=True, help="Say what a model would cost; do nothing."),
-        click.option("--no-model", is_flag=True, help="Ask no model, also where one is set."),
-        click.option("--project", help="Only this project's memories, and those of none."),
-        click.option("--dry-run", is_flag=True, help="Make the plan, and do nothing else."),
+        click.option("--estimate", is_flag=True, help="Print what a model would cost, and stop."),
+        click.option("--no-model", is_flag=True, help="Do not use a model, even if one is set."),
+        click.option("--project", help="Only this project's memories and those without one."),
+        click.option("--dry-run", is_flag=True, help="Only make the plan."),
     ):
         command = add(command)
     return command
@@ -93,7 +93,7 @@ def _show_estimate(told: dict[str, Any]) -> None:
     for note in told["notes"]:
         output.say(output.clean(note))
     if not told["calls"]:
-        output.say("a run asks no model anything")
+        output.say("a run makes no model calls")
         return
     rows = [
         (
@@ -114,7 +114,7 @@ def _show_estimate(told: dict[str, Any]) -> None:
     if left:
         output.say(f"left: {left}")
     if not told["fits"]:
-        output.say("the budget may end before the job does: what is done by then is kept")
+        output.say("the budget may be spent before the job is done: its results so far are kept")
 
 
 def _dollars(value: float | None) -> str:

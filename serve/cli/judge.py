@@ -18,11 +18,11 @@ def judge(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Judge the recalls that wait for a word by what was done in the two hours after them.
+    """Judge unrated recalls by what was done afterwards. The two hours after a recall count.
 
-    A file that a memory names was edited, its command was run, its lesson was followed: it helped.
-    What came again and again and was never used did not. A rating of yours weighs five times as
-    much.
+    A memory helped if a file it names was edited, its command was run, or its lesson was followed.
+    It did not help if it was returned repeatedly and never used. Your own rating weighs five times
+    as much.
     """
     jobs.run(
         session_,

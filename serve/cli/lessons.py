@@ -22,15 +22,16 @@ _LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
     invoke_without_command=True,
     epilog=output.example("mnemolog lessons", "mnemolog lessons accept 7HQ2"),
 )
-@click.option("--project", help="Of this project, or of none; else of all.")
+@click.option("--project", help="Only this project's and those without one; default: all.")
 @output.json_option
 @click.pass_context
 def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
-    """Show how often each lesson was shown and followed, its impact, and what waits for a yes.
+    """Show how lessons do, and what waits for your decision. It shows how often each was shown and
+    followed, and its impact.
 
-    Impact is how much oftener tests, builds and deployments came out well in turns that followed
-    the lesson than in turns that ignored it, in percentage points with a 95 % interval; unknown
-    with fewer than three of either.
+    Impact is how much more often tests, builds and deployments succeeded in turns that followed the
+    lesson than in turns that ignored it, in percentage points with a 95 % interval. It is unknown
+    with fewer than three turns of either.
     """
     if context.invoked_subcommand is not None:
         return
@@ -52,7 +53,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def accept(session_: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Make rules of statements and drafts: recorded as your own words. First letters suffice."""
+    """Make statements and drafts rules, recorded as your words. You can shorten an ID."""
     from store import lesson_commands
 
     settings = session_.settings()
@@ -69,11 +70,11 @@ def accept(session_: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
 
 @lessons.command(epilog=output.example('mnemolog lessons reject 7HQ2 --reason "only that once"'))
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--reason", help="Why; kept in the log.")
+@click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
 def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Say no: a statement is forgotten, a draft not proposed again. First letters suffice."""
+    """Forget a statement, or stop a draft from being proposed again. You can shorten an ID."""
     from store import lesson_commands
 
     settings = session_.settings()
@@ -110,7 +111,7 @@ def _one(log: "EventLog", waiting: list[str], prefix: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
+        raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
     if log.known([prefix]):
         return prefix  # answered before: saying it again says how
     raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
@@ -130,7 +131,7 @@ def _show(log: "EventLog", found: dict[str, Any]) -> None:
         columns = ("id", "shown", "followed", "ignored", "n/a", "impact", "lesson")
         output.table(columns, rows)
     else:
-        output.say("no lesson was shown yet")
+        output.say("no lesson has been shown yet")
     if found["never_shown"]:
         output.say(f"{found['never_shown']} more were never shown")
     drafts = found["drafts"]

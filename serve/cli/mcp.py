@@ -17,11 +17,11 @@ _BRIDGE = Path(__file__).resolve().parents[1] / "mcp_bridge.py"
 @output.json_option
 @click.pass_context
 def mcp(context: click.Context, as_json: bool) -> None:
-    """Serve agent hosts over standard input and output, as `command` of their MCP settings.
+    """Serve MCP over standard input and output. Use it as `command` in a host's MCP settings.
 
-    It passes what they ask on to the server of this home, and starts that where none runs. A host
-    that speaks HTTP needs it not: it asks `/mcp` of the server itself, with the token. What is
-    said is JSON, with --json or without.
+    It forwards requests to the server of this home, and starts the server if necessary. A host that
+    speaks HTTP does not need it: it can use `/mcp` of the server directly, with the token. The
+    output is JSON, with or without --json.
     """
     session: Session = context.obj
     settings = session.settings()

@@ -21,7 +21,7 @@ _PROJECT_WIDTH = 28
 @output.json_option
 @click.pass_obj
 def show(session_: Session, /, id_: str, as_json: bool) -> None:
-    """Show all there is of a memory and its history. The first letters of its ID suffice."""
+    """Show a memory with its history. You can shorten its ID to the first letters."""
     settings = session_.settings()
     with session.open_log(settings) as log:
         from serve.reader.reader import Reader
@@ -95,16 +95,19 @@ def _alike(one: dict[str, Any]) -> str:
     multiple=True,
     type=click.Choice(MEMORY_KINDS),
     metavar="KIND",
-    help="Only of this kind; may be repeated.",
+    help="Only this kind; may be repeated.",
 )
-@click.option("--project", help="Of this project, or of none; else of all.")
+@click.option("--project", help="Only this project's and those without one; default: all.")
 @click.option(
-    "--state", type=click.Choice(_STATES), default="active", help="In this state; else active."
+    "--state",
+    type=click.Choice(_STATES),
+    default="active",
+    help="Only in this state; default: active.",
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
-@click.option("--as-of", help="Those that held then: 2026-11-20, 7d, or @1234 of the log.")
+@click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, help="How many at most; else 20."
+    "--limit", type=click.IntRange(1, 10_000), default=20, help="The maximum number; default: 20."
 )
 @output.json_option
 @click.pass_obj
@@ -119,12 +122,12 @@ def list_(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List memories, the newest first."""
+    """List memories, newest first."""
     settings = session_.settings()
     if project is not None:
         checked_project(project)
     if as_of is not None and state != "active":
-        raise click.UsageError("--as-of lists what was active then: leave --state out")
+        raise click.UsageError("--as-of lists what was active then: omit --state")
     at = session.now()
     then = moments.point(as_of, at) if as_of else None
     with session.open_log(settings) as log:
@@ -156,7 +159,7 @@ def list_(
     if rows:
         output.table(("id", "kind", "date", "project", "text"), rows)
     else:
-        output.say("no such memories")
+        output.say("no matching memories")
 
 
 def _end(project: str) -> str:

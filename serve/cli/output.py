@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def json_option(command: Command) -> Command:
     """Add `--json`."""
-    add = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else.")
+    add = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
     return add(command)
 
 
@@ -135,6 +135,6 @@ def write(path: Path, data: bytes) -> None:
 def check_writable(path: Path) -> None:
     """Raise InvalidInput where `write` has no folder to write to, or take a device's place."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise InvalidInput(f"{path} is no file: name a new one, or one that may be replaced")
+        raise InvalidInput(f"{path} is not a file: give a new one, or one that may be replaced")
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InvalidInput(f"{path} cannot be written: name a file in a folder that exists")
+        raise InvalidInput(f"{path} cannot be written: give a file in an existing folder")

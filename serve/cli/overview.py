@@ -15,18 +15,18 @@ from store.log import EventLog
 _WIDTH = 90
 _TITLES = {
     "rules": "Rules",
-    "now": "Holds now",
+    "now": "Current",
     "goals": "Open goals",
     "background": "Background",
-    "timeline": "Along time",
+    "timeline": "Timeline",
     "replaced": "Replaced",
 }
 
 
 @click.command(epilog=output.example("mnemolog overview deploys"))
 @click.argument("topic", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--project", help="Of this project, or of none; else the directory's project.")
-@click.option("--all-projects", is_flag=True, help="Of whatever project.")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
 @output.json_option
 @click.pass_obj
 def overview(
@@ -37,7 +37,9 @@ def overview(
     all_projects: bool,
     as_json: bool,
 ) -> None:
-    """Sum up what is known of TOPIC: what holds, rules, goals, its course, what was replaced."""
+    """Summarize a TOPIC. The summary has current facts, rules, goals, a timeline, and what was
+    replaced.
+    """
     settings = session_.settings()
     belongs = session.project(settings, project, none=all_projects)
     with session.open_log(settings) as log:
@@ -81,11 +83,13 @@ def _line(log: EventLog, one: dict[str, Any]) -> str:
 
 @click.command(epilog=output.example("mnemolog timeline deploys --since 30d"))
 @click.argument("topic", nargs=-1, metavar="[TOPIC]...")
-@click.option("--project", help="Of this project, or of none; else the directory's project.")
-@click.option("--all-projects", is_flag=True, help="Of whatever project.")
-@click.option("--since", help="Not older: 2026-11-20, or 7d.")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
+@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
 @click.option("--until", help="Older than this: 2026-11-20, or 7d.")
-@click.option("--limit", type=click.IntRange(1, 200), default=50, help="How many at most; else 50.")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=50, help="The maximum number; default: 50."
+)
 @output.json_option
 @click.pass_obj
 def timeline(
@@ -99,7 +103,7 @@ def timeline(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List memories day by day, the oldest first: those about TOPIC, else the newest."""
+    """List memories by day, oldest first. They are those about TOPIC, or the newest ones."""
     settings, at = session_.settings(), session.now()
     belongs = session.project(settings, project, none=all_projects)
     start, end = (micros(moments.moment(one, at)) if one else None for one in (since, until))
@@ -129,7 +133,7 @@ def timeline(
 
 def _show_days(log: EventLog, told: Sequence[dict[str, Any]]) -> None:
     if not told:
-        output.say("no such memories")
+        output.say("no matching memories")
     for day, those in groupby(told, key=lambda one: str(one["at"][:10])):
         output.say(day)
         for one in those:

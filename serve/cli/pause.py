@@ -22,14 +22,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def _what(command: Command) -> Command:
     """Add the options that name what is paused."""
     for option in (
-        click.option("--session", metavar="ID", help="A session, by the id its host gives it."),
+        click.option("--session", metavar="ID", help="A session, by its host's id."),
         click.option(
             "--directory",
             type=click.Path(exists=False, path_type=Path),
             metavar="PATH",
-            help="A folder and all below it.",
+            help="A folder and everything below it.",
         ),
-        click.option("--project", metavar="NAME", help="A project; else the directory's."),
+        click.option(
+            "--project", metavar="NAME", help="A project; default: that of the working directory."
+        ),
     ):
         command = option(command)
     return command
@@ -41,7 +43,7 @@ def _what(command: Command) -> Command:
     )
 )
 @_what
-@click.option("--for", "span", metavar="SPAN", help="Go on by itself after 90s, 15m, 2h, 1d.")
+@click.option("--for", "span", metavar="SPAN", help="Resume automatically after 90s, 15m, 2h, 1d.")
 @output.json_option
 @click.pass_obj
 def pause(
@@ -53,11 +55,11 @@ def pause(
     span: str | None,
     as_json: bool,
 ) -> None:
-    """Record nothing of this project until `mnemolog resume`, and say nothing unasked.
+    """Stop recording this project until `mnemolog resume`. No notes are injected either.
 
-    It holds at once, for sessions that run too, and after a restart. What was recorded before
-    stays, and `recall` answers as ever. For one run of an agent, start it with MNEMOLOG_OFF=1; for
-    everybody who works on a repository, put `record = false` into its .mnemolog.toml.
+    It takes effect at once, including in running sessions, and survives a restart. Earlier records
+    stay, and `recall` still answers. For one run of an agent, start it with MNEMOLOG_OFF=1. For
+    everyone who works on a repository, put `record = false` into its .mnemolog.toml.
     """
     (settings, _), at = session_.settings_and_fault(), now()
     scope, name = _named(settings, project, directory, session)
@@ -67,13 +69,13 @@ def pause(
         output.emit(pauses.shown(made))
         return
     ends = f" until {isoformat(until)}" if until else ""
-    output.say(f"paused {output.clean(made.what)}{ends}: nothing of it is recorded")
-    output.say(f"to go on: {output.clean(made.resume)}")
+    output.say(f"paused {output.clean(made.what)}{ends}: nothing is recorded")
+    output.say(f"to resume: {output.clean(made.resume)}")
 
 
 @click.command(epilog=output.example("mnemolog resume", "mnemolog resume --all"))
 @_what
-@click.option("--all", "everything", is_flag=True, help="All that is paused.")
+@click.option("--all", "everything", is_flag=True, help="Everything that is paused.")
 @output.json_option
 @click.pass_obj
 def resume(
@@ -87,7 +89,7 @@ def resume(
 ) -> None:
     """Record this project again after `mnemolog pause`.
 
-    What happened meanwhile is not recorded later, by an import neither.
+    What happened while it was paused is never recorded, not even by an import.
     """
     (settings, _), at = session_.settings_and_fault(), now()
     if everything and any((project, directory, session)):
@@ -102,11 +104,11 @@ def resume(
         output.emit({"resumed": [pauses.shown(one) for one in ended], "paused": _all(left)})
         return
     for one in ended:
-        output.say(f"recorded again: {output.clean(one.what)}")
+        output.say(f"resumed: {output.clean(one.what)}")
     if not ended:
         output.say("nothing was paused there")
     for one in left:
-        output.say(f"still paused: {output.clean(one.what)}, to go on: {output.clean(one.resume)}")
+        output.say(f"still paused: {output.clean(one.what)}, to resume: {output.clean(one.resume)}")
 
 
 def _all(found: list[Pause]) -> list[dict[str, object]]:
@@ -118,17 +120,17 @@ def _named(
 ) -> tuple[Scope, str]:
     """Return what is meant; raise InvalidInput where nothing is, InvalidName for no project."""
     if sum(one is not None for one in (project, directory, session)) > 1:
-        raise click.UsageError("give one of --project, --directory and --session")
+        raise click.UsageError("give only one of --project, --directory and --session")
     if directory is not None:
         return "directory", pauses.folder_name(directory.expanduser())
     if session is not None:
         if not session.strip():
-            raise InvalidInput("--session is empty: give the id that its host shows")
+            raise InvalidInput("--session is empty: give the id that the host shows")
         return "session", session
     name = project or settings.choices.project
     found = checked_project(name) if name else project_of(Path.cwd())
     if found is None:
         raise InvalidInput(
-            "this folder is in no repository: give --directory . for the folder, or --project NAME"
+            "this folder is not in a repository: use --directory . or --project NAME"
         )
     return "project", found

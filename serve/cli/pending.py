@@ -19,7 +19,7 @@ _SHOWN = 3  # texts of a recall
 @output.json_option
 @click.pass_obj
 def pending(session_: Session, /, days: int, as_json: bool) -> None:
-    """List the recalls that brought something and that nobody rated or judged yet."""
+    """List recalls that nobody has rated or judged. Recalls without results are left out."""
     from store.pending import DAY_US
     from store.pending import pending as waiting
 
@@ -34,7 +34,7 @@ def pending(session_: Session, /, days: int, as_json: bool) -> None:
     if found:
         output.note("next: `mnemolog rate ID useful`, or `mnemolog judge`")
     else:
-        output.say("nothing waits for a word")
+        output.say("no recall is waiting for a rating")
 
 
 def _shown(event: Event) -> dict[str, object]:

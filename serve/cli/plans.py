@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @output.json_option
 @click.pass_context
 def plans(context: click.Context, as_json: bool) -> None:
-    """List what jobs proposed and what became of it, the newest first."""
+    """List what jobs proposed and its state, newest first."""
     if context.invoked_subcommand is not None:
         return
     from serve.summaries.plan_text import shown
@@ -56,7 +56,7 @@ SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alik
 @output.json_option
 @click.pass_obj
 def show(session_: Session, /, plan: str, as_json: bool) -> None:
-    """Show what a plan does, step by step, and why. The first letters of its id suffice."""
+    """Show what a plan does, step by step, and why. You can shorten its id."""
     from store.plans import plans as kept
 
     with session.open_log(session_.settings()) as log:
@@ -65,12 +65,12 @@ def show(session_: Session, /, plan: str, as_json: bool) -> None:
 
 _CHANGES = {
     "apply": (
-        "Do exactly what a plan says, all of it; one that what it rests on has left is refused.",
-        "Only say whether it still can be.",
+        "Apply all of a plan or none; a plan whose memories have changed is refused.",
+        "Only check whether it can still be applied.",
     ),
     "undo": (
-        "Take a plan back: the memory is what it was before, and it is not proposed again.",
-        "Only say whether it was applied.",
+        "Undo a plan: the memory is as before, and the same is not proposed again.",
+        "Only check whether it was applied.",
     ),
 }
 
@@ -91,7 +91,8 @@ def changing(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Co
             found = kept.find(log, plan)
             if job is not None and found.body.job != job:
                 raise InvalidInput(
-                    f"plan {found.id} is {found.body.job}'s: `mnemolog plans {verb} {plan}`"
+                    f"plan {found.id} belongs to {found.body.job}: "
+                    f"run `mnemolog plans {verb} {plan}`"
                 )
             act = kept.apply if verb == "apply" else kept.undo
             tell(found if dry_run else act(log, found.id, session.now()), as_json=as_json)
@@ -101,11 +102,11 @@ def changing(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Co
 
 @plans.command(epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"'))
 @click.argument("plan")
-@click.option("--reason", help="Why; kept in the log.")
+@click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
 def reject(session_: Session, /, plan: str, reason: str | None, as_json: bool) -> None:
-    """Say no to a plan: its steps are not proposed again."""
+    """Reject a plan: its steps are not proposed again."""
     from store.plans import plans as kept
 
     with session.open_log(session_.settings()) as log:
@@ -128,7 +129,7 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     if plan.state == "waiting":
         output.note(f"next: `mnemolog plans apply {plan.id[:SHORT]}`")
     elif plan.state == "applied":
-        output.note(f"to take it back: `mnemolog plans undo {plan.id[:SHORT]}`")
+        output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
 
 
 def tell(plan: "Plan", *, as_json: bool) -> None:

@@ -41,19 +41,19 @@ def _wait(child: "subprocess.Popen[bytes]") -> int:
 
 
 @click.command("build", epilog=output.example("mnemolog build"))
-@click.option("--full", is_flag=True, help="From the log alone; take nothing over.")
+@click.option("--full", is_flag=True, help="Rebuild from the log alone; reuse nothing.")
 @click.option(
     "--quick",
     is_flag=True,
-    help="The same without Dagster: seconds less, but no run in `mnemolog ui`.",
+    help="Build without Dagster: seconds faster, but not listed in `mnemolog ui`.",
 )
 @output.json_option
 @click.pass_context
 def build_command(context: click.Context, full: bool, quick: bool, as_json: bool) -> None:
-    """Build, check and publish the memory, so that recall is fast and complete.
+    """Build, check and publish the memory.
 
-    A quick build makes, audits and publishes the same; what it takes over from the build before is
-    only looked at, not hashed again. An idle server builds like that.
+    Then recall is fast and complete. A quick build produces, audits and publishes the same, but
+    does not hash again what it reuses from the previous build. An idle server builds this way.
     """
     asked = {"--full": full, "--quick": quick, "--json": as_json}
     words = [word for word, wanted in asked.items() if wanted]
@@ -61,13 +61,13 @@ def build_command(context: click.Context, full: bool, quick: bool, as_json: bool
 
 
 @click.command(epilog=output.example("mnemolog ui --port 3000"))
-@click.option("--port", type=click.IntRange(1, 65535), help="Where it listens.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The port.")
 @output.json_option
 @click.pass_context
 def ui(context: click.Context, port: int | None, as_json: bool) -> None:
-    """Serve Dagster's pages: the jobs, their schedules, counts and plots.
+    """Serve the Dagster UI. It has the jobs, their schedules, counts and plots.
 
-    The link lets you in once, within two minutes; the same command then prints another.
+    The link works once, within two minutes; to get another, run the command again.
     """
     settings = context.obj.settings()
     session.make(settings)
@@ -79,20 +79,20 @@ def ui(context: click.Context, port: int | None, as_json: bool) -> None:
 
 
 @click.command(epilog=output.example("mnemolog serve --port 7437"))
-@click.option("--port", type=click.IntRange(0, 65535), help="Where it listens; 0: anywhere free.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0: any free port.")
 @click.option(
     "--idle-exit",
     type=click.IntRange(0),
     default=0,
     metavar="SECONDS",
-    help="End when nobody asked for so long; else never.",
+    help="Exit after this many seconds without a request; default: never.",
 )
 @output.json_option
 @click.pass_obj
 def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool) -> None:
     """Serve recall over HTTP on this machine until interrupted.
 
-    `mnemolog start` does it in the background. A home has one server.
+    `mnemolog start` does this in the background. A home has one server.
     """
     import gc
     import logging
@@ -112,6 +112,6 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
         if as_json:
             output.emit({"url": url, "pid": os.getpid()})
         else:
-            output.say(f"mnemolog listens on {url} (Ctrl-C ends it)")
+            output.say(f"mnemolog listens on {url} (Ctrl-C to stop)")
 
     process.run(settings, create_app, port=port, on_ready=ready, idle_exit_s=idle_exit)

@@ -19,28 +19,29 @@ from store.tenant import checked_project, project_of
 @output.json_option
 @click.pass_context
 def project(context: click.Context, as_json: bool) -> None:
-    """Print the project of this folder: whose notes are told here, and where new ones go.
+    """Print the project of this folder. It decides whose notes are shown here, and where new ones
+    go.
 
-    It is that of the repository's remote, or another that its .mnemolog.toml names, if a remote
-    bears that name or you allowed it.
+    It comes from the repository's remote, or from its .mnemolog.toml if a remote has that name or
+    you allowed it.
     """
     if context.invoked_subcommand is None:
         _show(context.obj.settings(), as_json=as_json)
 
 
 @project.command(epilog=output.example("mnemolog project allow"))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.json_option
 @click.pass_obj
 def allow(session_: Session, /, yes: bool, as_json: bool) -> None:
-    """Let this repository take the project that its .mnemolog.toml names.
+    """Let this repository use the project that its .mnemolog.toml names.
 
-    Its agents are then told that project's notes, and write into it. It holds for this copy of the
-    repository; the consent lies in the home and not in the repository.
+    Agents in it then see that project's notes, and write to it. This applies to this copy of the
+    repository; your consent is stored in the home, not in the repository.
     """
     settings, name = _named(session_)
     if not yes:
-        asked = f"Tell notes of {name} in this repository, and write into {name}?"
+        asked = f"Show notes of {name} in this repository, and write to {name}?"
         if not click.confirm(asked, err=True):
             raise InvalidInput("nothing was changed")
     consents.allow(settings.home, Path.cwd(), name)
@@ -51,7 +52,7 @@ def allow(session_: Session, /, yes: bool, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def refuse(session_: Session, /, as_json: bool) -> None:
-    """Take back what `mnemolog project allow` allowed."""
+    """Withdraw the consent given with `mnemolog project allow`."""
     settings, name = _named(session_)
     consents.refuse(settings.home, Path.cwd(), name)
     _show(session_.settings(), as_json=as_json)
@@ -61,7 +62,7 @@ def _named(session_: Session) -> tuple[Settings, str]:
     """Return the settings, and the project that the nearest file names; raise NotFound."""
     settings, name = session_.settings(), config.named_by_files(Path.cwd())
     if name is None:
-        raise NotFound("no .mnemolog.toml of this repository names a project")
+        raise NotFound("no .mnemolog.toml in this repository names a project")
     return settings, checked_project(name)
 
 
@@ -70,4 +71,4 @@ def _show(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         output.emit({"project": name, "ignored": settings.ignored_project or None})
     else:
-        output.say(output.clean(name) if name else "no project: this is no git repository")
+        output.say(output.clean(name) if name else "no project: this is not a git repository")

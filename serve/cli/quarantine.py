@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("ids", nargs=-1, metavar="[ID...]")
-@click.option("--release", "does", flag_value="release", help="Take them in again.")
-@click.option("--forget", "does", flag_value="forget", help="Leave them out for good.")
-@click.option("--all", "are_all", is_flag=True, help="All that are listed.")
+@click.option("--release", "does", flag_value="release", help="Include them in builds again.")
+@click.option("--forget", "does", flag_value="forget", help="Exclude them for good.")
+@click.option("--all", "are_all", is_flag=True, help="All listed memories.")
 @output.json_option
 @click.pass_obj
 def quarantine_command(
     session_: Session, /, ids: tuple[str, ...], does: str | None, are_all: bool, as_json: bool
 ) -> None:
-    """List the memories that builds leave out; release or forget them.
+    """List memories that builds leave out. Release or forget them.
 
     A memory that alone fails a check is left out, so that it holds up no other. Nobody finds it
     until you release it, as what it was: archived, if it was. A text is then taken as it is, with
@@ -37,9 +37,9 @@ def quarantine_command(
     from store import quarantine
 
     if does is None and (ids or are_all):
-        raise click.UsageError("say what to do with them: --release or --forget")
+        raise click.UsageError("choose what to do with them: --release or --forget")
     if does is not None and bool(ids) == are_all:
-        raise click.UsageError("name the memories, or give --all")
+        raise click.UsageError("give the memories' ids, or --all")
     with session.open_log(session_.settings()) as log:
         held = quarantine.held(log)
         if does is None:
@@ -59,7 +59,7 @@ def quarantine_command(
     for id_ in wanted:
         output.say(f"{done} {id_}")
     if not wanted:
-        output.say("nothing is in quarantine")
+        output.say("the quarantine is empty")
 
 
 def _show(held: "list[Held]", *, as_json: bool) -> None:
@@ -73,4 +73,4 @@ def _show(held: "list[Held]", *, as_json: bool) -> None:
     for one in held:
         output.say(f"{one.id}  since {isoformat(one.at)}  {one.check}: {output.clean(one.reason)}")
     if not held:
-        output.say("nothing is in quarantine")
+        output.say("the quarantine is empty")

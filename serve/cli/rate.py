@@ -19,17 +19,19 @@ WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 )
 @click.argument("id_", metavar="ID")
 @click.argument("verdict")
-@click.option("--reason", help="Why; kept in the log.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be rated.")
+@click.option("--reason", help="The reason, kept in the log.")
+@click.option("--dry-run", is_flag=True, help="Show what would be rated, and stop.")
 @output.json_option
 @click.pass_obj
 def rate(
     session_: Session, /, id_: str, verdict: str, reason: str | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Say how a memory helped, or all that a recall brought: ID is of either.
+    """Rate how much a memory or recall helped. ID names either; a rating of a recall counts for all
+    its results.
 
-    VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. The first letters of
-    an ID suffice; `mnemolog pending` lists recalls nobody rated. It counts from the next build on.
+    VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. You can shorten an ID
+    to its first letters; `mnemolog pending` lists unrated recalls. Ratings take effect with the
+    next build.
     """
     value = _value(verdict)
     from store import commands
@@ -41,7 +43,7 @@ def rate(
     if as_json:
         output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
     else:
-        what = "what the recall brought" if is_recall else "the memory"
+        what = "the results of the recall" if is_recall else "the memory"
         output.say(f"{'would rate' if dry_run else 'rated'} {what} {value:+g}")
 
 
@@ -53,5 +55,5 @@ def _value(said: str) -> float:
     except ValueError as error:
         words = ", ".join(WORDS)
         raise InvalidInput(
-            f"{said!r} is no verdict: say {words}, or a number from -1 to 1"
+            f"{said!r} is not a verdict: use {words}, or a number from -1 to 1"
         ) from error

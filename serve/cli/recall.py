@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--top-k", type=click.IntRange(1, 200), help="How many at most."),
+    click.option("--top-k", type=click.IntRange(1, 200), help="The maximum number of results."),
     click.option(
         "--mode",
         type=click.Choice(["auto", "lexical", "vector", "entity"]),
         default="auto",
         show_default=True,
-        help="Which channels look.",
+        help="Which channels search.",
     ),
     click.option(
         "--profile",
         type=click.Choice(["balanced", "wal", "match"]),
-        help="What orders them.",
+        help="How results are ordered.",
     ),
     click.option(
         "--kind",
@@ -44,20 +44,24 @@ _OPTIONS = (
         multiple=True,
         type=click.Choice(MEMORY_KINDS),
         metavar="KIND",
-        help="Only of this kind; may be repeated.",
+        help="Only this kind; may be repeated.",
     ),
     click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated."),
-    click.option("--project", help="Of this project, or of none; else the directory's project."),
-    click.option("--all-projects", is_flag=True, help="Of whatever project."),
-    click.option("--since", help="Not older: 2026-11-20, or 7d."),
+    click.option("--project", help="The project; default: that of the working directory."),
+    click.option("--all-projects", is_flag=True, help="All projects."),
+    click.option("--since", help="Not older than this: 2026-11-20, or 7d."),
     click.option("--until", help="Older than this: 2026-11-20, or 7d."),
-    click.option("--as-of", help="What held then: 2026-11-20, 7d, or @1234 of the log."),
-    click.option("--min-confidence", type=click.FloatRange(0, 1), help="The bar."),
+    click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log."),
     click.option(
-        "--min-score", type=click.FloatRange(min=0), default=0.0, help="A floor under the score."
+        "--min-confidence", type=click.FloatRange(0, 1), help="The lowest confidence to return."
     ),
-    click.option("--cold", is_flag=True, help="Also what was archived or has expired."),
-    click.option("--include-archived", is_flag=True, help="Also what is no longer current."),
+    click.option(
+        "--min-score", type=click.FloatRange(min=0), default=0.0, help="The lowest score to return."
+    ),
+    click.option("--cold", is_flag=True, help="Include archived and expired memories."),
+    click.option(
+        "--include-archived", is_flag=True, help="Include memories that are no longer current."
+    ),
 )
 
 
@@ -71,8 +75,8 @@ def _asking(command: Command) -> Command:
 @click.command(epilog=output.example("mnemolog recall why do deploys need two approvals --top-k 3"))
 @click.argument("query", nargs=-1, required=True, metavar="QUERY...")
 @_asking
-@click.option("--no-touch", is_flag=True, help="Leave no receipt: it counts as no use.")
-@click.option("--why", "explain", is_flag=True, help="Say of each why it came back.")
+@click.option("--no-touch", is_flag=True, help="Leave no receipt; do not count as use.")
+@click.option("--why", "explain", is_flag=True, help="Show why each result was returned.")
 @output.json_option
 @click.pass_obj
 def recall(
@@ -84,7 +88,7 @@ def recall(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Recall the memories that answer QUERY, the best first."""
+    """Recall the memories that answer QUERY, best first."""
     settings, at = session_.settings(), session.now()
     touch = not no_touch and not recording(settings, "", Path.cwd(), at)["off"]
     question = _question(settings, " ".join(query), at, touch=touch, explain=explain, **asked)
@@ -103,7 +107,7 @@ def recall(
             try:
                 log.append([receipt])
             except LogError as error:  # the answer was given; only its receipt is lost
-                output.note(f"note: no receipt was kept: {error}")
+                output.note(f"note: no receipt was stored: {error}")
 
 
 @click.command(epilog=output.example('mnemolog why "deploy approvals" 01KA2B3C4D'))
@@ -113,7 +117,7 @@ def recall(
 @output.json_option
 @click.pass_obj
 def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **asked: Any) -> None:
-    """Show what every stage of a recall did; with ID, why that memory came back or did not."""
+    """Show what every stage of a recall did. With ID, show why that memory was returned or not."""
     settings, at = session_.settings(), session.now()
     question = _question(settings, query, at, touch=False, explain=True, **asked)
     with session.open_log(settings, waits=True) as log:
@@ -218,6 +222,6 @@ def _show(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
     below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
         scope = f" in {project}" if project else ""
-        output.say(f"nothing recalled{scope}; {below} below the bar of {bar:.0%}")
+        output.say(f"nothing recalled{scope}; {below} below the threshold of {bar:.0%}")
     elif below:
-        output.say(f"{below} below the bar of {bar:.0%}")
+        output.say(f"{below} below the threshold of {bar:.0%}")

@@ -21,10 +21,10 @@ _SHORT = 6  # letters of an id that are shown; two of a thousand begin alike
         "mnemolog recommendations --refresh", "mnemolog recommendations accept 7HQ2"
     ),
 )
-@click.option("--refresh", is_flag=True, help="Look for new ones first.")
-@click.option("--dry-run", is_flag=True, help="With --refresh: only show what is new.")
-@click.option("--project", help="Of this project, or of none; else of all.")
-@click.option("--all", "is_all", is_flag=True, help="Also the answered and the outdated.")
+@click.option("--refresh", is_flag=True, help="Search for new ones first.")
+@click.option("--dry-run", is_flag=True, help="With --refresh: only show new ones.")
+@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option("--all", "is_all", is_flag=True, help="Include answered and outdated ones.")
 @output.json_option
 @click.pass_context
 def recommendations(
@@ -36,14 +36,15 @@ def recommendations(
     is_all: bool,
     as_json: bool,
 ) -> None:
-    """List what could be put away, merged, promoted or said better, and waits for your word.
+    """List suggested changes that wait for your decision. A suggestion archives, merges, promotes
+    or rephrases memories.
 
-    Nothing is done unasked, and what you reject is never proposed again.
+    Nothing changes without your decision, and what you reject is never proposed again.
     """
     if context.invoked_subcommand is not None:
         return
     if dry_run and not refresh:
-        raise click.UsageError("--dry-run goes with --refresh")
+        raise click.UsageError("--dry-run requires --refresh")
     if project is not None:
         checked_project(project)
     new = _refreshed(context.obj, project, dry_run=dry_run) if refresh else []
@@ -70,7 +71,7 @@ def recommendations(
 @output.json_option
 @click.pass_obj
 def show(session_: Session, /, id_: str, as_json: bool) -> None:
-    """Show what a recommendation would do, as a diff. The first letters of its id suffice."""
+    """Show what a recommendation would do, as a diff. You can shorten its id."""
     from serve.summaries.plan_text import steps_of
     from serve.summaries.recommended import shown
     from store import recommendations as kept
@@ -87,11 +88,11 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
 
 @recommendations.command(epilog=output.example("mnemolog recommendations accept 7HQ2"))
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @output.json_option
 @click.pass_obj
 def accept(session_: Session, /, ids: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Say yes: the change is applied as a plan, which `mnemolog plans undo` takes back."""
+    """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
     from serve.summaries.recommended import shown
     from store import recommendations as kept
 
@@ -107,18 +108,18 @@ def accept(session_: Session, /, ids: tuple[str, ...], dry_run: bool, as_json: b
         return
     for one, plan in zip(wanted, done, strict=True):
         output.say(f"accepted {one.id[:_SHORT]}: {one.what}, {len(plan.body.steps)} steps")
-        output.note(f"to take it back: `mnemolog plans undo {plan.id[:_SHORT]}`")
+        output.note(f"to undo it: `mnemolog plans undo {plan.id[:_SHORT]}`")
 
 
 @recommendations.command(
     epilog=output.example('mnemolog recommendations reject 7HQ2 --reason "rare"')
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--reason", help="Why; kept in the log.")
+@click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
 def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Say no: the same is not proposed again."""
+    """Reject: the same is not proposed again."""
     from store import recommendations as kept
 
     with session.open_log(session_.settings()) as log:
@@ -155,7 +156,7 @@ def _show_new(new: list[dict[str, Any]], *, as_json: bool) -> None:
         why = output.one_line(one["because"], 120)
         output.say(f"{one['what']}  {', '.join(one['source_ids'])}: {why}")
     if not new:
-        output.say("nothing new is recommended")
+        output.say("no new recommendations")
 
 
 def _show(log: EventLog, found: list[dict[str, Any]], *, as_json: bool = False) -> None:
@@ -163,7 +164,7 @@ def _show(log: EventLog, found: list[dict[str, Any]], *, as_json: bool = False) 
         output.emit({"recommendations": found})
         return
     if not found:
-        output.say("nothing is recommended: `mnemolog recommendations --refresh` looks")
+        output.say("no recommendations: `mnemolog recommendations --refresh` searches for them")
         return
     rows = [
         (

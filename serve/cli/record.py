@@ -29,31 +29,36 @@ _EPILOG = output.example(
     "--kind",
     type=click.Choice(MEMORY_KINDS),
     metavar="KIND",
-    help=f"What it is, else a fact: {', '.join(MEMORY_KINDS)}.",
+    help=f"The kind; default: fact. One of: {', '.join(MEMORY_KINDS)}.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
-@click.option("--project", help="The project it belongs to; else the working directory's.")
-@click.option("--no-project", is_flag=True, help="It is about you, not about a project.")
-@click.option("--importance", type=click.FloatRange(0, 1), help="How much it matters.")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--no-project", is_flag=True, help="Store it without a project: recalled everywhere.")
+@click.option("--importance", type=click.FloatRange(0, 1), help="How important it is.")
 @click.option("--ttl", help="When it expires: 90s, 15m, 6h, 30d, 2w.")
-@click.option("--key", help="Of a keyed fact, whose newest value holds: deploy.region.")
+@click.option("--key", help="The key of a fact with one current value: deploy.region.")
 @click.option("--value", help="The value of the key: eu.")
-@click.option("--chain", help="The chain of milestones it continues.")
+@click.option("--chain", help="The chain of milestones it belongs to.")
 @click.option(
     "--due",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DAY",
     help="When a goal is due: 2026-12-01.",
 )
-@click.option("--pin", "pinned", is_flag=True, help="Never let it fade.")
-@click.option("--context", help="What was at hand.")
+@click.option("--pin", "pinned", is_flag=True, help="Never let its importance fade.")
+@click.option("--context", help="The situation.")
 @click.option("--action", help="What was done.")
-@click.option("--result", help="What came of it.")
-@click.option("--id", "id_", help="An id of your own: the same again is the same memory.")
+@click.option("--result", help="The result.")
+@click.option("--id", "id_", help="Your own id: repeating it does not add a second memory.")
 @click.option(
-    "--trust", type=click.Choice(TRUSTS), default="user", help="Who says so; else the user."
+    "--trust",
+    type=click.Choice(TRUSTS),
+    default="user",
+    help="Whose words these are; default: user.",
 )
-@click.option("--batch", is_flag=True, help="Read drafts as JSON Lines from stdin: all or none.")
+@click.option(
+    "--batch", is_flag=True, help="Read drafts as JSON Lines from standard input; all or none."
+)
 @output.json_option
 @click.pass_obj
 def record(
@@ -68,7 +73,7 @@ def record(
     due: datetime | None,
     **fields: Any,
 ) -> None:
-    """Record TEXT as a memory; `-` reads it from standard input."""
+    """Record TEXT as a memory. `-` reads it from standard input."""
     from store import commands
 
     if batch == (text is not None):
@@ -101,9 +106,9 @@ def record(
             shown = output.one_line(_content(appended))
             output.say(f"{output.short_id(log, appended.event.id)}  {shown}")
             if not appended.is_new:
-                output.note("note: it was there already")
+                output.note("note: it was already recorded")
         if hidden:
-            output.note("warning: a secret was taken out before anything was written")
+            output.note("warning: a secret was redacted before anything was written")
 
 
 def _draft(fields: dict[str, Any]) -> "Draft":
@@ -141,7 +146,9 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     else:
         output.say(f"{sum(one.is_new for one in done)} recorded, {len(done)} given")
     if any(hidden):
-        output.note(f"warning: secrets were taken out of {sum(hidden)} before they were written")
+        output.note(
+            f"warning: secrets were redacted in {sum(hidden)} memories before they were written"
+        )
 
 
 def _read_drafts(data: bytes) -> "list[Draft]":

@@ -18,13 +18,13 @@ def reflect(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Propose what several memories say together: what is alike, comes back, or led to what.
+    """Propose insights from several memories. They come from similarities, repetitions and causes.
 
-    Nothing is noted before your yes: `mnemolog plans apply ID`. Commits and the turns of agents are
-    not looked at.
+    Nothing is recorded before you accept it with `mnemolog plans apply ID`. Commits and the turns
+    of agents are ignored.
 
-    Each insight names its sources and is stale as soon as one of them is forgotten or replaced.
-    Recall answers with the sources; `--kind insight` asks for insights themselves.
+    Each insight names its sources and becomes stale as soon as one of them is forgotten or
+    replaced. Recall returns the sources; `--kind insight` returns the insights themselves.
     """
     jobs.run(
         session_,

@@ -25,9 +25,9 @@ _SHORT = 6  # letters of a plan's id, as `mnemolog plans` shows them
 @output.json_option
 @click.pass_context
 def jobs(context: click.Context, as_json: bool) -> None:
-    """List the jobs, when each runs by itself, and what it last proposed.
+    """List the jobs, their schedule and their last proposal.
 
-    By themselves they run while `mnemolog ui` does; `mnemolog jobs run NAME` runs one at once.
+    They run by themselves while `mnemolog ui` is running; `mnemolog jobs run NAME` runs one now.
     """
     if context.invoked_subcommand is not None:
         return
@@ -46,7 +46,7 @@ def jobs(context: click.Context, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def on(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Let jobs run by themselves, each at its hour of the night; `learn` is all of them."""
+    """Schedule jobs, each at its time of the night; `learn` means all of them."""
     _switch(session_, names, on=True, as_json=as_json)
 
 
@@ -55,7 +55,7 @@ def on(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def off(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Let jobs run by themselves no longer."""
+    """Remove jobs from the schedule."""
     _switch(session_, names, on=False, as_json=as_json)
 
 
@@ -64,10 +64,10 @@ def off(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
 @output.json_option
 @click.pass_context
 def run(context: click.Context, name: str, as_json: bool) -> None:
-    """Run a job as it would by itself, or all of them in order (`learn`).
+    """Run a job as its schedule would, or all of them in order (`learn`).
 
-    A careful job, and one that would put away a large part of the memory, leave their plans waiting
-    for you: `mnemolog plans`. Exit code 1 says that one of them failed.
+    Jobs that need your decision, and plans that would archive a large part of the memory, leave
+    their plans waiting: `mnemolog plans`. The exit code is 1 if a job failed.
     """
     import msgspec
 
@@ -98,7 +98,7 @@ def _switch(session_: Session, names: tuple[str, ...], *, on: bool, as_json: boo
     else:
         output.say(f"on: {', '.join(listed) or 'none'}")
         if listed:
-            output.note("they run while `mnemolog ui` does")
+            output.note("they run while `mnemolog ui` is running")
 
 
 def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _show(found: dict[str, Any]) -> None:
 
 def _show_money(found: dict[str, Any]) -> None:
     if found["model"] is None and not found["today"]["calls"]:
-        output.say("no model is asked: none is set")
+        output.say("no model is set")
         return
     today, limits = found["today"], found["limits"]
     dollars = f" of ${limits['usd_a_day']:.2f}" if limits["usd_a_day"] else ""

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @output.json_option
 @click.pass_context
 def routes(context: click.Context, as_json: bool) -> None:
-    """Show how recalls are routed: the served action of each level, by what the asker is at.
+    """Show how recalls are routed. It lists the action of each level, by the kind of work.
 
-    Beside it stand how often an action was chosen and rated, its Q, and what the log says serving
-    it instead would gain in mean reward, with a 95 % interval. `explore = 0.15` in config.toml has
-    recalls try other actions; without that nothing is learnt. As of the last build.
+    For each action it shows how often it was chosen and rated, its Q, and the gain in mean reward
+    that the log predicts for serving it, with a 95 % interval. Set `explore = 0.15` in config.toml
+    to try other actions; otherwise nothing is learned. As of the last build.
     """
     if context.invoked_subcommand is not None:
         return
@@ -49,9 +49,9 @@ def learn(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Serve a better policy, where the log shows that it does not lose; else say why not.
+    """Serve a better policy if the log shows no loss; otherwise print the reason.
 
-    It is served from the next build on, and `mnemolog plans undo` brings the one before back.
+    It takes effect with the next build, and `mnemolog plans undo` restores the previous one.
     """
     jobs.run(
         session_,
@@ -105,7 +105,7 @@ def _show(found: dict[str, Any], explore: float) -> None:
             ],
         )
     if not explore:
-        output.note("nothing is tried: `explore = 0.15` in config.toml lets the router learn")
+        output.note("the router is not learning: set `explore = 0.15` in config.toml")
     elif found["routes"]:
         output.note("next: `mnemolog routes learn --dry-run`")
 

@@ -19,11 +19,12 @@ _SHOWN = 5  # builds of the trend
 @output.json_option
 @click.pass_context
 def selftest(context: click.Context, as_json: bool) -> None:
-    """Try what users and agents do, and say what does not work; nothing is written.
+    """Test the memory end to end and report failures. Nothing is written.
 
-    Memories are asked for by their own words, now and against what earlier builds found; one is
-    written, recalled and forgotten in a log of its own; the model, the hooks' silence and the log's
-    newest events are looked at. No server is needed. Exit code 1 says that something failed.
+    Memories are looked up by their own words, and compared with earlier builds. One memory is
+    written, recalled and forgotten in a separate log. The model, the hooks' silence on small talk
+    and the log's newest events are checked. No server is needed. The exit code is 1 if a test
+    fails.
     """
     from serve.evaluation.selftest import selftest as tried
     from store.embedding import embedder

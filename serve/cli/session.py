@@ -98,7 +98,8 @@ def make(settings: Settings) -> tuple[Tenant, bool]:
         make_folder(settings.home)
     except OSError as error:
         raise LogReadOnly(
-            f"{settings.home} cannot be made ({error.strerror}): set MNEMOLOG_HOME elsewhere"
+            f"{settings.home} cannot be created ({error.strerror}): "
+            "set MNEMOLOG_HOME to another folder"
         ) from error
     EventLog(tenant.log, create=True).close()
     return tenant, is_new
@@ -125,7 +126,7 @@ def project(settings: Settings, given: str | None, *, none: bool) -> str | None:
     `none` says that no project is meant. Raise InvalidName for a name we refuse.
     """
     if given is not None and none:
-        raise InvalidInput("--project and the option for none exclude each other")
+        raise InvalidInput("--project cannot be combined with the option for no project")
     if none:
         return None
     name = given or settings.choices.project
@@ -140,4 +141,6 @@ def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
     try:
         noted_copy(tenant, what, to, now)
     except OSError as error:
-        output.note(f"note: no receipt of an erasing will name this copy: {error.strerror}")
+        output.note(
+            f"note: this copy could not be noted, so `erase` will not list it: {error.strerror}"
+        )

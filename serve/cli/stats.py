@@ -23,16 +23,16 @@ _ENDINGS = (".svg", ".html")
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Draw growth, time of recalls, scores, lessons and more into FILE, .svg or .html.",
+    help="Draw growth, latency, scores, lessons and more to FILE (.svg or .html).",
 )
 @output.json_option
 @click.pass_obj
 def stats(session_: Session, /, plot: Path | None, as_json: bool) -> None:
-    """Show figures: what agents were told and what became of it, memories, growth, recalls and
-    their time, silence, builds, what models cost.
+    """Show figures. They cover what hooks injected and how it turned out, memories, growth, recalls
+    and their latency, recalls without results, builds and model costs.
 
-    Counts are of the whole log; times, scores and silence are those of the newest recalls. Days are
-    those of UTC, the running one among them; a token is four characters.
+    Counts cover the whole log; latency, scores and recalls without results cover the newest
+    recalls. Days are in UTC and include today; a token is counted as four characters.
     """
     if plot is not None:
         _check(plot)
@@ -99,7 +99,7 @@ def _show(found: "Statistics") -> None:
         f"memories  {count(memories.active)} active of {count(memories.total)}"
         + (f": {kinds}" if kinds else "")
     )
-    output.say(f"log       {count(found.events)} events, {count(found.builds.tail)} not built in")
+    output.say(f"log       {count(found.events)} events, {count(found.builds.tail)} not built yet")
     output.say(
         f"disk      {size(found.disk.total)}: log {size(found.disk.log)}, "
         f"snapshots {size(found.disk.snapshots)}, cold {size(found.disk.cold)}"
@@ -112,7 +112,7 @@ def _show(found: "Statistics") -> None:
     if p50 is not None and p95 is not None and silence is not None:
         output.say(
             f"          half within {milliseconds(p50)}, 95 % within {milliseconds(p95)}; "
-            f"{percent(silence)} brought nothing, of the newest {count(said.looked_at)}"
+            f"{percent(silence)} without results, of the newest {count(said.looked_at)}"
         )
     _show_usefulness(found.usefulness)
     ratings = found.ratings
@@ -134,7 +134,7 @@ def _show(found: "Statistics") -> None:
     for purpose, spent in spending.by_purpose.items():
         output.say(f"          {purpose}: {count(spent.calls)} calls, {dollars(spent.cost_usd)}")
     if found.waiting:
-        output.say(f"waiting   {count(found.waiting)} for your yes or no")
+        output.say(f"waiting   {count(found.waiting)} for your decision")
 
 
 _PERIODS = {"today": "today", "last_7_days": "7 days", "last_30_days": "30 days"}
@@ -149,7 +149,7 @@ def _show_usefulness(found: "Usefulness") -> None:
         for line in lines[1:]:
             output.say(f"          {line}")
     if found.cut_at is not None:
-        output.say(f"          (too many events to read: counted since {_day(found.cut_at)})")
+        output.say(f"          (too many events to read: counted from {_day(found.cut_at)})")
     for one in found.kept_today:
         text = output.one_line(one.content, 120)
         output.say(f"kept      \u201c{text}\u201d (take it back: {take_back(one.id)})")
@@ -166,10 +166,10 @@ def _lines(one: "Period") -> list[str]:
     if tokens is not None:
         given += f", about {some(tokens, 'token')}"
     if one.measured < one.blocks:
-        given += f" ({count(one.measured)} of the blocks; earlier ones have no length)"
+        given += f" (in {count(one.measured)} of the blocks; earlier ones have no length)"
     return [
-        f"{some(one.prompts, 'prompt')}: {count(one.told)} told something, "
-        f"{count(one.silent)} in silence; {some(one.episodes, 'episode')}",
+        f"{some(one.prompts, 'prompt')}: {count(one.told)} with notes, "
+        f"{count(one.silent)} without; {some(one.episodes, 'episode')}",
         f"{given}; {some(one.briefs, 'brief')}, {some(one.warnings, 'note')} before a tool",
         f"notes: {count(one.followed)} followed, {count(one.ignored)} ignored, "
         f"{count(one.contradicted)} contradicted; ratings: {count(one.helped)} helped, "

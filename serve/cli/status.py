@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @output.json_option
 @click.pass_obj
 def status(session_: Session, /, as_json: bool) -> None:
-    """Show the tenant, its log, what is served and whether the server runs.
+    """Show the log, the served build and the server.
 
-    Files are looked at but not read: `mnemolog doctor` does that.
+    Files are not read; `mnemolog doctor` does that.
     """
     from serve.summaries.recording import recording
 
@@ -149,9 +149,11 @@ def _show(found: dict[str, Any]) -> None:
             f"vectors by {manifest['embedder']}"
         )
         if missing := manifest["missing_vectors"]:
-            output.say(f"          {missing} texts wait for a vector: `mnemolog build` asks again")
+            output.say(
+                f"          {missing} texts are waiting for a vector: `mnemolog build` tries again"
+            )
     else:
-        output.say("manifest  none: `mnemolog build` makes the first")
+        output.say("manifest  none: run `mnemolog build`")
     output.say(f"tail      {found['tail']} events since")
     if found["episodes"]:
         for line in _taken(found["episodes"]):
@@ -181,7 +183,7 @@ def _taken(found: dict[str, Any]) -> Iterator[str]:
         f"{size(found['snapshots'])}"
     )
     if found["days"]:
-        over = f"the next build erases {found['over']}" if found["over"] else "none is older"
+        over = f"the next build erases {found['over']}" if found["over"] else "none is due"
         yield f"          kept for {found['days']} days: {over}"
 
 

@@ -36,7 +36,7 @@ _ERRORS: dict[str, type[MnemologError]] = {
 @output.json_option
 @click.pass_context
 def tenants(context: click.Context, as_json: bool) -> None:
-    """List the tenants: memories that know nothing of each other."""
+    """List the tenants, memories that share nothing."""
     if context.invoked_subcommand is None:
         _list(context.obj.settings(), as_json=as_json)
 
@@ -45,7 +45,7 @@ def tenants(context: click.Context, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def list_(session_: Session, /, as_json: bool) -> None:
-    """List the tenants by name; * marks the default, which is meant where none is named."""
+    """List the tenants by name; * marks the default."""
     _list(session_.settings(), as_json=as_json)
 
 
@@ -57,7 +57,7 @@ def _list(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         output.emit({"tenants": found})
     elif not found:
-        output.say("no tenant was made yet: `mnemolog init`")
+        output.say("no tenant yet: run `mnemolog init`")
     else:
         rows = [
             (
@@ -75,7 +75,9 @@ def _list(settings: Settings, *, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def create(session_: Session, /, name: str, as_json: bool) -> None:
-    """Make a tenant: 1 to 63 of a-z 0-9 _ -, a letter or digit first. One that is there stays."""
+    """Create a tenant: 1 to 63 of a-z 0-9 _ -, starting with a letter or digit. An existing one
+    stays.
+    """
     settings = session_.settings()
     tenant = tenants_.tenant(settings.home, name)
     is_new = not tenant.exists
@@ -83,7 +85,7 @@ def create(session_: Session, /, name: str, as_json: bool) -> None:
     if as_json:
         output.emit({"tenant": name, "new": is_new})
         return
-    output.say(f"{name} {'was made' if is_new else 'was there already'}")
+    output.say(f"{name} {'was created' if is_new else 'exists already'}")
     if is_new:
         output.note(f"next: `mnemolog tokens create --tenant {name} --scope read --scope write`")
 
@@ -93,7 +95,7 @@ def create(session_: Session, /, name: str, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def stats(session_: Session, /, name: str | None, as_json: bool) -> None:
-    """Show a tenant in figures, else the default one."""
+    """Show a tenant's figures; the default tenant if none is given."""
     from serve.reader.reader import Reader
     from serve.summaries.tenant_stats import tenant_stats
     from store.embedding import embedder
@@ -117,7 +119,7 @@ def _show(found: "TenantStats") -> None:
         output.say(f"          {kind}: {counted}")
     output.say(f"log       {found.events:,} events, {size(found.log_bytes)}")
     if found.manifest is None:
-        output.say("manifest  none: `mnemolog build` makes the first")
+        output.say("manifest  none: run `mnemolog build`")
     else:
         ago = moments.ago(found.manifest.age_s)
         output.say(f"manifest  {found.manifest.number}, built {ago}, {size(found.snapshot_bytes)}")
@@ -126,37 +128,37 @@ def _show(found: "TenantStats") -> None:
 
 
 def _silence(rate: float | None) -> str:
-    return "" if rate is None else f"; {rate:.0%} of the newest brought nothing"
+    return "" if rate is None else f"; {rate:.0%} of the newest without results"
 
 
 @tenants.command(
     epilog=output.example("mnemolog tenants delete team", "mnemolog tenants delete team --yes")
 )
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.json_option
 @click.pass_obj
 def delete(session_: Session, /, name: str, yes: bool, as_json: bool) -> None:
-    """Put a tenant's folder away to `deleted` in the home, and end its tokens.
+    """Move a tenant's folder to `deleted` in the home, and revoke its tokens.
 
-    Nothing is destroyed: move the folder back to `tenants`, under its name, to have it again;
-    remove it to be rid of it.
+    Nothing is destroyed. To get the tenant back, move the folder back to `tenants` under its name;
+    to destroy it, remove the folder.
     """
     settings = session_.settings()
     tenants_.existing(settings.home, name)
     if not yes:
         if as_json:
-            raise click.UsageError("--json asks nothing: give --yes")
-        if not click.confirm(f"Delete the tenant {name}, and end its tokens?", default=False):
+            raise click.UsageError("--json cannot ask: add --yes")
+        if not click.confirm(f"Delete the tenant {name} and revoke its tokens?", default=False):
             raise click.Abort
     found = _delete(settings, name)
     if as_json:
         output.emit(found)
         return
-    output.say(f"{name} was deleted, and {found.tokens} of its tokens ended")
-    output.note(f"it is kept in {found.kept_in}")
+    output.say(f"deleted {name} and revoked {found.tokens} tokens")
+    output.note(f"its folder is kept in {found.kept_in}")
     back = shlex.join(("mv", found.kept_in, str(settings.home / "tenants" / name)))
-    output.note(f"to have it again: `{back}`")
+    output.note(f"to get it back: `{back}`")
 
 
 def _delete(settings: Settings, name: str) -> "Deleted":

@@ -19,17 +19,17 @@ _NAME_WIDTH = 30
 @output.json_option
 @click.pass_context
 def tokens(context: click.Context, as_json: bool) -> None:
-    """List the tokens, each of which opens one tenant to a program."""
+    """List the tokens. Each gives a program access to one tenant."""
     if context.invoked_subcommand is None:
         _list(context.obj.settings(), None, as_json=as_json)
 
 
 @tokens.command("list", epilog=output.example("mnemolog tokens list --tenant team"))
-@click.option("--tenant", help="Only those of this tenant.")
+@click.option("--tenant", help="Only this tenant's.")
 @output.json_option
 @click.pass_obj
 def list_(session_: Session, /, tenant: str | None, as_json: bool) -> None:
-    """List the tokens, the newest first; one that ended stays listed for thirty days."""
+    """List the tokens, newest first; a token that ended stays listed for thirty days."""
     settings = session_.settings()
     if tenant is not None:
         tenants.existing(settings.home, tenant)
@@ -45,7 +45,7 @@ def _list(settings: Settings, tenant: str | None, *, as_json: bool) -> None:
     if as_json:
         output.emit({"tokens": found})
     elif not found:
-        output.say("there are no tokens: `mnemolog tokens create` makes one")
+        output.say("no tokens: `mnemolog tokens create` creates one")
     else:
         rows = [
             (
@@ -67,22 +67,22 @@ def _list(settings: Settings, tenant: str | None, *, as_json: bool) -> None:
         "mnemolog tokens create --tenant team --scope read --scope write --name ci --expires 90d"
     )
 )
-@click.option("--tenant", help="What it opens; else the default tenant.")
+@click.option("--tenant", help="The tenant it opens; default: the default tenant.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     required=True,
     type=click.Choice(SCOPES),
-    help="What it may do; may be repeated. `admin` may do all, and make tokens.",
+    help="What it may do; may be repeated. `admin` includes all, and creating tokens.",
 )
-@click.option("--name", default="", help="What it is for.")
-@click.option("--expires", metavar="SPAN", help="When it ends: 12h, 90d; else when it is revoked.")
+@click.option("--name", default="", help="A name for the token.")
+@click.option("--expires", metavar="SPAN", help="When it expires: 12h, 90d; default: never.")
 @click.option(
     "--per-minute",
     type=click.IntRange(1, MOST_PER_MINUTE),
     default=PER_MINUTE,
-    help=f"How often it may ask; else {PER_MINUTE:,}.",
+    help=f"Requests per minute; default: {PER_MINUTE:,}.",
 )
 @output.json_option
 @click.pass_obj
@@ -96,7 +96,7 @@ def create(
     per_minute: int,
     as_json: bool,
 ) -> None:
-    """Make a token, and print what opens the tenant: it is shown this once and kept nowhere."""
+    """Create a token and print it; it is shown only this once and not stored."""
     import msgspec
 
     from serve.server.callers import OWNER
@@ -116,8 +116,10 @@ def create(
         output.emit(made)
         return
     output.say(made.token)
-    output.note(f"this opens {made.tenant} for {', '.join(made.scopes)}; it is not shown again")
-    output.note(f"to end it: `mnemolog tokens revoke {made.id}`")
+    output.note(
+        f"this token opens {made.tenant} for {', '.join(made.scopes)}; it is not shown again"
+    )
+    output.note(f"to revoke it: `mnemolog tokens revoke {made.id}`")
 
 
 @tokens.command(epilog=output.example("mnemolog tokens revoke 3f9c0a1b2d4e"))
@@ -125,9 +127,9 @@ def create(
 @output.json_option
 @click.pass_obj
 def revoke(session_: Session, /, id_: str, as_json: bool) -> None:
-    """End a token at once, also with a server that runs, and all tokens that it made.
+    """Revoke a token and all tokens that it created, at once, even for a running server.
 
-    Again changes nothing.
+    Revoking it again changes nothing.
     """
     from serve.server.tenant_admin import describe_descendants, summarize_token
     from store import tokens as kept
@@ -137,4 +139,6 @@ def revoke(session_: Session, /, id_: str, as_json: bool) -> None:
     if as_json:
         output.emit(found)
     else:
-        output.say(f"{found.id} opens {found.tenant} no more{describe_descendants(settings, id_)}")
+        output.say(
+            f"{found.id} no longer opens {found.tenant}{describe_descendants(settings, id_)}"
+        )

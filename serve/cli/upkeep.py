@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @output.json_option
 @click.pass_obj
 def init(session_: Session, /, as_json: bool) -> None:
-    """Make the home and the tenant's log where they are missing."""
+    """Create the home and the tenant's log if they are missing."""
     settings = session_.settings()
     tenant, is_new = session.make(settings)
     if as_json:
@@ -34,7 +34,7 @@ def init(session_: Session, /, as_json: bool) -> None:
     output.say("next:")
     output.say('  mnemolog record "what you want remembered"')
     output.say("  mnemolog import git .          # or claude-code, codex, gemini, ...")
-    output.say("  mnemolog build                 # indexes what was read")
+    output.say("  mnemolog build                 # indexes what you imported")
     output.say("  mnemolog recall what was it    # from the command line")
     output.say("  mnemolog serve                 # for your agents")
 
@@ -43,7 +43,7 @@ def init(session_: Session, /, as_json: bool) -> None:
 @output.json_option
 @click.pass_context
 def verify(context: click.Context, as_json: bool) -> None:
-    """Prove that what is served is what the log gives, row by row."""
+    """Check row by row that the served snapshots match the log."""
     from store.audits.verify import verify as verified
     from store.embedding import embedder
 
@@ -78,9 +78,9 @@ def _show_report(report: "Report") -> None:
             output.say(f"         served   {output.clean(found.live)}")
             output.say(f"         the log  {output.clean(found.rebuilt)}")
     if report.manifest is None and not report.problems:
-        output.say("ok       log; nothing was built yet: `mnemolog build`")
+        output.say("ok       log; nothing has been built yet: run `mnemolog build`")
     elif report.ok:
-        output.say(f"manifest {report.manifest} is what the log gives at event {report.watermark}")
+        output.say(f"manifest {report.manifest} matches the log at event {report.watermark}")
 
 
 @click.command(
@@ -88,21 +88,21 @@ def _show_report(report: "Report") -> None:
         "mnemolog doctor", "mnemolog doctor --repair --dry-run", "mnemolog doctor --repair --yes"
     )
 )
-@click.option("--repair", is_flag=True, help="Mend what can be mended with no loss.")
-@click.option("--dry-run", is_flag=True, help="With --repair: only say what would be done.")
-@click.option("--yes", is_flag=True, help="With --repair: touch the log, too, without asking.")
+@click.option("--repair", is_flag=True, help="Fix what can be fixed without loss.")
+@click.option("--dry-run", is_flag=True, help="With --repair: show what would be done, and stop.")
+@click.option("--yes", is_flag=True, help="With --repair: also change the log, without asking.")
 @output.json_option
 @click.pass_context
 def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Look at everything that can go wrong, and say what to do about it.
+    """Find problems and print a fix for each.
 
-    With --repair: files open to others, what was left of writes and servers that were killed,
-    damaged snapshots and indexes are mended. A damaged log is written anew from every event whose
-    hash is true; the damaged file is kept in the tenant's folder `damaged`, and what is lost is
-    named, here and in the log. It asks before it touches the log.
+    With --repair it fixes file permissions, leftovers of killed writes and servers, and damaged
+    snapshots and indexes. A damaged log is rewritten from every event with a valid hash; the
+    damaged file is kept in the tenant's folder `damaged`, and lost events are listed in the output
+    and in the log. It asks before it changes the log.
     """
     if (dry_run or yes) and not repair:
-        raise click.UsageError("--dry-run and --yes say how to --repair")
+        raise click.UsageError("--dry-run and --yes require --repair")
     mended = _repaired(context.obj, as_json, yes, dry_run) if repair else []
     found = _findings(context.obj)
     is_ill = any(one.severity == "error" for one in found)
@@ -113,7 +113,7 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
         for one in found:
             output.say(f"{one.severity:5}  {output.clean(one.what)}")
             if one.cure:
-                output.say(f"       cure: {one.cure}")
+                output.say(f"       fix: {one.cure}")
     context.exit(FAILED if is_ill else 0)
 
 
@@ -130,10 +130,10 @@ def _repaired(session_: Session, as_json: bool, yes: bool, dry_run: bool) -> "li
             output.say(f"{one.state}: {output.clean(one.what)}")
             output.say(f"       {output.clean(one.how)}")
     if any(one.state == "asked" for one in found):
-        if may_ask and click.confirm("Touch the log as it says above?", default=False):
+        if may_ask and click.confirm("Change the log as described above?", default=False):
             return [*found, *_repaired(session_, as_json, True, dry_run)]
         if not as_json:
-            output.note("note: what is only asked for is done with --yes")
+            output.note("note: repairs that need your consent run with --yes")
     return found
 
 
@@ -144,7 +144,7 @@ def _findings(session_: Session) -> "list[Finding]":
     try:
         settings, fault = session_.settings_and_fault()
     except ConfigError as error:
-        return [Finding("error", str(error), "mend the setting it names")]
+        return [Finding("error", str(error), "correct the setting it names")]
     found = [
         *checkup(settings),
         *_recording_findings(settings, fault),
@@ -159,18 +159,20 @@ def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
     from store.audits.health import Finding
 
     if fault:
-        what = f"nothing is recorded here and nothing said unasked: {fault}"
-        return [Finding("error", what, "mend the setting it names, or delete the file")]
+        what = f"nothing is recorded or injected here: {fault}"
+        return [Finding("error", what, "correct the setting it names, or delete the file")]
     found = recording(settings, "", Path.cwd(), session.now())
     warns = [
         Finding(
-            "warn", f"{one['scope']} {one['name']} is paused since {one['since']}", one["resume"]
+            "warn",
+            f"{one['scope']} {one['name']} has been paused since {one['since']}",
+            one["resume"],
         )
         for one in found["paused"]
     ]
     if found["off"] and not warns:
         warns.append(
-            Finding("warn", f"nothing is recorded here: {found['off']}", "mend or unset it")
+            Finding("warn", f"nothing is recorded here: {found['off']}", "correct or remove it")
         )
     elif not found["off"] and (left_out := found["left_out"]):
         where = settings.origin.get("record", "the settings")
