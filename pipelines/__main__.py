@@ -16,9 +16,9 @@ from typing import Any
 import click
 import msgspec
 
-from store import config, disk, failures, tenant
-from store.config import Settings
-from store.errors import (
+from store.home import config, failures, files, tenant
+from store.home.config import Settings
+from store.home.errors import (
     BuildBusy,
     BuildRefused,
     ConfigError,
@@ -26,7 +26,7 @@ from store.errors import (
     MnemologError,
     NotFound,
 )
-from store.files import make_folder
+from store.home.files import make_folder
 from store.redaction.redact import redact
 from store.snapshots.manifest import Manifest
 
@@ -52,7 +52,7 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
     began = time.perf_counter()
     settings = config.load()
     name = name or settings.choices.tenant
-    tenant.existing(settings.home, name)
+    tenant.find_tenant(settings.home, name)
     manifest = (_quick if quick else _run)(settings, name, full=full, wait_s=wait_s)
     seconds = time.perf_counter() - began
     rows = manifest.projections["memories"].rows["memories"]
@@ -265,7 +265,7 @@ def main() -> None:
         _went_wrong(str(error))
         _fail("failed", str(error))
     except Exception as error:
-        if isinstance(error, OSError) and (known := disk.failure(error)) is not None:
+        if isinstance(error, OSError) and (known := files.disk_error(error)) is not None:
             _went_wrong(str(known))
             _fail("failed", str(known))
         said = f"{type(error).__name__}: {error} ({_keep_traceback()})"

@@ -13,11 +13,11 @@ from functools import partial
 from serve.evaluation import canaries
 from store import build as builds
 from store.build import Build, Progress
-from store.config import Choices, Settings
 from store.embedding import embedder
+from store.home.config import Choices, Settings
+from store.home.tenant import find_tenant
 from store.log import EventLog
 from store.snapshots.manifest import CheckResult, Manifest
-from store.tenant import existing
 
 
 def build(
@@ -33,7 +33,7 @@ def build(
     `report` is told each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
     check that failed; whatever is raised, what was served still is.
     """
-    tenant = existing(settings.home, tenant_name)
+    tenant = find_tenant(settings.home, tenant_name)
     with EventLog(tenant.log) as log:
         return builds.rebuild(
             tenant,

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from serve.server.processes import LOG_BYTES, share_one_heap
-from store import config
-from store.errors import MnemologError
+from store.home import config
+from store.home.errors import MnemologError
+from store.home.registry import HOST
 from store.redaction.redact import redact
-from store.registry import HOST
 
 
 class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]

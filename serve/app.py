@@ -25,9 +25,9 @@ from serve.server.open_tenants import OpenTenants, RequestsInFlight
 from serve.server.problems import code_of, problem, status_of
 from serve.server.request_guard import MAX_BODY
 from serve.version import version
-from store import disk
-from store.access.sessions import signer
-from store.errors import MnemologError
+from store.home import files
+from store.home.errors import MnemologError
+from store.home.http_access import signer
 
 log = logging.getLogger("mnemolog")
 
@@ -90,7 +90,7 @@ def _refused(failure: MnemologError) -> Response:
 
 
 def _system_failed(failure: OSError) -> Response:
-    known = disk.failure(failure)
+    known = files.disk_error(failure)
     return _unexpected(failure) if known is None else _refused(known)
 
 

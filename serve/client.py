@@ -188,7 +188,7 @@ def _asked(arguments: "list[str]") -> "tuple[str, str, str]":
 
 
 def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
-    """Return what `store.config` takes for the home: the variable's, else platformdirs' folder."""
+    """Return what the settings take for the home: the variable's, else platformdirs' folder."""
     if named := environ.get("MNEMOLOG_HOME"):
         return named
     if sys.platform == "win32":
@@ -200,7 +200,7 @@ def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
 
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
-    """Return what `store.config` does: whether this run of the agent is not recorded."""
+    """Return, as the settings do, whether this run of the agent is not recorded."""
     said = environ.get("MNEMOLOG_OFF", "").strip().lower()
     return said not in ("", "0", "false", "no", "off")
 

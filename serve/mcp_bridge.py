@@ -190,7 +190,7 @@ def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
 
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
-    """Return what `store.config` does: whether this run of the agent is not recorded."""
+    """Return what `store.home.config` does: whether this run of the agent is not recorded."""
     said = environ.get("MNEMOLOG_OFF", "").strip().lower()
     return said not in ("", "0", "false", "no", "off")
 

@@ -5,7 +5,7 @@ Times as people type and read them: 30d, 2026-11-20, "3 d ago".
 import re
 from datetime import UTC, datetime, timedelta
 
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,9})([smhdw])")

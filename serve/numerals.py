@@ -4,7 +4,7 @@ Numbers, times and sizes as a chart, a page and the terminal write them.
 
 from collections.abc import Callable
 
-from store.events import moment
+from store.home.instants import moment
 
 Written = Callable[[float], str]
 

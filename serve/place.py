@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from store import config, consents, failures
-from store.config import Choices, Settings
-from store.errors import ConfigError
-from store.pauses import Pause, Pauses
-from store.tenant import git_root, project_of
+from store.home import config, failures, projects
+from store.home.config import Choices, Settings
+from store.home.errors import ConfigError
+from store.home.pauses import Pause, Pauses
+from store.home.projects import git_root, project_of
 
 log = logging.getLogger("mnemolog")
 
@@ -70,7 +70,7 @@ class Places:
             files = config.project_files(Path(cwd) if cwd is not None else None)
         except (OSError, ValueError):  # no path, or not ours to look at
             files = []
-        agreed = consents.file_of(self._settings.home)
+        agreed = projects.consents_file(self._settings.home)
         return tuple(_mark(path) for path in (self._settings.user_file, agreed, *files))
 
     def _looked_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> Place:

@@ -28,10 +28,9 @@ from store.builds.journal import Journal
 from store.builds.pace import Pace
 from store.derived import catalog, constraints
 from store.derived.constraints import Constraints
-from store.disk import writing
 from store.embedding import Embedder
 from store.erase import retention
-from store.errors import (
+from store.home.errors import (
     BuildBusy,
     BuildRefused,
     EmbedderError,
@@ -39,7 +38,8 @@ from store.errors import (
     NoManifest,
     SnapshotDamaged,
 )
-from store.files import make_folder, sweep
+from store.home.files import make_folder, sweep, translate_disk_errors
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.memories.parts import MemoryParts
 from store.quarantine import Held
@@ -48,7 +48,6 @@ from store.snapshots import parallel, snapshot
 from store.snapshots.manifest import CheckResult, Manifest, Refusal
 from store.snapshots.projection import Built, Inputs, Previous, Projection, checked_build
 from store.snapshots.snapshot import SnapshotRef
-from store.tenant import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
     what the block writes.
     """
     try:
-        with writing(tenant.root):
+        with translate_disk_errors(tenant.root):
             make_folder(tenant.root)
             with filelock.FileLock(tenant.build_lock, timeout=wait_s, mode=0o600):
                 yield

@@ -15,11 +15,8 @@ import msgspec
 
 from store.agent_events import Prompted
 from store.body import Id, Name, Project
-from store.errors import Conflict, InvalidInput, JunkText, NotFound
 from store.events import (
-    EARLIEST,
     KINDS,
-    LATEST,
     Archived,
     Event,
     Forgotten,
@@ -36,14 +33,14 @@ from store.events import (
     decode,
     encode,
     is_erased,
-    micros,
-    new_id,
 )
+from store.home.errors import Conflict, InvalidInput, JunkText, NotFound
+from store.home.instants import EARLIEST, LATEST, micros, new_id
+from store.home.projects import checked_project
 from store.job_events import Undone
 from store.log import Appended, EventLog
 from store.logfile.checks import erased
 from store.redaction import redact
-from store.tenant import checked_project
 from store.text import frame
 
 MAX_CONTENT = 64 * 1024  # characters; a longer text is a document, not a memory

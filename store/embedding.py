@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from store.embedders.learned import Acquaintance
 from store.embedders.lexical import IN_A_JOB, WHILE_ASKED, LexicalEmbedder
-from store.errors import ConfigError, EmbedderError
+from store.home.errors import ConfigError, EmbedderError
 
 Matrix = npt.NDArray[np.float32]
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from store import quarantine
-from store.events import EPISODE, Event, Rated, moment
+from store.events import EPISODE, Event, Rated
+from store.home.instants import moment
 from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log import EventLog
 from store.memories.fold import Fold

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import structs
 
 from store import commands
-from store.errors import InvalidInput
 from store.events import Event, Recorded, Revised, Trust
+from store.home.errors import InvalidInput
 from store.log import EventLog
 
 

@@ -14,19 +14,9 @@ import msgspec
 from store import commands
 from store.agent_events import Accepted, Proposed, Rejected
 from store.commands import Draft
-from store.errors import Conflict, NotFound
-from store.events import (
-    EVER,
-    STATEMENT,
-    Event,
-    Forgotten,
-    MemoryKind,
-    Recorded,
-    Superseded,
-    derived_id,
-    moment,
-    new_id,
-)
+from store.events import STATEMENT, Event, Forgotten, MemoryKind, Recorded, Superseded
+from store.home.errors import Conflict, NotFound
+from store.home.instants import EVER, derived_id, moment, new_id
 from store.log import EventLog
 
 ACCEPTED, DRAFTED = "statement", "draft"  # the sources of what a statement, a draft became

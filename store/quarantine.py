@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from store import commands
-from store.errors import Conflict
-from store.events import Erased, Event, Forgotten, Quarantined, Restored, State, new_id
+from store.events import Erased, Event, Forgotten, Quarantined, Restored, State
+from store.home.errors import Conflict
+from store.home.instants import new_id
 from store.log import EventLog
 from store.memories.parts import MemoryParts
 from store.snapshots.manifest import CheckResult

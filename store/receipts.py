@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from store.errors import NotFound
 from store.events import Event, Recalled
+from store.home.errors import NotFound
 from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, event_of

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import msgspec
 
 from store.agent_events import Accepted, Proposed, Rejected, What
-from store.errors import Conflict, InvalidInput, NotFound
-from store.events import EVER, Event, derived_id, new_id
+from store.events import Event
+from store.home.errors import Conflict, InvalidInput, NotFound
+from store.home.instants import EVER, derived_id, new_id
 from store.job_events import Planned, Step
 from store.log import EventLog
 from store.memories.memory import Memory

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from store.agent_events import Acted, Followed, Outcome, Prompted, SessionTold, Surfaced
 from store.body import Body
-from store.config import RECORD_KINDS, RecordKind
 from store.events import Event, Recalled, Recorded
+from store.home.config import RECORD_KINDS, RecordKind
 
 FROM_PROMPT = "prompt"  # the source of a memory that quotes one
 SAID_OTHERWISE = "the user said otherwise"  # why a statement gave way to a later one

@@ -18,12 +18,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from store.files import make_folder, remove_files, replace_file, sync_tree
+from store.home.files import make_folder, remove_files, replace_file, sync_tree
+from store.home.tenant import Tenant
 from store.index import vector_cache as text_hashes
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
-from store.tenant import Tenant
 
 NAME = "vectors"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from serve.server import processes
-from store.config import Settings
-from store.registry import is_held, registered
+from store.home.config import Settings
+from store.home.registry import is_held, registered
 
 ROOT = Path(__file__).parents[1]
 

@@ -17,7 +17,6 @@ import msgspec
 import pytest
 
 from store import build, commands
-from store import tenant as tenants
 from store.body import Body
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
@@ -25,9 +24,10 @@ from store.events import (
     Revised,
     encode,
 )
+from store.home import tenant as tenants
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]
 NOW = 1_790_000_000_000_000  # microseconds UTC: September 2026

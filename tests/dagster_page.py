@@ -19,10 +19,10 @@ from typing import IO, Any
 
 import pipelines
 from store.commands import Draft, record
-from store.config import Settings
 from store.events import Recorded
+from store.home.config import Settings
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
-from store.tenant import Tenant, tenant
 from store.text import frame
 
 ROOT = Path(pipelines.__file__).resolve().parent.parent

@@ -18,8 +18,8 @@ from werkzeug.test import TestResponse
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import config
-from store.access.sessions import signer
+from store.home import config
+from store.home.http_access import signer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab

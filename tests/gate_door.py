@@ -9,9 +9,9 @@ from werkzeug.test import TestResponse
 
 from serve.server import request_guard
 from serve.server.callers import Callers, hook_key
-from store import tokens
-from store.config import Settings
-from store.tokens import Wanted
+from store.home import tokens
+from store.home.config import Settings
+from store.home.tokens import Wanted
 
 NOW = 1_800_000_000_000_000
 OWNERS = "the-owner's-token"

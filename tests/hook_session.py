@@ -13,10 +13,11 @@ from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent, ToolUse
 from serve.hooks.hosts.host import Host
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
+from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 from store.text.frame import CLOSING, OPENING
 

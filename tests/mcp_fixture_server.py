@@ -15,8 +15,8 @@ import waitress
 from serve.app import create_app
 from serve.mcp_server.endpoint import blueprint
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import Settings
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 TOKEN = "fixture"

@@ -15,8 +15,8 @@ from serve.cli import main
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.export import export
+from store.home.config import Settings
 from store.importers import jsonl
 
 

@@ -13,8 +13,8 @@ from serve.api.service import Call, Nothing, Service
 from serve.app import create_app
 from serve.server.callers import Caller
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import Settings
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 KEY = '"8e03978e-40d5-43e8-bc93-6894a57f9324"'

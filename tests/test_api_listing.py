@@ -11,8 +11,8 @@ from api_client import NOW, TOKEN, Api
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import Settings
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 LIST = "/v1/memories"

@@ -10,10 +10,10 @@ from api_client import NOW, TOKEN, Api, code, held
 
 from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
-from store import tenant
 from store.agent_events import Surfaced
-from store.config import Settings
 from store.events import Event
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 from store.logfile import file as log_file
 

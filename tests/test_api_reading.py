@@ -12,8 +12,8 @@ from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.events import Revised
+from store.home.config import Settings
 
 NOW = 1_790_000_000_000_000
 OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}
@@ -25,7 +25,9 @@ def client(built) -> Iterator[FlaskClient]:
     drafts = [
         Draft(id="e1", content="store/log.py opens the log with apsw in src/store/log.py"),
         Draft(
-            id="e2", content="store/log.py and store/errors.py raise LogBusy", project="acme/web"
+            id="e2",
+            content="store/log.py and store/errors.py raise LogBusy",
+            project="acme/web",
         ),
         Draft(id="e3", content="store/errors.py holds LogBusy and PlanStale"),
         Draft(id="g3", kind="goal", content="Ship it", metadata={"due": "2026-01-02"}),

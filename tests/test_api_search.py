@@ -8,7 +8,7 @@ from conftest import NOW, Built
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.config import Settings
+from store.home.config import Settings
 
 SEARCH = "/v1/memories/search"
 

@@ -20,8 +20,9 @@ from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
-from store.config import Settings
-from store.events import Event, Recorded, Revised, moment
+from store.events import Event, Recorded, Revised
+from store.home.config import Settings
+from store.home.instants import moment
 from store.job_events import Applied, Made, Planned, Staled
 
 LATER = NOW + 100_000_000

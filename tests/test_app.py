@@ -18,9 +18,10 @@ from werkzeug.test import TestResponse
 
 from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
-from store.config import Settings
+from store import commands
 from store.events import Revised
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 from store.logfile import file as log_file
 

@@ -6,17 +6,19 @@ import pytest
 
 from pipelines.archive import archive as job
 from pipelines.jobs.job import run
-from store import build, commands, config
+from store import build, commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Recalled, Revised, new_id
+from store.events import Event, Hit, Recalled, Revised
+from store.home import config
+from store.home.instants import new_id
+from store.home.tenant import Tenant
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps
 from store.snapshots.snapshot import read
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

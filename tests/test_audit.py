@@ -14,8 +14,8 @@ from store.audits.audited import Audited
 from store.audits.health import alarm_of
 from store.commands import Draft
 from store.derived.lessons import LESSONS
-from store.errors import BuildRefused
 from store.events import Event, Recorded, Revised
+from store.home.errors import BuildRefused
 from store.index import vectors
 from store.memories import table as memory_table
 from store.memories.memories_projection import MEMORIES_PROJECTION

@@ -15,26 +15,26 @@ from click.testing import CliRunner, Result
 from conftest import NOW, Built, raw
 
 from serve.cli import main, processes
-from store import commands, deletion
-from store import tenant as tenants
+from store import commands
 from store.backup import archive, backups, copies
 from store.backup.archive import Listing
 from store.build import rebuild
 from store.cold import compaction
 from store.commands import Draft
-from store.config import Settings
 from store.erase import wiping
 from store.erase.scan import Found, Scanned
-from store.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
 from store.events import Event
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
+from store.home.registry import sole
+from store.home.tenant import Tenant
 from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.job_events import Staled
 from store.log import EventLog
 from store.logfile import erasing
 from store.logfile.head import Gap
-from store.registry import sole
-from store.tenant import Tenant
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def kept(built: Built, tmp_path: Path) -> Path:
 
 def restored(home: Path, path: Path, name: str = "again", *, replace: bool = False) -> Tenant:
     backups.restore(Settings(home), path, name, NOW, replace=replace)
-    return tenants.existing(home, name)
+    return tenants.find_tenant(home, name)
 
 
 def events(log: EventLog) -> list[Event]:
@@ -241,7 +241,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from store.backup import backups
-from store.config import Settings
+from store.home.config import Settings
 
 home, kept, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 rename, done = os.rename, []
@@ -266,8 +266,8 @@ def test_a_restore_that_is_killed_between_its_renames_leaves_the_old_or_the_new(
     built.log.close()
     words = [sys.executable, "-P", "-c", KILLED, str(home), str(kept), str(renames)]
     assert subprocess.run(words, check=False).returncode == 9
-    assert [one.name for one in tenants.tenants(home)] == ["default"]
-    found = tenants.existing(home)
+    assert [one.name for one in tenants.list_tenants(home)] == ["default"]
+    found = tenants.find_tenant(home)
     with EventLog(found.log) as log:
         assert bool(log.known(["later"])) == (renames == 1) and log.integrity() == []
     assert backups.restore(Settings(home), kept, None, NOW, replace=True).listing.events
@@ -280,7 +280,7 @@ def test_a_deleted_tenant_is_not_brought_back_by_a_restore_that_was_killed(
     restored(home, kept, "other")
     left = tenants.tenant(home, "other")
     shutil.copytree(left.root, left.successor)
-    deletion.delete(Settings(home), "other", NOW)
+    tenants.delete_tenant(Settings(home), "other", NOW)
     assert not left.exists
 
 
@@ -353,7 +353,7 @@ def packed(path: Path, to: Path, **changes: object) -> Path:
 def test_a_list_that_is_not_that_of_the_file_is_refused(kept: Path, home: Path, change, tmp_path):
     with pytest.raises(SourceError):
         restored(home, packed(kept, tmp_path / "changed.zip", **change))
-    assert [one.name for one in tenants.tenants(home)] == ["default"]
+    assert [one.name for one in tenants.list_tenants(home)] == ["default"]
 
 
 @pytest.fixture
@@ -399,7 +399,7 @@ def forge(forged: Tenant, *statements: str) -> Path:
 def test_a_log_that_mnemolog_would_not_have_made_is_refused(forged, home: Path, statement, said):
     with pytest.raises(SourceError, match=said):
         restored(home, forge(forged, statement))
-    assert [one.name for one in tenants.tenants(home)] == ["default"]
+    assert [one.name for one in tenants.list_tenants(home)] == ["default"]
 
 
 def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(

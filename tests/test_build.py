@@ -10,9 +10,9 @@ import pytest
 from store import build, commands
 from store.commands import Draft
 from store.derived import catalog
-from store.errors import BuildBusy, BuildRefused, NotFound
 from store.events import Event, Hit, Recalled, Recorded
-from store.files import replace_file
+from store.home.errors import BuildBusy, BuildRefused, NotFound
+from store.home.files import replace_file
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot

@@ -15,7 +15,7 @@ from serve.reader.reader import View, standing
 from store import commands
 from store.audits.health import checkup
 from store.commands import Draft
-from store.config import Choices, Settings
+from store.home.config import Choices, Settings
 from store.memories.parts import MemoryParts
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Part

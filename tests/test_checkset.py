@@ -7,7 +7,7 @@ import pytest
 from serve.evaluation import dataset, selftest
 from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Report, score_report
-from store.config import Choices
+from store.home.config import Choices
 
 WORKSPACES = dataset.read_workspaces(dataset.CHECK_SET)
 LANGUAGES = {"ar", "de", "es", "fr", "hi", "ja", "ko", "pl", "ru", "th", "tr", "vi", "zh"}

@@ -19,12 +19,12 @@ import pytest
 from background import end, mnemolog, said, until
 
 from serve import client, unserved
-from store import config
-from store.config import Settings
-from store.files import replace_file
+from store.home import config
+from store.home.config import Settings
+from store.home.files import replace_file
+from store.home.registry import Server, is_held, running
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.registry import Server, is_held, running
-from store.tenant import tenant
 
 CLIENT = Path(client.__file__)
 ANSWER = b'{"hookSpecificOutput":{"additionalContext":"we deploy at noon"}}'

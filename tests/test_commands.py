@@ -10,8 +10,15 @@ from store import build, commands
 from store.audits import audit
 from store.audits.audited import Audited
 from store.commands import MAX_CONTENT, Draft
-from store.errors import IdConflict, InvalidInput, InvalidName, JunkText, MnemologError, NotFound
 from store.events import Revised
+from store.home.errors import (
+    IdConflict,
+    InvalidInput,
+    InvalidName,
+    JunkText,
+    MnemologError,
+    NotFound,
+)
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION

@@ -17,9 +17,10 @@ from store.audits.health import _log as looked_at
 from store.audits.verify import verify
 from store.cold import compaction, segment
 from store.commands import Draft
-from store.errors import IdConflict, LogCorrupt
-from store.events import Event, Hit, Recalled, new_id
+from store.events import Event, Hit, Recalled
 from store.export import export
+from store.home.errors import IdConflict, LogCorrupt
+from store.home.instants import new_id
 from store.log import EventLog
 
 DAY = 86_400_000_000
@@ -251,7 +252,7 @@ from pathlib import Path
 from serve.reader.reader import Reader
 from store.embedding import LexicalEmbedder
 from store.log import EventLog
-from store.tenant import tenant
+from store.home.tenant import tenant
 one = tenant(Path(sys.argv[1]))
 with EventLog(one.log) as log:
     Reader(one, log, LexicalEmbedder())

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from store import config
-from store.config import Choices, Settings
-from store.errors import ConfigError
+from store.home import config
+from store.home.config import Choices, Settings
+from store.home.errors import ConfigError
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from serve.cli import main
 from store import build, commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
+from store.home.tenant import Tenant
 from store.job_events import Planned
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.plans import plans, steps
-from store.tenant import Tenant
 
 Clock = Callable[[], int]
 Listed = Callable[..., list[dict[str, Any]]]

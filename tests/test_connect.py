@@ -17,7 +17,7 @@ from serve.connect.link import Plan
 from serve.connect.machine import Install
 from serve.hooks.hosts import HOSTS as ADAPTERS
 from serve.server.callers import hook_key
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 NOW = 1_790_000_000_000_000
 

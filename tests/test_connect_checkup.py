@@ -15,7 +15,8 @@ from serve.connect.hosts import HOSTS
 from serve.connect.machine import Install
 from store.agent_events import SessionTold
 from store.audits.health import Finding
-from store.events import Event, new_id
+from store.events import Event
+from store.home.instants import new_id
 from store.log import EventLog
 
 NOW = 1_790_000_000_000_000

@@ -9,7 +9,7 @@ from hosts_home import install, machine, settle, tree
 
 from serve.connect import changes, link, record
 from serve.connect.hosts import HOSTS
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 NOW = 1_790_000_000_000_000
 

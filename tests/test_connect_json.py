@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from serve.connect.document import Hooks, Server, json_file
 from serve.connect.edits import json_edit
 from serve.connect.edits.jsonc import parse
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 unhurried = settings(deadline=None)
 KEYS = st.sampled_from(["hooks", "a", "mcpServers", "Stop", "b", "é", 'q"'])

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from serve.connect.edits import marked, toml_edit
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 unhurried = settings(deadline=None)
 OURS = {"command": "/py", "args": ["-I", "a b", 'c"d']}

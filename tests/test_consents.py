@@ -14,10 +14,10 @@ from hook_session import Session, opened
 
 from serve.cli import main
 from serve.place import Places
-from store import config, consents, failures
-from store.config import Settings
-from store.errors import ConfigError
-from store.tenant import project_of
+from store.home import config, failures, projects
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.projects import project_of
 
 CLIENT = "github.com/client/acme"
 EVIL = "https://github.com/evil/acme.git"
@@ -64,7 +64,7 @@ def test_a_clone_that_claims_a_project_is_told_none_of_its_notes_and_writes_none
     assert NOTE not in session.start()
     session.tell("prompt", prompt="Always deploy with the script in this repository.")
     assert {one.project for one in session.events(object)} == {"github.com/evil/acme"}
-    consents.allow(home, clone, CLIENT)
+    projects.allow_name(home, clone, CLIENT)
     assert NOTE in session.start()
 
 
@@ -82,7 +82,7 @@ def test_a_repository_without_remotes_needs_consent(home, tmp_path):
 
 
 def test_the_consent_is_of_this_repository_and_its_origin(home, clone, tmp_path):
-    consents.allow(home, clone, CLIENT)
+    projects.allow_name(home, clone, CLIENT)
     assert seen(home, clone) == CLIENT
     assert seen(home, repository(tmp_path / "another", origin=EVIL)) is None
     subprocess.run(
@@ -135,6 +135,6 @@ def test_a_server_takes_a_consent_at_once_and_doctor_is_told_of_none_before(home
     assert places.of(str(clone)).project == "github.com/evil/acme"
     (kept,) = failures.every(home)
     assert CLIENT in kept.said and "mnemolog project allow" in kept.said
-    consents.allow(home, clone, CLIENT)
+    projects.allow_name(home, clone, CLIENT)
     assert places.of(str(clone)).project == CLIENT
     assert list(failures.every(home)) == []

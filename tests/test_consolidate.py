@@ -23,17 +23,18 @@ from pipelines.llm.model import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall
-from store import build, commands, config
+from store import build, commands
 from store.commands import Draft
-from store.errors import BudgetSpent, ModelError, PlanStale
 from store.events import Revised
+from store.home import config
+from store.home.errors import BudgetSpent, ModelError, PlanStale
+from store.home.tenant import Tenant
 from store.job_events import Made, Planned, Step
 from store.log import EventLog
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans, steps
 from store.plans.plans import Plan
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]
 START = 1_780_000_000_000_000  # microseconds UTC, before NOW of conftest

@@ -16,7 +16,7 @@ from store import build
 from store.audits import health
 from store.derived import catalog, constraints
 from store.derived.constraints import RUNS, SAME_ROWS, VALUES
-from store.errors import SnapshotDamaged
+from store.home.errors import SnapshotDamaged
 from store.snapshots import manifest as manifests
 from store.snapshots.projection import column_array
 

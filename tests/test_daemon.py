@@ -22,11 +22,11 @@ from background import end, mnemolog, said, until
 
 from serve import __main__
 from serve.server import processes
-from store.config import Settings
-from store.files import replace_file
+from store.home.config import Settings
+from store.home.files import replace_file
+from store.home.registry import Server, is_held, registered, running
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.registry import Server, is_held, registered, running
-from store.tenant import tenant
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")
 

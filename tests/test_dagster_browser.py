@@ -15,10 +15,9 @@ from dashboard_page import served
 from flask import Flask
 
 from pipelines import jobs
-from store.access.owner_token import owner_token
-from store.access.sessions import signer
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
+from store.home.http_access import owner_token, signer
 from store.snapshots import manifest as manifests
 
 if TYPE_CHECKING:

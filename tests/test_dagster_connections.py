@@ -13,9 +13,9 @@ from starlette.responses import PlainTextResponse
 
 from pipelines.orchestration.request_guard import Access, guarded
 from pipelines.orchestration.webserver import Channels, bounded_server
-from store.access import connections
-from store.access.sessions import signer
-from store.config import Settings
+from store.home import http_access
+from store.home.config import Settings
+from store.home.http_access import signer
 
 TOKEN = "t" * 43
 GET = f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -82,12 +82,12 @@ def is_answered(connection: socket.socket) -> bool:
 
 def test_who_sends_no_whole_request_is_hung_up_on(pages: Pages):
     silent, half = pages.connect(), pages.connect(GET[:40])
-    pages.pass_s(connections.FIRST_S)
+    pages.pass_s(http_access.FIRST_S)
     assert is_hung_up(silent)
     half.sendall(GET[40:])  # in time
     assert is_answered(half)
     half.sendall(GET[:40])
-    pages.pass_s(connections.REQUEST_S)
+    pages.pass_s(http_access.REQUEST_S)
     assert is_hung_up(half)
     assert is_answered(pages.connect(GET))
 

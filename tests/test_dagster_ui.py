@@ -24,12 +24,11 @@ from websockets.typing import Subprotocol
 
 from pipelines import jobs
 from pipelines.orchestration import dagster_home
-from store.access.owner_token import owner_token
-from store.access.sessions import signer
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import NoManifest
-from store.registry import dagster_ui
+from store.home.errors import NoManifest
+from store.home.http_access import owner_token, signer
+from store.home.registry import dagster_ui
 from store.snapshots import manifest as manifests
 
 ASSETS = {

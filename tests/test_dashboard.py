@@ -26,11 +26,12 @@ from flask import Flask
 from serve.dashboard.assets import FOLDER, assets
 from serve.dashboard.navigation import PLACES
 from serve.server.open_tenants import OpenTenants
-from store import commands, config, tenant
-from store.access.sessions import KEY_LIVES_US, SESSION_LIVES_S, signer
+from store import commands
 from store.commands import Draft
-from store.config import Settings
-from store.errors import InvalidInput, LogBusy, LogFull
+from store.home import config, tenant
+from store.home.config import Settings
+from store.home.errors import InvalidInput, LogBusy, LogFull
+from store.home.http_access import KEY_LIVES_US, SESSION_LIVES_S, signer
 from store.log import EventLog
 
 FORM = "application/x-www-form-urlencoded"

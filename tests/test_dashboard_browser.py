@@ -18,11 +18,12 @@ from flask import Flask
 
 from serve.dashboard.navigation import PLACES
 from serve.server.open_tenants import OpenTenants
-from store import build, commands, failures, tokens
-from store import tenant as tenants
+from store import build, commands
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
+from store.home import failures, tokens
+from store.home import tenant as tenants
+from store.home.config import Settings
 from store.job_events import Planned
 from store.log import EventLog
 from store.memories.fold import Fold

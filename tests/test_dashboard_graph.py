@@ -13,10 +13,11 @@ from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
 from serve.summaries import picture
-from store import build, commands, tenant
+from store import build, commands
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 GRAPH = "/t/default/graph"

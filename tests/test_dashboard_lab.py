@@ -25,8 +25,8 @@ from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
-from store.config import Choices, Settings
-from store.errors import InvalidInput
+from store.home.config import Choices, Settings
+from store.home.errors import InvalidInput
 
 PAGE = "/t/default/lab"
 QUESTION = "where do database migrations live"

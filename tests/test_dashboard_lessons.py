@@ -8,11 +8,12 @@ from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, 
 from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
+from store import commands
 from store.agent_events import Followed, Proposed, Surfaced, Verdict
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event, Recorded
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")

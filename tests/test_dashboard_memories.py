@@ -15,10 +15,11 @@ from serve.dashboard.pages.receipts import SHOWN as RECALLS
 from serve.dashboard.wording import clean, differences, line
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
+from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event, Revised
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 LIST = "/t/default/memories"

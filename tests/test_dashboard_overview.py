@@ -8,10 +8,11 @@ from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser,
 from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
-from store import commands, failures
+from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event, Hit, Recalled
+from store.home import failures
+from store.home.config import Settings
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -61,7 +62,7 @@ def test_it_shows_what_there_is(owner: Browser, built: Built):
 
 
 def test_a_tenant_of_nothing_has_an_overview(owner: Browser, tenants: OpenTenants, built: Built):
-    from store import tenant as of
+    from store.home import tenant as of
     from store.log import EventLog
 
     EventLog(of.tenant(tenants.settings.home, "empty").log, create=True).close()

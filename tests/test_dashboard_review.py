@@ -7,15 +7,16 @@ import pytest
 from dashboard_page import Browser, application, browser
 
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from store import build, commands, failures, tenant, tokens
+from store import build, commands
 from store.agent_events import Proposed
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Quarantined
+from store.home import failures, tenant, tokens
+from store.home.config import Settings
+from store.home.registry import register_ui
 from store.job_events import Planned
 from store.plans import plans, roster, steps
-from store.registry import register_ui
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -137,7 +138,7 @@ def test_memories_that_builds_leave_out_are_shown_with_the_command_that_ends_it(
 
 
 def test_dagsters_pages_are_linked_while_they_are_served(owner, opened, monkeypatch):
-    monkeypatch.setattr("store.registry.listens", lambda port: port == 3456)
+    monkeypatch.setattr("store.home.registry.listens", lambda port: port == 3456)
     with register_ui(Settings(opened.tenant.root.parents[1]), 3456):
         assert 'href="http://127.0.0.1:3456"' in owner.get("/t/default/jobs").text
     assert "3456" not in owner.get("/t/default/jobs").text
@@ -198,7 +199,7 @@ def test_a_tenant_is_made_and_put_away(owner, opened):
     assert "team was made" in page.text and "/t/team/access" in page.text
     assert owner.post("/t/default/access/tenants", name="../x").status_code == 400
     assert owner.post("/t/team/access/delete", name="tea").status_code == 400
-    assert tenant.existing(home, "team")
+    assert tenant.find_tenant(home, "team")
     done = owner.follow(owner.post("/t/team/access/delete", name="team"))
     assert "nothing of it is destroyed" in done.text
     assert not tenant.tenant(home, "team").exists

@@ -4,15 +4,8 @@ import msgspec
 import pytest
 
 from serve.dashboard.flashes import LIVES_US, MOST, Flash, Flashes
-from store import config
-from store.access.sessions import (
-    KEY_LIVES_US,
-    MOST_KEYS,
-    SESSION_LIVES_S,
-    Keys,
-    Signer,
-    signer,
-)
+from store.home import config
+from store.home.http_access import KEY_LIVES_US, MOST_KEYS, SESSION_LIVES_S, Keys, Signer, signer
 
 NOW = 1_800_000_000_000_000
 TOKEN = "the-owner's-token"

@@ -15,8 +15,9 @@ from serve.recall.recall import recall
 from serve.recall.scoring import HALF_LIFE_DAYS, LASTING, USUAL, decayed
 from store import build, commands
 from store.commands import Draft
-from store.config import Choices
-from store.events import Event, Hit, Recalled, new_id
+from store.events import Event, Hit, Recalled
+from store.home.config import Choices
+from store.home.instants import new_id
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

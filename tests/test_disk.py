@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.disk import failure
-from store.errors import LogError, LogFull, LogReadOnly
+from store.home.errors import LogError, LogFull, LogReadOnly
+from store.home.files import disk_error
 
 
 @pytest.mark.parametrize(
@@ -23,15 +23,15 @@ from store.errors import LogError, LogFull, LogReadOnly
     ],
 )
 def test_it_names_the_file_and_the_cure(number: int, kind: type[LogError], cure: str):
-    said = failure(OSError(number, os.strerror(number), "/home/of/it"))
+    said = disk_error(OSError(number, os.strerror(number), "/home/of/it"))
     assert type(said) is kind and cure in str(said) and "/home/of/it" in str(said)
 
 
 def test_a_file_that_the_error_does_not_name_is_the_one_given():
-    said = failure(OSError(errno.ENOSPC, "no space"), Path("/the/log"))
+    said = disk_error(OSError(errno.ENOSPC, "no space"), Path("/the/log"))
     assert "/the/log" in str(said)
 
 
 def test_what_is_no_trouble_of_a_disk_is_none():
-    assert failure(FileNotFoundError(errno.ENOENT, "none", "/x")) is None
-    assert failure(OSError("of no number")) is None
+    assert disk_error(FileNotFoundError(errno.ENOENT, "none", "/x")) is None
+    assert disk_error(OSError("of no number")) is None

@@ -18,9 +18,10 @@ from pipelines.distill.distill import JOB
 from pipelines.jobs.job import run
 from serve.rules import role
 from serve.server.callers import hook_key
-from store import build, commands, tenant
+from store import build, commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
+from store.home import projects
 from store.job_events import Step
 from store.logfile import erasing
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory, default_importance
@@ -336,7 +337,7 @@ def test_only_the_session_asked_for_is_looked_at(agent: Agent):
 
 
 def imported(agent: Agent, text: str, id_: str, **fields: Any) -> str:
-    project = tenant.project_of(agent.cwd)
+    project = projects.project_of(agent.cwd)
     fields = {"project": project, "session": "old", "agent": "claude-code"} | fields
     log = agent.tenants.get("default").log
     return commands.record(log, Draft(id=id_, content=text, **fields), NOW).event.id
@@ -431,7 +432,7 @@ def test_notes_from_elsewhere_are_not_looked_for_in_the_project(agent: Agent, tm
     wiki.mkdir()
     (wiki / "README.md").write_text("# Wiki\n\nThe harbour master answers on channel nine.\n")
     (agent.cwd / "README.md").write_text("# Shop\n\nIt sells ferry tickets to everybody.\n")
-    project = tenant.project_of(agent.cwd)
+    project = projects.project_of(agent.cwd)
     assert project is not None
     command(agent, "import", "markdown", str(wiki), "--project", project)
     assert distilled(agent) is None

@@ -15,7 +15,7 @@ from pipelines.distill.distill import JOB
 from pipelines.jobs.job import estimated, run
 from serve.rules import role
 from store import lesson_commands
-from store.config import Choices, Llm, Settings
+from store.home.config import Choices, Llm, Settings
 from store.plans import plans
 from store.plans.plans import Plan
 

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from serve.cli import main
-from store.config import RECORD_KINDS, Choices, Llm
-from store.profiles import Profiles
+from store.home.config import RECORD_KINDS, Choices, Llm, Profiles
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

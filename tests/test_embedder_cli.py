@@ -15,11 +15,12 @@ from test_token_table import write
 from tiny_model import write_bert
 
 from serve.cli import main
-from store import build, commands, config
+from store import build, commands
 from store.commands import Draft
 from store.embedding import embedder
+from store.home import config
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant
 
 ROOT = Path(__file__).parents[1]
 NOW = 1_790_000_000_000_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from store.embedders import lexical
 from store.embedders.lexical import MAX_CHARACTERS, WHILE_ASKED, LexicalEmbedder
 from store.embedding import embedder
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 
 def vector(text: str) -> np.ndarray:

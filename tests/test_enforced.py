@@ -12,10 +12,11 @@ from hosts_told import RECORDED, SCHEMAS, event_name
 from serve.hooks.event import Reply
 from serve.hooks.hosts import HOSTS
 from serve.server.open_tenants import OpenTenants
-from store import commands, config, lesson_commands, tenant
+from store import commands, lesson_commands
 from store.commands import Draft
-from store.config import Choices, Settings
-from store.errors import ConfigError
+from store.home import config, tenant
+from store.home.config import Choices, Settings
+from store.home.errors import ConfigError
 from store.log import EventLog
 
 NOW = 1_790_000_000_000_000

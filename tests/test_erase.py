@@ -18,8 +18,9 @@ from store.cold import compaction, segment
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import wiping
-from store.errors import BuildBusy, Conflict, NotFound
-from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded, new_id
+from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded
+from store.home.errors import BuildBusy, Conflict, NotFound
+from store.home.instants import new_id
 from store.job_events import Judged, Made, Planned
 from store.logfile import erasing
 from store.memories.memories_projection import MEMORIES_PROJECTION

@@ -20,11 +20,11 @@ from serve.server import processes
 from store import commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
-from store.config import Settings
 from store.erase import copies, quotes, receipt, records, wiping
 from store.erase.scan import scan
-from store.errors import PlanStale
 from store.events import Event, Recalled, Recorded, Revised
+from store.home.config import Settings
+from store.home.errors import PlanStale
 from store.ingest.batch import Batch, Refused
 from store.ingest.job_queue import Queue
 from store.job_events import Judged, Made, Planned

@@ -18,10 +18,10 @@ from serve.evaluation.dataset import Query, Workspace
 from serve.evaluation.harness import CachedEmbedder
 from serve.evaluation.report import compare_results, score_report
 from store.embedding import Matrix
-from store.errors import InvalidInput, SourceError
 from store.events import Recorded
+from store.home.errors import InvalidInput, SourceError
+from store.home.tenant import list_tenants
 from store.log import EventLog
-from store.tenant import tenants
 
 IDS = st.sampled_from("abcdefghijklmnopqrstuvwxyz")
 RANKINGS = st.lists(st.lists(IDS, max_size=30), min_size=1, max_size=8)
@@ -259,7 +259,7 @@ def test_what_a_labelled_prompt_lays_down_is_not_kept(data, tmp_path):
         {"id": "s1", "workspace": "notes/one", "query": rule, "kind": "foreign"},
     )
     before = answer(data, "--keep", tmp_path / "kept")
-    for tenant in tenants(tmp_path / "kept"):
+    for tenant in list_tenants(tmp_path / "kept"):
         with EventLog(tenant.log) as log:
             assert rule not in str(list(log.read()))
     assert answer(data, "--keep", tmp_path / "kept") == before
@@ -282,7 +282,7 @@ def test_neither_the_users_memory_nor_a_throwaway_one_is_left(data, home, tmp_pa
 
 def test_a_turn_is_known_by_its_speaker_and_time(data, tmp_path):
     answer(data, "--keep", tmp_path / "kept")
-    for tenant in tenants(tmp_path / "kept"):
+    for tenant in list_tenants(tmp_path / "kept"):
         with EventLog(tenant.log) as log:
             first = next(log.read())
         assert isinstance(first.body, Recorded)

@@ -34,13 +34,9 @@ from store.events import (
     Superseded,
     Unknown,
     decode,
-    derived_id,
     encode,
-    isoformat,
-    micros,
-    moment,
-    new_id,
 )
+from store.home.instants import derived_id, isoformat, micros, moment, new_id
 from store.job_events import Adopted, Applied, Called, Judged, Planned, Staled, Step, Undone
 
 NOW = 1_790_000_000_000_000

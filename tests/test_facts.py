@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from store import commands
 from store.commands import Draft
 from store.derived.facts import FACTS_PROJECTION, Fact, Facts, facts_of
-from store.events import Archived, Event, Forgotten, Recorded, Restored, moment
+from store.events import Archived, Event, Forgotten, Recorded, Restored
+from store.home.instants import moment
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION

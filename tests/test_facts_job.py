@@ -14,18 +14,20 @@ from pipelines.facts.job import JOB
 from pipelines.facts.reading import stated
 from pipelines.jobs.job import run
 from serve.cli import main
-from store import build, commands, config
+from store import build, commands
 from store.commands import Draft
 from store.derived.facts import entity_name, facts_of
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import PlanStale
-from store.events import Recorded, Revised, moment
+from store.events import Recorded, Revised
+from store.home import config
+from store.home.errors import PlanStale
+from store.home.instants import moment
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans
 from store.plans.plans import Plan
-from store.tenant import Tenant
 
 Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000  # a Monday: 21 September 2026

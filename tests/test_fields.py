@@ -10,8 +10,8 @@ from store import build, commands
 from store.audits.verify import verify
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import EmbedderError
 from store.events import Revised
+from store.home.errors import EmbedderError
 from store.index import vectors
 from store.index.vector_scan import VectorRows
 from store.index.vectors import FieldRows

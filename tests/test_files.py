@@ -8,10 +8,10 @@ import pytest
 
 from store.cold import memories, segment
 from store.erase import receipt, wiping
-from store.files import is_gone, make_folder, remove_files, replace_file
+from store.home.files import is_gone, make_folder, remove_files, replace_file
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.logfile import file as log_file
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 WasSynced = Callable[[Path], bool]

@@ -23,15 +23,15 @@ from store.events import (
     Recorded,
     Restored,
     Superseded,
-    moment,
 )
+from store.home.instants import moment
+from store.home.tenant import tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, checked_build
-from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
 HOUR = 3_600_000_000

@@ -12,9 +12,9 @@ from serve.recall.recall import Answer, Question, recall
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft
-from store.config import Settings
+from store.home.config import Settings
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
-from store.tenant import Tenant, tenant
 
 NOW = 1_800_000_000_000_000
 

@@ -15,16 +15,16 @@ from store import build, commands
 from store.audits import health
 from store.audits.health import Finding, checkup
 from store.commands import Draft
-from store.config import Choices, Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import wiping
-from store.errors import LogCorrupt
-from store.files import replace_file
+from store.home.config import Choices, Settings
+from store.home.errors import LogCorrupt
+from store.home.files import replace_file
+from store.home.registry import Server, sole
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.registry import Server, sole
 from store.snapshots import manifest
 from store.snapshots.manifest import CheckResult, Refusal
-from store.tenant import tenant
 
 Usage = namedtuple("Usage", "total used free")
 

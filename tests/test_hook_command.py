@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from conftest import Built
 
 from serve.cli import main
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant
 
 
 def event(name: str = "UserPromptSubmit", **fields: object) -> dict[str, Any]:

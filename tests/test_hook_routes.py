@@ -19,9 +19,10 @@ from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.late import Late
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
+from store import commands
 from store.commands import Draft
-from store.config import Settings
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 from store.text import frame
 

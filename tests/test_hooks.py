@@ -19,11 +19,11 @@ from serve.hooks.hosts.host import Host
 from serve.reader.session_events import Journals
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store import consents, tenant
 from store.agent_events import Acted, Prompted, Surfaced
-from store.config import Settings
-from store.errors import LogBusy
 from store.events import Event
+from store.home import projects, tenant
+from store.home.config import Settings
+from store.home.errors import LogBusy
 from store.log import EventLog
 
 PROMPT = {
@@ -161,7 +161,7 @@ def test_a_projects_own_settings_hold_for_its_hooks(hooks: Hooks, monkeypatch, t
     repository = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     (repository / ".mnemolog.toml").write_text('project = "acme/mono"\ntop_k = 3\n')
-    consents.allow(tmp_path, repository, "acme/mono")
+    projects.allow_name(tmp_path, repository, "acme/mono")
     saying(monkeypatch, lambda call: Reply(f"{call.project} {call.choices.top_k}"))
     assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "acme/mono 3"}
 

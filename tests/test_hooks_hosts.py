@@ -13,7 +13,7 @@ from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
 from store.deeds.fields import MAX_OUTPUT, ending
 from store.deeds.tools import ToolUse, tool_use
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 ALL = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]
 OURS = ours("{}")

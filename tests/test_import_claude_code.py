@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transcript_files import SESSION, ClaudeCode, episodes, imported, turn
 
-from store import tenant as tenants
+from store.home import tenant as tenants
 from store.log import EventLog
 from store.memories.memory import Memory
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.commands import Draft
-from store.errors import SourceError
+from store.home.errors import SourceError
 from store.importers import git, message
 
 DAY = 86_400

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from store.commands import Draft
-from store.errors import SourceError
+from store.home.errors import SourceError
 from store.importers import jsonl
 
 

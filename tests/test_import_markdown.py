@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from store.commands import Draft
-from store.errors import SourceError
+from store.home.errors import SourceError
 from store.importers import markdown
 from store.importers.section import blocks, front, items, packed, sections
 

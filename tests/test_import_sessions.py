@@ -21,12 +21,14 @@ from transcript_files import (
 )
 
 from serve.cli import imports, main
-from store import commands, consents
-from store import tenant as tenants
+from store import commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
-from store.errors import SourceError
-from store.events import STATEMENT, Event, new_id
+from store.events import STATEMENT, Event
+from store.home import projects
+from store.home import tenant as tenants
+from store.home.errors import SourceError
+from store.home.instants import new_id
 from store.importers.hosts import HOSTS
 from store.log import EventLog
 from store.memories.fold import Fold
@@ -400,7 +402,7 @@ def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None
     repository = tmp_path / "repository"
     (repository / ".git").mkdir(parents=True)
     (repository / ".mnemolog.toml").write_text('project = "renamed"\n')
-    consents.allow(tmp_path / "home", repository, "renamed")
+    projects.allow_name(tmp_path / "home", repository, "renamed")
     source = said("codex", tmp_path / "host", RULE, cwd=str(repository))
     command(tmp_path / "home", "import", "codex", str(source))
     with EventLog(tenants.tenant(tmp_path / "home").log) as log:

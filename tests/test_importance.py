@@ -11,15 +11,16 @@ from model_server import Asked, ModelServer
 from pipelines.importance.job import JOB
 from pipelines.jobs.job import estimated, run
 from serve.cli import main
-from store import commands, config
+from store import commands
 from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised
+from store.home import config
+from store.home.tenant import tenant as tenant_of
 from store.job_events import Called, Made, Planned
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.plans import plans, steps
-from store.tenant import tenant as tenant_of
 
 NOW = 1_790_000_000_000_000
 

@@ -10,8 +10,8 @@ import pytest
 from store import commands
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.tenant import tenant
 
 NOW = 1_790_000_000_000_000
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,7 @@ def test_a_first_recall_loads_them_neither(tmp_path: Path):
 from pathlib import Path
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.config import Settings
+from store.home.config import Settings
 client = create_app(OpenTenants(Settings(Path('home'))), 'secret').test_client()
 ours = {'Host': '127.0.0.1', 'Authorization': 'Bearer secret'}
 said = {'content': 'the deploy runs at noon'}

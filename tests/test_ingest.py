@@ -11,7 +11,8 @@ import pytest
 
 from store import commands
 from store.commands import Draft
-from store.errors import (
+from store.events import Recorded
+from store.home.errors import (
     Conflict,
     IdempotencyMismatch,
     InvalidInput,
@@ -22,7 +23,8 @@ from store.errors import (
     NotFound,
     QueueFull,
 )
-from store.events import Recorded, new_id
+from store.home.instants import new_id
+from store.home.tenant import Tenant
 from store.ingest import batch, job_queue
 from store.ingest.batch import Turn
 from store.ingest.job import LEASE_US, MOST_ATTEMPTS, Job, Lease, retry_us
@@ -31,7 +33,6 @@ from store.ingest.recording import STEP, record
 from store.log import EventLog
 from store.logfile import erasing
 from store.logfile import file as log_file
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 SECRET = "AKIAQ3EGRT7YPLM2VXKD"

@@ -21,17 +21,17 @@ from serve.server import ingest_worker as worker
 from serve.server import open_tenants
 from serve.server.ingest_worker import fact_reader
 from serve.server.open_tenants import OpenTenants
-from store import failures, tokens
-from store import tenant as tenants_of
-from store.config import Settings
-from store.errors import LogBusy
+from store.home import failures, tokens
+from store.home import tenant as tenants_of
+from store.home.config import Settings
+from store.home.errors import LogBusy
+from store.home.tenant import Tenant
 from store.ingest import job_queue
 from store.ingest.job import MOST_ATTEMPTS
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.memories.memory import IMPORTANCE_BY_KIND
 from store.plans import roster
-from store.tenant import Tenant
 
 NOTES = [{"content": f"the tide of pier {number} comes at noon"} for number in range(3)]
 Client = FlaskClient
@@ -229,7 +229,7 @@ def running(
 def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
     """Accept a batch as another process does."""
     from store.commands import Draft
-    from store.events import new_id
+    from store.home.instants import new_id
     from store.ingest import batch
 
     queue, id_ = Queue(tenant.ingest), new_id(NOW)

@@ -12,12 +12,12 @@ from conftest import NOW
 from serve.cli import ingest as command
 from serve.cli import main
 from store.commands import Draft
-from store.errors import LogFull
-from store.events import new_id
+from store.home.errors import LogFull
+from store.home.instants import new_id
+from store.home.tenant import Tenant
 from store.ingest import batch, job_queue
 from store.ingest.job_queue import Queue
 from store.log import EventLog
-from store.tenant import Tenant
 
 
 def run(*words: str, given: str = "") -> Result:

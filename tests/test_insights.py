@@ -13,16 +13,16 @@ from store import commands
 from store.audits.verify import verify
 from store.build import rebuild
 from store.commands import Draft
-from store.config import Choices
 from store.derived.insights import INSIGHTS_PROJECTION, Insights
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
+from store.home.config import Choices
+from store.home.tenant import Tenant
 from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.plans import plans, steps
 from store.snapshots.snapshot import read
-from store.tenant import Tenant
 
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()

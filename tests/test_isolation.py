@@ -9,10 +9,10 @@ from flask.testing import FlaskClient
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import tenant as tenants
 from store.build import rebuild
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
+from store.home import tenant as tenants
+from store.home.config import Settings
 from store.log import EventLog
 
 NOW = 1_800_000_000_000_000

@@ -9,11 +9,12 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.cli import roster as command
-from store import failures
 from store.audits.health import checkup
 from store.commands import Draft
-from store.config import Settings
-from store.events import Event, new_id
+from store.events import Event
+from store.home import failures
+from store.home.config import Settings
+from store.home.instants import new_id
 from store.job_events import Called, Made, Planned
 from store.plans import plans, roster, steps
 

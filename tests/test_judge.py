@@ -19,8 +19,9 @@ from store import commands
 from store.agent_events import Acted, Followed, SessionTold
 from store.body import Body
 from store.commands import Draft
-from store.config import Llm, Settings
-from store.events import Event, Hit, Recalled, new_id
+from store.events import Event, Hit, Recalled
+from store.home.config import Llm, Settings
+from store.home.instants import new_id
 from store.job_events import Judged
 from store.log import EventLog
 from store.pending import pending

@@ -10,12 +10,12 @@ from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
 from store import build, commands
 from store.commands import Draft
-from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices
+from store.home.tenant import tenant
 from store.index import prefix_expansion, segments
 from store.index.postings import KIN_SHARE, PostingsIndex, index
 from store.log import EventLog
-from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
 WORDS = st.text("abc", min_size=1, max_size=12)

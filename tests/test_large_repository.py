@@ -10,10 +10,10 @@ import pytest
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
 from store import build
-from store import tenant as tenants
 from store.commands import import_drafts
-from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
+from store.home import tenant as tenants
+from store.home.config import Choices
 from store.importers import git
 from store.log import EventLog
 

@@ -7,7 +7,7 @@ import pytest
 from pipelines import jobs
 from pipelines.reflect import clusters, words
 from serve.evaluation import dataset
-from store.config import Settings
+from store.home.config import Settings
 
 BENCH = Path(__file__).resolve().parent / "bench"
 

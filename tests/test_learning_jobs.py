@@ -21,11 +21,12 @@ from pipelines.orchestration import dagster_home, definitions, in_process, job_a
 from pipelines.orchestration.definitions import dagster_name, make_definitions
 from pipelines.orchestration.in_process import learn
 from pipelines.orchestration.job_assets import registered
-from store import commands, failures
+from store import commands
 from store.commands import Draft
-from store.config import Choices, Llm, Settings
-from store.errors import BuildBusy, InvalidInput, NotFound
 from store.events import Event
+from store.home import failures
+from store.home.config import Choices, Llm, Settings
+from store.home.errors import BuildBusy, InvalidInput, NotFound
 from store.job_events import Called, Made
 from store.job_events import Job as Name
 from store.plans import plans, roster, steps

@@ -14,11 +14,13 @@ from test_pretool import RULE, agent, built, learn, tenants
 
 from serve.cli import main
 from serve.lessons.impact import difference, impact, is_at_rest, wilson
-from store import lesson_commands, tenant
+from store import lesson_commands
 from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.derived.lessons import LESSONS_PROJECTION, Counts
-from store.errors import InvalidInput, NotFound
-from store.events import Event, new_id
+from store.events import Event
+from store.home import projects
+from store.home.errors import InvalidInput, NotFound
+from store.home.instants import new_id
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 __all__ = ["agent", "tenants"]  # fixtures
@@ -200,7 +202,7 @@ def test_a_lesson_that_nobody_goes_by_comes_to_rest(agent: Agent):
 
 
 def test_a_lesson_at_rest_opens_no_prompt_and_no_session(agent: Agent):
-    project = tenant.project_of(agent.cwd)
+    project = projects.project_of(agent.cwd)
     learn(agent, id="dead", project=project)
     learn(agent, "Never use yarn here, the lock file is pnpm's", id="alive", project=project)
     learn(agent, "Use pnpm, never npm, says the release team", id="pinned", pinned=True)

@@ -13,9 +13,9 @@ from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
 from store import commands
-from store.config import Settings
-from store.errors import InvalidInput
 from store.events import Event
+from store.home.config import Settings
+from store.home.errors import InvalidInput
 from store.importers import jsonl
 from store.log import EventLog
 

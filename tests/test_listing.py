@@ -11,7 +11,8 @@ from serve.reader.reader import Reader, View
 from serve.summaries.listing import Listing, Position, page, shown
 from store import commands
 from store.commands import Draft
-from store.events import Revised, moment
+from store.events import Revised
+from store.home.instants import moment
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 
 LATER = NOW + 100_000_000

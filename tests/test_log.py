@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import (
+from store.events import Event, Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
+from store.home.errors import (
     ChangedSince,
     IdConflict,
     IdempotencyMismatch,
@@ -23,7 +24,6 @@ from store.errors import (
     LogCorrupt,
     MnemologError,
 )
-from store.events import Event, Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
 from store.log import EventLog
 from store.logfile import checks
 from store.logfile.file import AHEAD_BYTES, SCHEMA_VERSION

@@ -14,7 +14,8 @@ from subprocess import Popen
 import apsw
 import pytest
 
-from store.errors import (
+from store.events import Event, Recorded
+from store.home.errors import (
     LogBusy,
     LogCorrupt,
     LogError,
@@ -23,7 +24,6 @@ from store.errors import (
     MnemologError,
     NotFound,
 )
-from store.events import Event, Recorded
 from store.log import EventLog
 from store.logfile import file as log_file
 
@@ -95,7 +95,7 @@ def test_a_writer_waits_for_a_log_that_is_held_for_a_moment(log: EventLog, child
 FILL = """
 import json, os, sys
 from pathlib import Path
-from store.errors import LogError
+from store.home.errors import LogError
 from store.events import Event, Recorded
 from store.log import EventLog
 
@@ -142,7 +142,7 @@ def test_a_full_disk_writes_nothing_and_a_retry_writes_it_once(tmp_path: Path, c
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-from store.errors import LogError
+from store.home.errors import LogError
 from store.events import Event, Recorded
 from store.log import EventLog
 
@@ -171,7 +171,7 @@ def test_a_file_size_limit_writes_nothing_and_a_retry_succeeds(tmp_path: Path, c
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from store.errors import LogReadOnly
+from store.home.errors import LogReadOnly
 from store.events import Event, Recorded
 from store.log import EventLog
 
@@ -210,7 +210,7 @@ def test_a_place_we_may_not_write_is_read_only(
 READ_ON_READ_ONLY = """
 import os, subprocess, sys
 from pathlib import Path
-from store.errors import LogReadOnly
+from store.home.errors import LogReadOnly
 from store.events import Event, Recorded
 from store.log import EventLog
 disk, path = Path(sys.argv[1]).parent, Path(sys.argv[1])

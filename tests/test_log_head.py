@@ -13,12 +13,12 @@ from store import build, commands
 from store.audits.health import checkup
 from store.audits.verify import verify
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event, Recorded
+from store.home.config import Settings
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.logfile import head
 from store.logfile.head import Gap, Head, OtherLog
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 

@@ -5,12 +5,12 @@ import json
 import msgspec
 import pytest
 
-from store.errors import NoManifest, SnapshotDamaged
+from store.home.errors import NoManifest, SnapshotDamaged
+from store.home.tenant import Tenant
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import KEEP, CheckResult, Manifest, Refusal
 from store.snapshots.projection import PartFile
 from store.snapshots.snapshot import SnapshotRef
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 

@@ -13,8 +13,8 @@ from mcp_client import ENVELOPE, META, MODERN, OURS, TOKEN, error, legacy, messa
 from serve.app import create_app
 from serve.mcp_server.endpoint import blueprint
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import Settings
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 HOSTS = Path(__file__).parent / "data" / "hosts"

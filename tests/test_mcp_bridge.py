@@ -15,9 +15,9 @@ import pytest
 from background import ROOT, end, mnemolog, said
 from mcp_client import ENVELOPE, META, MODERN, message
 
-from store.config import Settings
-from store.files import replace_file
-from store.registry import Server, running
+from store.home.config import Settings
+from store.home.files import replace_file
+from store.home.registry import Server, running
 
 BRIDGE = ROOT / "serve" / "mcp_bridge.py"
 LATEST_S = 60.0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from background import ROOT, end, said
 
-from store.config import Settings
-from store.registry import HOST, running
+from store.home.config import Settings
+from store.home.registry import HOST, running
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: `pip install mcp`")
 from mcp import Client, MCPError

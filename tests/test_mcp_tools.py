@@ -15,9 +15,9 @@ from mcp_client import TOKEN, legacy, message, send
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import Settings
 from store.events import Rated, Recalled, Recorded
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 from store.text import frame
 from store.text.frame import CLOSING, OPENING

@@ -18,7 +18,7 @@ from store.commands import Draft
 from store.embedders.calibration import PAIRS
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import SilentEmbedder, embedder
-from store.errors import ConfigError, EmbedderError
+from store.home.errors import ConfigError, EmbedderError
 from store.index import vector_cache, vectors
 from store.snapshots import snapshot
 from store.snapshots.projection import digest

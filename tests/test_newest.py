@@ -16,9 +16,9 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
+from store.home.tenant import tenant
 from store.log import EventLog
 from store.memories.memory import Memory
-from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
 BUILT, FRESH = 30, 6

@@ -9,8 +9,8 @@ from serve.server.deferred_events import DeferredEvents
 from store import commands
 from store.agent_events import Acted, Surfaced
 from store.commands import Draft
-from store.errors import LogFull
 from store.events import Event
+from store.home.errors import LogFull
 from store.log import EventLog
 from store.logfile import erasing
 

@@ -10,7 +10,7 @@ from tiny_model import HIDDEN, WORDS, states, write_bert, write_tokenizer
 
 from store.embedders.onnx_model import _MANY, OnnxEmbedder
 from store.embedding import embedder
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
 pytest.importorskip("onnx", reason="the extra `onnx` is not installed")

@@ -15,10 +15,10 @@ from serve.reader.tail import LiveTail
 from serve.recall.recall import Question, recall
 from store import build
 from store.events import Event
+from store.home.tenant import tenant
 from store.log import EventLog
 from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
-from store.tenant import tenant
 
 
 @pytest.fixture

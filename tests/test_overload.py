@@ -19,9 +19,9 @@ from serve.server import admission, request_guard
 from serve.server import process as server_process
 from serve.server.admission import Dispatcher, is_late
 from serve.server.open_tenants import OpenTenants
-from store.access import connections
-from store.access.connections import Connections
-from store.config import Settings
+from store.home import http_access
+from store.home.config import Settings
+from store.home.http_access import Connections
 
 __all__ = ["start"]  # the fixture of test_server
 
@@ -83,17 +83,17 @@ def test_who_does_not_send_all_of_a_request_is_hung_up_on():
     found = Connections(there, lambda: now[0])
     found.know(there[1])
     found.look()
-    now[0] += connections.FIRST_S
+    now[0] += http_access.FIRST_S
     found.look()
     assert [one.will_close for one in there.values()] == [False, False, True]
     there[1].request = "a new one"  # it is given its own time
-    now[0] += connections.REQUEST_S - connections.FIRST_S
+    now[0] += http_access.REQUEST_S - http_access.FIRST_S
     found.look()
     assert [one.will_close for one in there.values()] == [True, False, True]
 
 
 def test_strangers_make_room_for_others_the_oldest_first(monkeypatch):
-    monkeypatch.setattr(connections, "STRANGERS", 2)
+    monkeypatch.setattr(http_access, "STRANGERS", 2)
     there = channels(None, None, None, None, None)
     found = Connections(there, lambda: 0.0)
     found.know(there[0])

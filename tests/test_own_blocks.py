@@ -13,11 +13,12 @@ from test_app import TOKEN, post
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
+from store import commands
 from store.agent_events import Prompted, SessionTold
 from store.commands import Draft
-from store.config import Settings
 from store.events import Recorded, encode
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 from store.text.frame import OPENING, contains
 

@@ -20,10 +20,11 @@ from serve import client as hook_client
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import commands, pauses, tenant
+from store import commands
 from store.commands import Draft
-from store.config import Settings
-from store.errors import ConfigError
+from store.home import pauses, tenant
+from store.home.config import Settings
+from store.home.errors import ConfigError
 from store.log import EventLog
 
 PROMPT = "we always deploy from eu-west-1, remember where the zanzibar job runs"

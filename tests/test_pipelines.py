@@ -27,14 +27,14 @@ from pipelines.orchestration.definitions import make_definitions, prune, prune_r
 from pipelines.orchestration.resources import PARTITION, retry_or_fail
 from store import build, commands, events, quarantine
 from store.agent_events import Surfaced
-from store.config import Choices, Settings
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
+from store.home.config import Choices, Settings
+from store.home.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
+from store.home.tenant import Tenant, tenant
 from store.job_events import Undone
 from store.log import EventLog
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant, tenant
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

@@ -7,9 +7,9 @@ import pytest
 from store import commands
 from store.audits.verify import verify
 from store.commands import Draft
-from store.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.events import Revised
 from store.export import export
+from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.job_events import Made, Planned, Step
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, ARCHIVED, STALE, SUPERSEDED, Memory

@@ -9,7 +9,7 @@ from hosts_home import install
 
 from serve.connect import plugin
 from serve.connect.hosts import claude_plugin_events
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 
 @pytest.fixture

@@ -18,16 +18,17 @@ from serve.app import MAX_BODY, create_app
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenants
 from serve.server.problems import MIMETYPE, TITLES, Problem
-from store import commands, tokens
-from store import tenant as tenants
+from store import commands
 from store.commands import Draft
-from store.config import Settings
-from store.errors import BuildBusy, LogClosed, LogFull, LogReadOnly
 from store.events import Revised
+from store.home import tenant as tenants
+from store.home import tokens
+from store.home.config import Settings
+from store.home.errors import BuildBusy, LogClosed, LogFull, LogReadOnly
+from store.home.tokens import Wanted
 from store.job_events import Planned, Step
 from store.log import EventLog
 from store.plans import plans
-from store.tokens import Wanted
 
 NOW = 1_790_000_000_000_000
 HOST = "127.0.0.1:7437"

@@ -21,7 +21,7 @@ from serve.recall.request import RecallRequest
 from serve.server.problems import TITLES
 from store import events
 from store.commands import Draft
-from store.config import load
+from store.home.config import load
 
 FOLDER = Path(mnemolog.__file__).parent
 # what has no call of its own, and why; a new operation has one, or stands here

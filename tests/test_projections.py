@@ -28,8 +28,8 @@ from store.events import (
     Revised,
     Superseded,
     Unknown,
-    moment,
 )
+from store.home.instants import moment
 from store.job_events import Judged, Made, Staled
 from store.memories import memories_projection
 from store.memories import table as memory_table

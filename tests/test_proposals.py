@@ -13,9 +13,9 @@ from serve.summaries import proposals
 from store import commands, lesson_commands, recommendations
 from store.agent_events import Accepted, Proposed
 from store.commands import Draft
-from store.config import Settings
-from store.errors import Conflict, NotFound, PlanStale
 from store.events import Event, Revised
+from store.home.config import Settings
+from store.home.errors import Conflict, NotFound, PlanStale
 from store.job_events import Made, Planned, Step
 from store.log import EventLog
 from store.memories.fold import Fold

@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from serve.cli import main
 from store import build, commands, quarantine
 from store.commands import Draft
-from store.errors import BuildRefused, Conflict
 from store.events import Archived, Event, Quarantined, Recorded, Restored, Superseded
 from store.export import export
+from store.home.errors import BuildRefused, Conflict
 from store.importers import jsonl
 from store.job_events import Made
 from store.memories.fold import Fold

@@ -9,7 +9,7 @@ import pytest
 
 from serve.recall.query_embedder import KEPT, PAUSE_S, QueryEmbedder
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 
 class Model:

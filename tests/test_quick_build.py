@@ -10,14 +10,14 @@ import pytest
 import pipelines
 from pipelines import quick
 from store import build, commands
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import BuildBusy, BuildRefused, NotFound
 from store.events import Recorded
+from store.home.config import Settings
+from store.home.errors import BuildBusy, BuildRefused, NotFound
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CANARIES
-from store.tenant import Tenant, tenant
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

@@ -14,11 +14,11 @@ from serve.cli import main
 from serve.cli.group import Commands
 from serve.server.open_tenants import OpenTenants
 from store import commands
-from store import tenant as tenants
 from store.commands import Draft
-from store.config import Settings
-from store.errors import InvalidInput, NotFound
 from store.events import Event, Hit, Rated, Recalled
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import InvalidInput, NotFound
 from store.job_events import Judged
 from store.log import EventLog
 from store.pending import DAY_US, pending

@@ -23,10 +23,10 @@ from store.commands import Draft
 from store.derived.catalog import all_projections
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import Embedder
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant, tenant
 
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()

@@ -13,8 +13,8 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()

@@ -13,9 +13,9 @@ from store import commands, receipts
 from store.agent_events import Outcome, Prompted
 from store.cold import compaction
 from store.commands import Draft
-from store.config import Settings
-from store.errors import NotFound
 from store.events import Event, Hit, Rated, Recalled, encode
+from store.home.config import Settings
+from store.home.errors import NotFound
 from store.job_events import Judged, Undone
 from store.log import EventLog
 from store.receipts import Wanted, page

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import load
+from store.home import tenant
+from store.home.config import load
 from store.log import EventLog
 
 SAID = {
@@ -151,7 +151,7 @@ def test_an_import_leaves_out_what_is_off(home: Path, work: Path, start: Callabl
 def test_what_was_paused_when_it_happened_is_not_imported_later(
     home: Path, work: Path, start: Callable[[], Agent]
 ):
-    from store import pauses
+    from store.home import pauses
 
     session = "98c53a68-5996-53c7-af63-d3b2cf2bc51c"
     pauses.pause(home, "session", session, 1)

@@ -16,8 +16,8 @@ from serve.recall.query_embedder import PAUSE_S
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.commands import Draft
-from store.config import Choices, Settings
 from store.embedding import embedder
+from store.home.config import Choices, Settings
 from store.log import EventLog
 
 NOW = 1_790_000_000_000_000

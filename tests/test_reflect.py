@@ -24,14 +24,14 @@ from pipelines.reflect.written import Written, checked
 from serve.cli import main
 from store import commands
 from store.commands import Draft
-from store.config import Choices, Llm, Settings
-from store.events import moment
+from store.home.config import Choices, Llm, Settings
+from store.home.instants import moment
+from store.home.tenant import Tenant
 from store.job_events import Step
 from store.log import EventLog
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans
 from store.plans.plans import Plan
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

@@ -9,7 +9,7 @@ from embedding_server import DIMENSION, EmbeddingServer, vectors
 
 from store.embedders.learned import Acquaintance
 from store.embedders.remote import Patience, RemoteEmbedder, dollars
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 KEY = "sk-verysecret0123456789"
 # litellm and what it brings leave sockets and loops to the collector

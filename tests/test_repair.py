@@ -14,12 +14,12 @@ from store.audits.repair import repair
 from store.audits.verify import verify
 from store.cold import compaction
 from store.commands import Draft
-from store.config import Settings
-from store.errors import LogBusy, LogCorrupt
 from store.events import Event, Recorded
+from store.home.config import Settings
+from store.home.errors import LogBusy, LogCorrupt
+from store.home.registry import sole
 from store.log import EventLog
 from store.logfile import erasing, head, salvage
-from store.registry import sole
 from store.snapshots import manifest
 
 NOW = 1_790_000_000_000_000

@@ -16,10 +16,11 @@ from store.cold import compaction
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import retention
-from store.events import Event, Recalled, Recorded, new_id
+from store.events import Event, Recalled, Recorded
+from store.home.instants import new_id
+from store.home.tenant import Tenant
 from store.job_events import Made
 from store.log import EventLog
-from store.tenant import Tenant
 
 DAY = retention.DAY
 NOW = time.time_ns() // 1000

@@ -12,9 +12,9 @@ from store import commands
 from store.commands import Draft
 from store.events import Recorded
 from store.export import export
+from store.home.tenant import tenant
 from store.importers import jsonl
 from store.log import EventLog
-from store.tenant import tenant
 
 DAY = 86_400_000_000
 LATER = NOW + 40 * DAY

@@ -33,13 +33,14 @@ from serve.recall.recall import recall
 from serve.recall.router import Router, bar, most
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
-from store import tenant as tenants
 from store.commands import Draft
-from store.config import Choices, Settings
 from store.derived import routes as projection
 from store.derived.routes import ROUTES_PROJECTION, Routes
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Rated, Recalled, Route, moment, new_id
+from store.events import Event, Hit, Rated, Recalled, Route
+from store.home import tenant as tenants
+from store.home.config import Choices, Settings
+from store.home.instants import moment, new_id
 from store.job_events import Adopted, Judged
 from store.log import EventLog
 from store.pending import SOON_US

@@ -15,12 +15,12 @@ from store import build, commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
+from store.home.tenant import tenant
 from store.index import bm25, postings, segment_lookup, segments
 from store.index.postings import PostingsIndex
 from store.index.segments import Formula
 from store.log import EventLog
 from store.snapshots.projection import Built, Part, digest
-from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
 BASE = 4

@@ -19,12 +19,12 @@ from serve.recall.request import RecallRequest, answer
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
-from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices
+from store.home.tenant import Tenant
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.plans import plans, steps
-from store.tenant import Tenant
 
 ROOT = Path(__file__).resolve().parents[1]
 NOW = 1_800_000_000_000_000

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from test_server import ROOT, Server, Start, start
 
-from store.config import Choices, Settings
-from store.registry import registered
+from store.home.config import Choices, Settings
+from store.home.registry import registered
 
 __all__ = ["start"]  # the fixture of test_server
 

@@ -22,16 +22,16 @@ import pytest
 from serve.app import MAX_BODY
 from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event
+from store.home.config import Settings
+from store.home.registry import running
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.registry import running
-from store.tenant import tenant
 
 ROOT = Path(__file__).parents[1]
 START = (
     "import sys; from serve.app import create_app; from serve.server.process import run; "
-    "from store.config import load; run(load(), create_app, port=int(sys.argv[1]))"
+    "from store.home.config import load; run(load(), create_app, port=int(sys.argv[1]))"
 )
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")

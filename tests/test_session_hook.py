@@ -9,11 +9,12 @@ from hook_session import MINUTE, Session, ids, notes, opened
 
 from serve.hooks.session import DIGEST_BYTES
 from serve.summaries.brief import BYTES as BRIEF_BYTES
-from store import commands, consents, tenant
+from store import commands
 from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event
+from store.home import projects, tenant
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: P
     work = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     (work / ".mnemolog.toml").write_text('project = "acme/web"\n')
-    consents.allow(tmp_path, work, "acme/web")
+    projects.allow_name(tmp_path, work, "acme/web")
     for project in ("acme/web", "acme/api", None):
         session.remember(
             f"We chose {project}",

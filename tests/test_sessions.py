@@ -22,6 +22,7 @@ from store.commands import Draft
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Forgotten, Recorded, Restored, Revised
+from store.home.tenant import tenant
 from store.index import segments
 from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.log import EventLog
@@ -30,7 +31,6 @@ from store.memories.memory import FORGOTTEN, searched_text
 from store.memories.table import read_memories
 from store.snapshots import snapshot
 from store.snapshots.projection import Built, Inputs, Previous, checked_build, digest
-from store.tenant import tenant
 from store.text import tokenizer
 from store.text.mentions import speaker_name
 

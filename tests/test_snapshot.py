@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from store.errors import SnapshotDamaged
-from store.files import replace_file
+from store.home.errors import SnapshotDamaged
+from store.home.files import replace_file
 from store.snapshots import snapshot
 from store.snapshots.projection import Built, Part, Projection, digest
 from store.snapshots.snapshot import SnapshotRef, glance, keep, read, verify, write

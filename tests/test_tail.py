@@ -23,7 +23,6 @@ from store.build import rebuild
 from store.commands import Draft
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import EmbedderError
 from store.events import (
     Archived,
     Event,
@@ -38,12 +37,13 @@ from store.events import (
     Revised,
     Superseded,
 )
+from store.home.errors import EmbedderError
+from store.home.tenant import Tenant, tenant
 from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, checked_build
-from store.tenant import Tenant, tenant
 from store.text import tokenizer
 
 NOW = 1_800_000_000_000_000

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import tenant as tenants
-from store.errors import InvalidName, NotFound
+from store.home import tenant as tenants
+from store.home.errors import InvalidName, NotFound
+from store.home.projects import checked_project, git_root, project_of
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant, checked_project, git_root, project_of
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -72,7 +73,7 @@ def test_sixty_three_characters_are_a_name(home: Path):
 def test_naming_a_tenant_makes_nothing(home: Path):
     assert not tenants.tenant(home).exists and not home.exists()
     with pytest.raises(NotFound, match="mnemolog --tenant default init"):
-        tenants.existing(home)
+        tenants.find_tenant(home)
 
 
 def test_tenants_are_those_with_a_log_by_name(home: Path):
@@ -80,8 +81,8 @@ def test_tenants_are_those_with_a_log_by_name(home: Path):
         EventLog(tenants.tenant(home, name).log, create=True).close()
     (home / "tenants" / "empty").mkdir()
     (home / "tenants" / "Not A Name").mkdir()
-    assert [one.name for one in tenants.tenants(home)] == ["a", "b"]
-    assert list(tenants.tenants(home / "nowhere")) == []
+    assert [one.name for one in tenants.list_tenants(home)] == ["a", "b"]
+    assert list(tenants.list_tenants(home / "nowhere")) == []
 
 
 def test_two_tenants_share_no_file(tenant: Tenant, home: Path):

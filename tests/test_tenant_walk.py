@@ -25,8 +25,8 @@ from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
 from serve.hooks.hosts import HOSTS
 from serve.server.request_guard import is_for_programs
-from store import tenant as tenants
-from store import tokens
+from store.home import tenant as tenants
+from store.home import tokens
 
 NAMED = f"{THEIRS}/shop"
 
@@ -352,8 +352,8 @@ def test_a_token_learns_nothing_of_another_tenant_and_changes_nothing(
         assert request == same
         assert said == told, request
     assert {name: everything(with_them, name) for name in (THEIRS, NOBODYS)} == before
-    assert {one.name for one in tenants.tenants(with_them.home)} == {MINE, NOBODYS, THEIRS}
-    assert {one.name for one in tenants.tenants(without_them.home)} == {MINE, NOBODYS}
+    assert {one.name for one in tenants.list_tenants(with_them.home)} == {MINE, NOBODYS, THEIRS}
+    assert {one.name for one in tenants.list_tenants(without_them.home)} == {MINE, NOBODYS}
 
 
 # what tells nothing of a tenant to anybody, or only counts it

@@ -17,13 +17,14 @@ from werkzeug.test import TestResponse
 from serve.api import tenants as routes
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import build, commands, tokens
-from store import tenant as tenants
+from store import build, commands
 from store.commands import Draft
-from store.config import Choices, Settings
 from store.embedders.lexical import LexicalEmbedder
+from store.home import tenant as tenants
+from store.home import tokens
+from store.home.config import Choices, Settings
+from store.home.tokens import Wanted
 from store.log import EventLog
-from store.tokens import Wanted
 
 NOW = 1_800_000_000_000_000
 OWNERS = "the-owner's-token"

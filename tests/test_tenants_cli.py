@@ -14,13 +14,13 @@ from click.testing import CliRunner, Result
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import tenant as tenants
-from store import tokens
-from store.access.owner_token import owner_token
-from store.config import Settings
-from store.errors import LogClosed
+from store.home import tenant as tenants
+from store.home import tokens
+from store.home.config import Settings
+from store.home.errors import LogClosed
+from store.home.http_access import owner_token
+from store.home.registry import Server, register
 from store.log import EventLog
-from store.registry import Server, register
 
 
 def run(*words: str, typed: str | None = None) -> Result:

@@ -9,7 +9,7 @@ from tiny_model import WORDS, write_tensors, write_tokenizer
 
 from store.embedders.token_table import TableEmbedder
 from store.embedding import embedder
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 TABLE = np.random.default_rng(7).normal(size=(len(WORDS), 12)).astype(np.float32)
 

@@ -20,15 +20,15 @@ from serve.mcp_server.protocol import OUT_OF_SCOPE
 from serve.server import process
 from serve.server.callers import BURST_S, OWNER, Caller, Callers, Rates, hook_key
 from serve.server.open_tenants import OpenTenants
-from store import tenant as tenants
-from store import tokens
-from store.config import Settings
-from store.errors import ConfigError, Conflict, InvalidInput, NotFound
-from store.files import replace_file
+from store.home import tenant as tenants
+from store.home import tokens
+from store.home.config import Settings
+from store.home.errors import ConfigError, Conflict, InvalidInput, NotFound
+from store.home.files import replace_file
+from store.home.registry import Server
+from store.home.tokens import Scope, Token, Wanted
 from store.log import EventLog
 from store.redaction.redact import redact
-from store.registry import Server
-from store.tokens import Scope, Token, Wanted
 
 NOW = 1_800_000_000_000_000
 OWNERS = "the-owner's-token"

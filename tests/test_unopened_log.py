@@ -23,15 +23,15 @@ from serve.reader.reader import Reader, View
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
 from store import commands
-from store import tenant as tenants
 from store.audits.repair import repair
 from store.commands import Draft
-from store.config import Settings
-from store.errors import LogClosed, LogCorrupt, LogError, NotFound
-from store.files import replace_file
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import LogClosed, LogCorrupt, LogError, NotFound
+from store.home.files import replace_file
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.logfile import erasing
-from store.tenant import Tenant
 
 ASKED = "where does the recall server listen?"
 FOUND = "The recall server listens on 127.0.0.1:7437 and refuses any other Host header."
@@ -306,9 +306,9 @@ def test_another_log_in_its_place_is_noticed_when_it_can_be_opened_again(
 def test_a_log_that_is_gone_is_not_one_that_never_was(closed: Tenant, home: Path):
     closed.log.unlink()
     with pytest.raises(LogCorrupt, match="is missing: restore a backup"):
-        EventLog(tenants.existing(home).log)
+        EventLog(tenants.find_tenant(home).log)
     with pytest.raises(NotFound):
-        tenants.existing(home, "other")
+        tenants.find_tenant(home, "other")
 
 
 @pytest.mark.parametrize("spoil", [_emptied, _missing])

@@ -6,7 +6,7 @@ import pytest
 
 from store.builds import upkeep
 from store.builds.upkeep import A_FEW, DAY, MANY, MANY_BYTES, Begun, Waiting, is_due
-from store.tenant import Tenant
+from store.home.tenant import Tenant
 
 NOW = 1_790_000_000_000_000
 FRESH = Waiting(watermark=1_000, head=1_001, changes=1, since=NOW - DAY + 1)

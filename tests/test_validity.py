@@ -5,16 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.body import Body
-from store.events import (
-    Archived,
-    Event,
-    Forgotten,
-    Recorded,
-    Restored,
-    Revised,
-    Superseded,
-    moment,
-)
+from store.events import Archived, Event, Forgotten, Recorded, Restored, Revised, Superseded
+from store.home.instants import moment
 from store.memories.fold import Fold
 from store.memories.memory import SUPERSEDED, Memory
 

@@ -8,9 +8,9 @@ import pytest
 from pipelines.orchestration import in_process
 from store import build, commands, vector_table
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Revised
+from store.home.config import Settings
 from store.index import vectors
 from store.text.tokenizer import text_hash
 

@@ -13,8 +13,8 @@ from store import build, commands
 from store.commands import Draft
 from store.embedders.calibration import PAIRS
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import EmbedderError
 from store.events import Forgotten, Revised
+from store.home.errors import EmbedderError
 from store.index import quantization, vectors
 from store.index.quantization import quantize
 from store.index.vector_scan import PartRows, VectorRows

@@ -15,11 +15,11 @@ from store.audits.verify import first_difference, verify
 from store.commands import Draft
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
-from store.files import replace_file
+from store.home.files import replace_file
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
 from store.snapshots import manifest, snapshot
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant, tenant
 
 EMBEDDER = LexicalEmbedder()
 

@@ -21,11 +21,11 @@ from store import commands
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
+from store.home.tenant import tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
 from store.log import EventLog
 from store.memories.rows import MemoryRows
-from store.tenant import tenant
 from store.text.mentions import mentions
 
 EMBEDDER = LexicalEmbedder()

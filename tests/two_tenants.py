@@ -24,21 +24,22 @@ from serve.app import create_app
 from serve.server import process
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store import commands, failures, recommendations, tokens
-from store import tenant as tenants
+from store import commands, recommendations
 from store.build import rebuild
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Revised
+from store.home import failures, tokens
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.registry import Server
+from store.home.tokens import Scope, Wanted
 from store.job_events import Made, Planned
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.plans import plans, steps
 from store.recommendations import Change
-from store.registry import Server
-from store.tokens import Scope, Wanted
 
 NOW = 1_700_000_000_000_000
 OWNERS = "the-owner's-token"

@@ -18,7 +18,7 @@ from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.scoring import LASTING_KINDS, decayed
 from store.derived.usage import Usage
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.job_events import Applied, Planned, Step
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import steps

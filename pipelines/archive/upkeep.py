@@ -11,8 +11,8 @@ from pipelines.jobs.context import Report, opened
 from store.cold import compaction, memories
 from store.cold.compaction import Compacted
 from store.cold.memories import ColdFile
-from store.config import Settings
 from store.erase import wiping
+from store.home.config import Settings
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -22,8 +22,8 @@ from pipelines.llm.model import Answer, LanguageModel
 from pipelines.llm.prompt import prompt
 from store.commands import Draft, bounded_tags
 from store.derived.duplicates import HAPPENED, said, scope
-from store.errors import BudgetSpent, InvalidInput, ModelError
 from store.events import MemoryKind, Tier
+from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.job_events import Called, Planned, Step
 from store.memories.memory import Memory
 from store.plans import steps as plan_steps

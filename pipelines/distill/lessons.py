@@ -16,8 +16,9 @@ from pipelines.distill import project_files
 from pipelines.distill.found import Found
 from pipelines.jobs.context import Context
 from store.commands import Draft
-from store.errors import InvalidInput
-from store.events import EPISODE, TRUSTS, MemoryKind, Trust, moment
+from store.events import EPISODE, TRUSTS, MemoryKind, Trust
+from store.home.errors import InvalidInput
+from store.home.instants import moment
 from store.job_events import Made, Step
 from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps

@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 
 from pipelines.jobs.context import Context
-from store.errors import SourceError
+from store.home.errors import SourceError
+from store.home.projects import git_root, project_of
 from store.importers import markdown
 from store.job_events import Step
 from store.memories.memory import Memory
 from store.plans import steps
-from store.tenant import git_root, project_of
 
 MAX_FILE = markdown.MAX_FILE
 GONE = ""  # the digest of a file that is not there

@@ -18,7 +18,7 @@ from pipelines.distill.sessions import Past
 from pipelines.distill.transcript import Line, lines
 from pipelines.jobs.context import Context
 from store.agent_events import Proposed
-from store.errors import BudgetSpent, ModelError
+from store.home.errors import BudgetSpent, ModelError
 from store.job_events import Called, Made, Planned, Step
 from store.memories.memory import FALLEN, Memory
 from store.text.text_features import RULE_KINDS

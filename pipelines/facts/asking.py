@@ -16,7 +16,7 @@ from pipelines.facts.reading import Read, anchored
 from pipelines.facts.rules import PROJECT, SINGLETONS, SPEAKER
 from pipelines.facts.statements import Statement
 from pipelines.jobs.context import Context
-from store.errors import BudgetSpent, ModelError
+from store.home.errors import BudgetSpent, ModelError
 from store.job_events import Called, Made
 from store.log import EventLog
 from store.memories.memory import Memory

@@ -20,8 +20,9 @@ from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from store.commands import Draft
 from store.derived.facts import Facts, Told, facts_of
-from store.errors import InvalidInput
-from store.events import Recorded, Restored, Revised, moment
+from store.events import Recorded, Restored, Revised
+from store.home.errors import InvalidInput
+from store.home.instants import moment
 from store.job_events import Applied, Made, Planned, Step, Undone
 from store.log import EventLog
 from store.memories.memory import ACTIVE, STALE, Memory

@@ -16,7 +16,7 @@ from pipelines.llm import schema
 from pipelines.llm.model import LanguageModel
 from pipelines.llm.prompt import prompt
 from store.body import Unit
-from store.errors import BudgetSpent, ModelError
+from store.home.errors import BudgetSpent, ModelError
 from store.job_events import Called
 from store.memories.memory import TOOL_TRUSTS, Memory
 

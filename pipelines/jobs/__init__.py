@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pipelines.jobs.job import Job

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from pipelines import quick
 from pipelines.llm.model import LanguageModel
-from store.config import Choices, Settings
 from store.derived import catalog
 from store.embedding import Embedder, embedder
-from store.errors import SnapshotError
 from store.events import EPISODE
+from store.home.config import Choices, Settings
+from store.home.errors import SnapshotError
+from store.home.tenant import Tenant, find_tenant
 from store.log import EventLog
 from store.memories.memory import Memory
 from store.memories.rows import MemoryRows
@@ -26,7 +27,6 @@ from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built
-from store.tenant import Tenant, existing
 
 Report = Callable[[str], None]
 
@@ -117,7 +117,7 @@ def opened(
 
     Raise NotFound, BuildBusy, BuildRefused, or a LogError as its log says.
     """
-    tenant = existing(settings.home, tenant_name)
+    tenant = find_tenant(settings.home, tenant_name)
     with EventLog(tenant.log) as log:
         manifest = _current(tenant, log, settings)
         if manifest is None:

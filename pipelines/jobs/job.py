@@ -15,14 +15,14 @@ import msgspec
 from pipelines.jobs.context import Context, Report, opened
 from pipelines.llm.budget import Budget
 from pipelines.llm.estimate import Estimate, Estimator
-from store.config import Settings
-from store.errors import BuildBusy
-from store.files import make_folder
+from store.home.config import Settings
+from store.home.errors import BuildBusy
+from store.home.files import make_folder
+from store.home.tenant import find_tenant
 from store.job_events import Called, Planned, Step
 from store.job_events import Job as Name
 from store.plans import plans
 from store.plans.plans import Plan
-from store.tenant import existing
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def run(
 
     Raise BuildBusy where another job of the tenant is at work, else as `opened` does.
     """
-    tenant = existing(settings.home, tenant_name)
+    tenant = find_tenant(settings.home, tenant_name)
     make_folder(tenant.root)
     try:
         # the system gives it up with its holder, whatever became of that one

@@ -16,8 +16,8 @@ from pipelines.judge import asking
 from pipelines.judge.signs import Sign, deeds, sign
 from pipelines.route.tiers import tier_for
 from store.agent_events import Acted, SessionTold
-from store.errors import BudgetSpent, ModelError
 from store.events import Event, Rated, Recalled
+from store.home.errors import BudgetSpent, ModelError
 from store.job_events import Judge, Judged, Made, Step
 from store.memories.memory import Memory
 from store.pending import DAY_US, may_rate, pending

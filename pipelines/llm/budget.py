@@ -14,12 +14,12 @@ from pathlib import Path
 import filelock
 
 from pipelines.llm.provider import Price
-from store.config import Llm
-from store.errors import BudgetSpent, ModelError
-from store.files import make_folder
+from store.home.config import Llm
+from store.home.errors import BudgetSpent, ModelError
+from store.home.files import make_folder
+from store.home.tenant import list_tenants
 from store.job_events import Called
 from store.log import EventLog
-from store.tenant import tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Budget:
         day = self._clock() // _DAY
         if day != self._day:
             self._day, self._today, self._seen = day, Spent(), {}
-        for one in tenants(self._home):
+        for one in list_tenants(self._home):
             with EventLog(one.log) as log:
                 for event in log.of_jobs(("called",), self._seen.get(one.name, 0)):
                     self._seen[one.name] = event.seq

@@ -16,12 +16,13 @@ from pipelines.llm.budget import Budget, Most, Spent
 from pipelines.llm.model import Answer
 from pipelines.llm.prompt import Prompt, prompt
 from pipelines.llm.provider import Failed, Price, Reply, Usage
-from store.config import Llm
-from store.errors import BudgetSpent, ModelError
-from store.events import Event, new_id
+from store.events import Event
+from store.home.config import Llm
+from store.home.errors import BudgetSpent, ModelError
+from store.home.instants import new_id
+from store.home.model_programs import program_of
 from store.job_events import Called, Tier
 from store.log import EventLog
-from store.model_programs import program_of
 
 T = TypeVar("T")
 

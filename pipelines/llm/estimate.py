@@ -15,10 +15,10 @@ from pipelines.llm.budget import Most
 from pipelines.llm.client import TIERS, most_of, of_tier, price_of, unpriced
 from pipelines.llm.model import Answer
 from pipelines.llm.prompt import prompt
-from store.config import Llm
-from store.errors import ModelError
+from store.home.config import Llm
+from store.home.errors import ModelError
+from store.home.model_programs import program_of
 from store.job_events import Tier
-from store.model_programs import program_of
 
 T = TypeVar("T")
 

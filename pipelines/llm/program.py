@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pipelines.llm import child, claude_code, codex
 from pipelines.llm.child import Call, Exit
 from pipelines.llm.provider import MOST_TEXT, Failed, Message, Reply
-from store.model_programs import ModelProgram
+from store.home.model_programs import ModelProgram
 
 
 class _Dialect(Protocol):

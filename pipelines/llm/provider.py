@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.errors import ModelError
+from store.home.errors import ModelError
 
 Message = dict[str, str]  # role and content
 

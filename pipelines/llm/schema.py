@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from store.errors import ModelError
+from store.home.errors import ModelError
 from store.redaction.redact import redact
 from store.text import frame
 

@@ -30,11 +30,12 @@ from pipelines.orchestration.resources import (
 from serve.evaluation import canaries, selftest
 from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
-from store import build, config
+from store import build
 from store import vector_table as table
 from store.audits.audit import AUDITS
-from store.config import Choices
-from store.errors import SnapshotError
+from store.home import config
+from store.home.config import Choices
+from store.home.errors import SnapshotError
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CANARIES, CheckResult
 from store.snapshots.projection import Projection

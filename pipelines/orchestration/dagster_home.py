@@ -20,11 +20,11 @@ from types import FrameType
 from dagster import DagsterInstance
 from dagster._core.instance.ref import InstanceRef
 
-from store.access.owner_token import owner_token
-from store.config import Settings
-from store.errors import ConfigError
-from store.files import make_folder, replace_file
-from store.registry import DagsterUi, dagster_ui
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.files import make_folder, replace_file
+from store.home.http_access import owner_token
+from store.home.registry import DagsterUi, dagster_ui
 
 _YAML = """\
 # Written by mnemolog. Change what you like: a file that you changed is not written again.

@@ -30,15 +30,16 @@ from pipelines.orchestration.resources import (
     TenantLock,
     TenantStore,
 )
-from store import build, failures
-from store.config import Settings
+from store import build
 from store.derived import catalog
 from store.embedding import embedder
-from store.errors import BuildBusy, LogError, SnapshotError
+from store.home import failures
+from store.home.config import Settings
+from store.home.errors import BuildBusy, LogError, SnapshotError
+from store.home.tenant import Tenant, list_tenants
 from store.log import EventLog
 from store.plans.roster import CRON, LEARN, switches
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant, tenants
 
 # When jobs run by themselves: each has an hour of the night, and runs for those tenants that want
 # it.
@@ -94,7 +95,7 @@ def _schedule(ours: str, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefini
     def by_night(
         context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
     ) -> list[dg.RunRequest] | dg.SkipReason:
-        there = list(tenants(memory_home))
+        there = list(list_tenants(memory_home))
         kept = {one.name: switches(one) for one in there}
         for one in kept.values():
             if one.problem:
@@ -194,7 +195,7 @@ def log_head(
     context: dg.SensorEvaluationContext, memory_home: dg.ResourceParam[Path]
 ) -> dg.SensorResult:
     """Request one run for each tenant whose log moved on; recalls alone move nothing."""
-    there = list(tenants(memory_home))
+    there = list(list_tenants(memory_home))
     requests = []
     for one in there:
         try:
@@ -225,7 +226,7 @@ def log_head(
 def nightly(
     context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
 ) -> Iterator[dg.RunRequest]:
-    there = list(tenants(memory_home))
+    there = list(list_tenants(memory_home))
     context.instance.add_dynamic_partitions(str(TENANTS.name), [one.name for one in there])
     for one in there:
         key = f"{one.name}:{context.scheduled_execution_time:%Y-%m-%d}"

@@ -23,12 +23,12 @@ from pipelines.orchestration.job_assets import LEARNING_GROUP, NONE, registered
 from pipelines.orchestration.metadata import QUARANTINED, ROWS
 from pipelines.orchestration.resources import LOCK_WAIT_S, TENANTS
 from store.build import MOST_ROUNDS
-from store.config import Settings
-from store.errors import BuildBusy, BuildRefused, InvalidInput, MnemologError
+from store.home.config import Settings
+from store.home.errors import BuildBusy, BuildRefused, InvalidInput, MnemologError
+from store.home.tenant import Tenant, find_tenant
 from store.plans.roster import LEARN
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant, existing
 
 # Progress of a run on the terminal, as a Dagster logger: it gets every event while the run goes
 # on.
@@ -122,7 +122,7 @@ def build(
     Raise NotFound, BuildBusy, BuildRefused naming every check that failed, or BuildFailed saying
     what did; KeyboardInterrupt where it was stopped. Whatever is raised, what was served still is.
     """
-    tenant = existing(settings.home, tenant_name)
+    tenant = find_tenant(settings.home, tenant_name)
     config = dg.RunConfig(ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}})
     for _ in range(MOST_ROUNDS):
         result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
@@ -253,7 +253,7 @@ def learn(
     One that fails keeps no other from running. Raise NotFound, BuildBusy, or InvalidInput for a job
     that there is not; KeyboardInterrupt where it was stopped.
     """
-    tenant = existing(settings.home, tenant_name)
+    tenant = find_tenant(settings.home, tenant_name)
     names = registered() if name == LEARN else (name,)
     if unknown := set(names) - set(registered()) or not names:
         known = ", ".join((*registered(), LEARN))

@@ -19,7 +19,8 @@ from pipelines.jobs.job import Job, run
 from pipelines.orchestration import metadata
 from pipelines.orchestration.metadata import Metadata, cell, past_values
 from pipelines.orchestration.resources import OWNERS, TENANTS, TenantLock, retry_or_fail
-from store.config import Llm, Settings
+from store.home.config import Llm, Settings
+from store.home.tenant import Tenant
 from store.job_events import Step
 from store.log import EventLog
 from store.memories.fold import Fold
@@ -32,7 +33,6 @@ from store.plans.roster import ORDER
 from store.plans.spent import Spent
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
-from store.tenant import Tenant
 
 # Outcome: what a job's plan does to a memory, and what finding it cost; looked up, never guessed.
 #

@@ -22,10 +22,15 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from store.access.owner_token import is_owner
-from store.access.request_origin import is_own_host, is_own_origin
-from store.access.sessions import SESSION_LIVES_S, Keys, Signer
-from store.events import isoformat
+from store.home.http_access import (
+    SESSION_LIVES_S,
+    Keys,
+    Signer,
+    is_own_host,
+    is_own_origin,
+    is_owner,
+)
+from store.home.instants import isoformat
 
 GRAPHQL = "/graphql"
 _READING = ("GET", "HEAD")

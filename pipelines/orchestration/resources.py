@@ -16,10 +16,11 @@ import filelock
 from dagster._core.errors import DagsterAssetCheckFailedError
 from pydantic import Field, PrivateAttr
 
-from store import build, failures
-from store.config import Settings
+from store import build
 from store.embedding import Embedder, embedder
-from store.errors import (
+from store.home import failures
+from store.home.config import Settings
+from store.home.errors import (
     BuildBusy,
     BuildRefused,
     EmbedderError,
@@ -28,9 +29,9 @@ from store.errors import (
     LogFull,
     MnemologError,
 )
-from store.files import make_folder
+from store.home.files import make_folder
+from store.home.tenant import Tenant, find_tenant, tenant
 from store.log import EventLog
-from store.tenant import Tenant, existing, tenant
 
 TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
 GROUP = "memory"  # the assets of a build
@@ -58,7 +59,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
         run = context.run
         if run is None or PARTITION not in run.tags:
             raise InvalidInput("a build needs a tenant: choose a partition")
-        tenant = existing(Path(self.home), run.tags[PARTITION])
+        tenant = find_tenant(Path(self.home), run.tags[PARTITION])
         with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
             self._tenant, self._log = tenant, log
             # one for the whole run: a step of its own would load the model again
@@ -113,7 +114,7 @@ class TenantLock(dg.ConfigurableResource["TenantLock"]):
         run = context.run
         if run is None or PARTITION not in run.tags:
             raise InvalidInput("a job needs a tenant: choose a partition")
-        self._tenant = existing(Path(self.home), run.tags[PARTITION])
+        self._tenant = find_tenant(Path(self.home), run.tags[PARTITION])
         with hold_tenant_lock(self._tenant, wait_s=self.wait_s):
             yield self
 

@@ -33,12 +33,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.orchestration.dagster_home import interruptible
 from pipelines.orchestration.request_guard import Access, guarded
-from store.access.connections import CONNECTIONS, Connections
-from store.access.owner_token import owner_token
-from store.access.sessions import signer
-from store.config import Settings
-from store.errors import ConfigError
-from store.registry import HOST, register_ui
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.http_access import CONNECTIONS, Connections, owner_token, signer
+from store.home.registry import HOST, register_ui
 
 _ROOT = Path(__file__).resolve().parents[2]
 _WORKSPACE = _ROOT / "workspace.yaml"

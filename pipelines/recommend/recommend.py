@@ -13,12 +13,12 @@ from pipelines.recommend.by_use import helpful, unused
 from pipelines.recommend.by_words import unclear
 from store import agent_events, recommendations
 from store.agent_events import What
-from store.config import Settings
-from store.errors import BuildBusy
 from store.events import Event
-from store.files import make_folder
+from store.home.config import Settings
+from store.home.errors import BuildBusy
+from store.home.files import make_folder
+from store.home.tenant import find_tenant
 from store.recommendations import Change
-from store.tenant import existing
 
 MOST = 20  # of a sort that are proposed at once: a person is to look at each
 
@@ -46,7 +46,7 @@ def refresh(
 
     Raise BuildBusy where a job of the tenant is at work, else as `opened` does.
     """
-    tenant = existing(settings.home, tenant_name)
+    tenant = find_tenant(settings.home, tenant_name)
     make_folder(tenant.root)
     lock = filelock.FileLock(Path(tenant.root) / "jobs.lock", timeout=wait_s, mode=0o600)
     try:

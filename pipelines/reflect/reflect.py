@@ -19,8 +19,8 @@ from pipelines.reflect.material import MOST, Material, materials
 from pipelines.reflect.standing import New, Standing
 from pipelines.reflect.wording import extractive
 from store.commands import Draft, bounded_tags
-from store.errors import BudgetSpent, ModelError
-from store.events import moment
+from store.home.errors import BudgetSpent, ModelError
+from store.home.instants import moment
 from store.index.vector_scan import VectorRows
 from store.job_events import Made, Step
 from store.memories.memory import Edge

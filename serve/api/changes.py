@@ -17,7 +17,6 @@ from serve.fields import Reason, TenantName
 from store import commands
 from store.body import Id
 from store.commands import Change
-from store.errors import ChangedSince, InvalidInput, NotFound
 from store.events import (
     Archived,
     Forgotten,
@@ -28,6 +27,7 @@ from store.events import (
     Revised,
     Superseded,
 )
+from store.home.errors import ChangedSince, InvalidInput, NotFound
 from store.log import Appended
 from store.memories.memory import FORGOTTEN
 

@@ -11,7 +11,7 @@ from msgspec import Meta, structs
 
 from serve.api.service import Call
 from serve.summaries.listing import Position
-from store.errors import InvalidCursor
+from store.home.errors import InvalidCursor
 
 Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from serve.api.service import Call
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 from store.logfile import checks
 from store.logfile.checks import Check
 

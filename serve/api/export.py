@@ -18,10 +18,10 @@ from serve.api.operation import Operation
 from serve.api.service import EXPORTS, Call, Nothing, Reply
 from serve.api.shapes import InTenant
 from serve.fields import ProjectName
-from store.errors import NotReady
 from store.export import export
+from store.home.errors import NotReady
+from store.home.projects import named_project
 from store.importers.jsonl import Exported
-from store.tenant import named_project
 
 MIMETYPE = "application/x-ndjson"
 

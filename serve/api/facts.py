@@ -15,7 +15,7 @@ from serve.api.shapes import At, InProject, State
 from serve.summaries import conflicts, facts
 from store.body import Id
 from store.events import Trust
-from store.tenant import named_project
+from store.home.projects import named_project
 
 
 class OfFacts(InProject, frozen=True, kw_only=True):

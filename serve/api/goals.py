@@ -18,8 +18,9 @@ from serve.reader.reader import View
 from serve.summaries import goals
 from serve.summaries.overview import item
 from store.body import Id, Unit
-from store.events import GoalStatus, Trust, moment
-from store.tenant import named_project
+from store.events import GoalStatus, Trust
+from store.home.instants import moment
+from store.home.projects import named_project
 
 Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from serve.api.service import Call
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 from store.log import Appended
 from store.logfile import checks
 from store.logfile.checks import Check

@@ -16,9 +16,9 @@ from serve.api.shapes import SentDraft
 from serve.fields import ProjectName, TenantName
 from store.body import Name
 from store.commands import Draft
-from store.events import new_id
+from store.home.instants import new_id
+from store.home.projects import named_project
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, said
-from store.tenant import named_project
 
 
 class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
 from store.body import Key, Tag
 from store.events import GoalStatus, MemoryKind, Tier
-from store.tenant import checked_project
+from store.home.projects import checked_project
 
 
 class OfMemories(InProject, frozen=True, kw_only=True):

@@ -18,9 +18,9 @@ from serve.recall.request import all_of
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands
-from store.errors import NotFound
+from store.home.errors import NotFound
+from store.home.projects import named_project
 from store.log import Appended
-from store.tenant import named_project
 
 
 class NewMemory(SentDraft, frozen=True, kw_only=True, forbid_unknown_fields=True):

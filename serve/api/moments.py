@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from serve.fields import When
 from serve.moments import moment
-from store.errors import InvalidInput
-from store.events import micros
+from store.home.errors import InvalidInput
+from store.home.instants import micros
 
 # said to programs: what `moment` reads of these is never refused
 _FORMS: dict[str, Any] = {

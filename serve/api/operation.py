@@ -14,7 +14,7 @@ from serve.api.service import Call, Nothing, Reply, Service
 from serve.server.callers import OWNER, Scope
 from serve.server.problems import problem
 from serve.server.request_guard import owner_only
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Struct = type[msgspec.Struct]

@@ -15,8 +15,8 @@ from serve.fields import Reason, TenantName
 from serve.summaries import proposals
 from serve.summaries.proposals import Sort, State
 from store.body import Id
+from store.home.projects import named_project
 from store.job_events import Maker
-from store.tenant import named_project
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):

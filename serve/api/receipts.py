@@ -19,9 +19,9 @@ from store import receipts
 from store.agent_events import Effort
 from store.body import Id
 from store.events import Route, Trust
+from store.home.projects import named_project
 from store.job_events import Judge, Verdict
 from store.receipts import Wanted
-from store.tenant import named_project
 
 
 class OfReceipts(InProject, frozen=True, kw_only=True):

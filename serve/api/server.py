@@ -16,7 +16,7 @@ from serve.api.service import Call, Nothing, Reply
 from serve.server.metrics import MIMETYPE, exposition
 from serve.server.open_tenants import OpenTenants
 from serve.version import version
-from store.errors import LogError, NotReady
+from store.home.errors import LogError, NotReady
 
 LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
 

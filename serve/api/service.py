@@ -12,7 +12,7 @@ import msgspec
 
 from serve.server.callers import Caller
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from store.config import Choices
+from store.home.config import Choices
 
 EXPORTS = 2  # at once: who does not read one holds a thread, and the others go on answering
 

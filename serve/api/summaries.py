@@ -19,7 +19,7 @@ from serve.reader.filters import Filter
 from serve.summaries import digest, overview
 from store.body import Id
 from store.events import MemoryKind
-from store.tenant import named_project
+from store.home.projects import named_project
 from store.text.mentions import EntityKind
 
 DIGEST_US = 7 * 86_400 * 1_000_000  # a digest reaches back a week

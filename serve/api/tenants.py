@@ -13,9 +13,8 @@ from serve.api.service import Call, Nothing, Reply
 from serve.server import tenant_admin
 from serve.server.tenant_admin import NewToken, ShownTenant, ShownToken
 from serve.summaries.tenant_stats import TenantStats, tenant_stats
-from store.deletion import Deleted
-from store.tenant import Tenant
-from store.tokens import Wanted
+from store.home.tenant import Deleted, Tenant
+from store.home.tokens import Wanted
 
 _SECRET = {"Cache-Control": "no-store"}
 

@@ -100,8 +100,8 @@ def restore(
 
     from msgspec import structs
 
-    from store import registry
     from store.backup import backups
+    from store.home import registry
 
     settings = context.obj.settings()
     with registry.sole(settings) if replaces else nullcontext():
@@ -126,7 +126,7 @@ def restore(
 
 
 def _told(listing: "Listing") -> str:
-    from store.events import isoformat
+    from store.home.instants import isoformat
 
     newest = f", the newest of {isoformat(listing.newest_at)[:16]}Z" if listing.events else ""
     waiting = f", {listing.jobs} waiting batches" if listing.jobs else ""

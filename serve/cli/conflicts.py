@@ -7,7 +7,7 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.tenant import checked_project
+from store.home.projects import checked_project
 
 _TITLES = {
     "overridden": "another author's value was replaced",

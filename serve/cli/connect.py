@@ -8,7 +8,7 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.errors import InvalidInput, MnemologError
+from store.home.errors import InvalidInput, MnemologError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import click
 
 from serve.cli import output
 from serve.cli.session import Session
-from store.registry import HOST, Server
+from store.home.registry import HOST, Server
 
 
 @click.command(epilog=output.example("mnemolog start"))

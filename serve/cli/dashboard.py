@@ -8,9 +8,9 @@ import msgspec
 
 from serve.cli import output, served
 from serve.cli.session import Session
-from store.config import Settings
-from store.errors import ConfigError
-from store.registry import HOST, Server
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.registry import HOST, Server
 
 _ANSWER_S = 10.0
 

@@ -7,7 +7,7 @@ import click
 from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.events import micros, moment
+from store.home.instants import micros, moment
 from store.log import EventLog
 
 _WIDTH = 90

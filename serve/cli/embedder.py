@@ -10,8 +10,8 @@ from serve.cli import output, processes, session
 from serve.cli.group import FAILED
 from serve.cli.session import Session
 from serve.numerals import size
-from store.config import Settings
-from store.errors import InvalidInput, NotFound
+from store.home.config import Settings
+from store.home.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from store.embedders.trial import Trial
@@ -113,8 +113,8 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     Until the build is done, recall uses words alone. Nothing is lost: you can switch back the same
     way.
     """
-    from store import config
     from store.embedders import learned
+    from store.home import config
 
     settings = context.obj.settings()
     if as_json and not yes:

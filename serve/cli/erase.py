@@ -12,13 +12,13 @@ from serve.cli import output, session
 from serve.cli.session import Session
 from serve.server import processes
 from store import commands
-from store.errors import InvalidInput, NotFound
 from store.events import Recorded
+from store.home.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from store.config import Settings
     from store.erase.receipt import Receipt
     from store.erase.wiping import Asked, Reach
+    from store.home.config import Settings
     from store.log import EventLog
     from store.logfile.erasing import Erasure
 

@@ -12,8 +12,8 @@ import msgspec
 
 from serve.cli import output
 from serve.cli.session import Session
-from store import config
-from store.config import Choices
+from store.home import config
+from store.home.config import Choices
 
 if TYPE_CHECKING:
     from serve.evaluation.dataset import Workspace

@@ -7,8 +7,8 @@ import click
 from serve import moments
 from serve.cli import jobs, output, session
 from serve.cli.session import Session
+from store.home.projects import checked_project
 from store.log import EventLog
-from store.tenant import checked_project
 
 
 @click.group(

@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 import click
 import msgspec
 
-from store import disk
-from store.errors import (
+from store.home import files
+from store.home.errors import (
     BuildBusy,
     ConfigError,
     InvalidInput,
@@ -90,7 +90,7 @@ class Commands(click.Group):
         except MnemologError as error:
             code = _fail(given, error)
         except OSError as error:
-            if (known := disk.failure(error)) is None:
+            if (known := files.disk_error(error)) is None:
                 raise
             code = _fail(given, known)
         finally:

@@ -7,7 +7,7 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.errors import NotFound
+from store.home.errors import NotFound
 from store.log import EventLog
 
 

@@ -8,12 +8,12 @@ import click
 from serve.cli import output, session
 from serve.cli.session import Session
 from serve.numerals import size
-from store.config import is_off
-from store.errors import InvalidInput, NotFound
+from store.home.config import is_off
+from store.home.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenants
-    from store.config import Settings
+    from store.home.config import Settings
 
 DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
 MAX_BYTES = 4 << 20

@@ -13,14 +13,14 @@ import click
 
 from serve.cli import output, processes, session
 from serve.cli.session import Session
-from store.errors import SourceError
-from store.events import isoformat
+from store.home.errors import SourceError
+from store.home.instants import isoformat
+from store.home.projects import checked_project
 from store.importers.hosts import HOSTS
-from store.tenant import checked_project
 
 if TYPE_CHECKING:
     from store.commands import Counts, Draft
-    from store.config import Settings
+    from store.home.config import Settings
     from store.importers.hosts import Host
     from store.importers.session import Sessions
     from store.importers.turn import Skip, Transcript, Turn, Turns
@@ -99,7 +99,7 @@ def jsonl(
 
     A new memory gets the state, links and ratings of its line.
     """
-    from store import tenant as tenants
+    from store.home import tenant as tenants
     from store.importers.jsonl import import_file, survey
 
     settings, now = session_.settings(), session.now()
@@ -197,7 +197,7 @@ def _sessions(
 ) -> "Sessions":
     from serve.hooks import intent
     from serve.place import Places
-    from store import pauses
+    from store.home import pauses
     from store.importers.session import Sessions
 
     places = Places(settings)
@@ -216,7 +216,7 @@ def _survey(
     session_: Session, host: "Host", source: Path, project: str | None, *, as_json: bool
 ) -> None:
     """Show what transcripts there are, and what of them would be new."""
-    from store import tenant as tenants
+    from store.home import tenant as tenants
     from store.importers.hosts import transcripts
     from store.importers.session import plural, survey
 

@@ -11,12 +11,12 @@ import click
 from serve.cli import output, session
 from serve.cli.session import Session
 from serve.summaries.ingested import shown
-from store.config import Settings
-from store.errors import LogError, QueueFull
-from store.events import isoformat
+from store.home.config import Settings
+from store.home.errors import LogError, QueueFull
+from store.home.instants import isoformat
+from store.home.projects import checked_project
 from store.ingest.job import STATES
 from store.log import EventLog
-from store.tenant import checked_project
 
 if TYPE_CHECKING:
     from store.commands import Draft
@@ -143,7 +143,7 @@ def _parts(drafts: "Iterable[Draft]") -> "Iterator[list[Draft]]":
 
 def _accepted(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
     """Return the job of a part; where too much waits, after what waits was recorded."""
-    from store.events import new_id
+    from store.home.instants import new_id
     from store.ingest import batch
 
     now = session.now()

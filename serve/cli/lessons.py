@@ -6,13 +6,13 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.errors import InvalidInput, NotFound
 from store.events import Recorded
-from store.tenant import checked_project
+from store.home.errors import InvalidInput, NotFound
+from store.home.projects import checked_project
 
 if TYPE_CHECKING:
     from serve.lessons.standing import Statistics
-    from store.config import Settings
+    from store.home.config import Settings
     from store.log import EventLog
 
 _LEAST = 4  # letters of a draft's id that are shown; more where two begin alike

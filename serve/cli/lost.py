@@ -10,9 +10,9 @@ import msgspec
 from serve.cli import explain
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer, moment_of
-from store.config import Choices
 from store.embedding import Embedder
-from store.events import isoformat, micros
+from store.home.config import Choices
+from store.home.instants import isoformat, micros
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory
 
 _MOST = 200  # of `top_k`

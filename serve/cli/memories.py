@@ -8,7 +8,7 @@ from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
 from store.events import MEMORY_KINDS
-from store.tenant import checked_project
+from store.home.projects import checked_project
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
 _FORGOTTEN = "(forgotten)"

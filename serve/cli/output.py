@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from serve.harmless import harmless
-from store.errors import InvalidInput, LogError
+from store.home.errors import InvalidInput, LogError
 from store.log import EventLog
 from store.text import visible_json
 
@@ -123,7 +123,7 @@ def stdin_text() -> str:
 
 def write(path: Path, data: bytes) -> None:
     """Replace a file at once, readable by its owner alone; raise InvalidInput where it cannot."""
-    from store.files import replace_file
+    from store.home.files import replace_file
 
     check_writable(path)
     try:

@@ -9,12 +9,12 @@ import click
 from serve import moments
 from serve.cli import output
 from serve.cli.session import Session, now
-from store import pauses
-from store.config import Settings
-from store.errors import InvalidInput
-from store.events import isoformat
-from store.pauses import Pause, Scope
-from store.tenant import checked_project, project_of
+from store.home import pauses
+from store.home.config import Settings
+from store.home.errors import InvalidInput
+from store.home.instants import isoformat
+from store.home.pauses import Pause, Scope
+from store.home.projects import checked_project, project_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

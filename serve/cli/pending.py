@@ -6,7 +6,8 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.events import Event, Recalled, Recorded, isoformat
+from store.events import Event, Recalled, Recorded
+from store.home.instants import isoformat
 
 if TYPE_CHECKING:
     from store.log import EventLog

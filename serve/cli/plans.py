@@ -6,8 +6,8 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.errors import InvalidInput
-from store.events import isoformat
+from store.home.errors import InvalidInput
+from store.home.instants import isoformat
 from store.job_events import Job
 from store.log import EventLog
 

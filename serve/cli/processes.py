@@ -14,7 +14,7 @@ import click
 from serve.cli import output, session
 from serve.cli.session import Session
 from serve.server import processes
-from store.config import Settings
+from store.home.config import Settings
 
 
 def build(settings: Settings, *words: str, quiet: bool = False) -> int:
@@ -102,7 +102,7 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
     processes.share_one_heap()
     from serve.app import create_app
     from serve.server import process
-    from store.registry import HOST
+    from store.home.registry import HOST
 
     settings = session_.settings()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

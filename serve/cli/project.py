@@ -6,10 +6,10 @@ import click
 
 from serve.cli import output
 from serve.cli.session import Session
-from store import config, consents
-from store.config import Settings
-from store.errors import InvalidInput, NotFound
-from store.tenant import checked_project, project_of
+from store.home import config, projects
+from store.home.config import Settings
+from store.home.errors import InvalidInput, NotFound
+from store.home.projects import checked_project, project_of
 
 
 @click.group(
@@ -44,7 +44,7 @@ def allow(session_: Session, /, yes: bool, as_json: bool) -> None:
         asked = f"Show notes of {name} in this repository, and write to {name}?"
         if not click.confirm(asked, err=True):
             raise InvalidInput("nothing was changed")
-    consents.allow(settings.home, Path.cwd(), name)
+    projects.allow_name(settings.home, Path.cwd(), name)
     _show(session_.settings(), as_json=as_json)
 
 
@@ -54,7 +54,7 @@ def allow(session_: Session, /, yes: bool, as_json: bool) -> None:
 def refuse(session_: Session, /, as_json: bool) -> None:
     """Withdraw the consent given with `mnemolog project allow`."""
     settings, name = _named(session_)
-    consents.refuse(settings.home, Path.cwd(), name)
+    projects.refuse_name(settings.home, Path.cwd(), name)
     _show(session_.settings(), as_json=as_json)
 
 

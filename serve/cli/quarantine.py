@@ -7,7 +7,7 @@ import click
 from serve.cli import output, session
 from serve.cli.session import Session
 from store import commands
-from store.events import isoformat
+from store.home.instants import isoformat
 
 if TYPE_CHECKING:
     from store.quarantine import Held

@@ -4,7 +4,7 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 

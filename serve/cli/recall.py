@@ -11,9 +11,9 @@ from serve import moments
 from serve.cli import output, served, session
 from serve.cli.session import Session
 from serve.summaries.recording import recording
-from store.config import Settings
-from store.errors import LogError
 from store.events import MEMORY_KINDS
+from store.home.config import Settings
+from store.home.errors import LogError
 from store.log import EventLog
 from store.text.text_features import MAY_RULE
 

@@ -9,8 +9,8 @@ import msgspec
 
 from serve.cli import output, session
 from serve.cli.session import Session
+from store.home.projects import checked_project
 from store.log import EventLog
-from store.tenant import checked_project
 
 _SHORT = 6  # letters of an id that are shown; two of a thousand begin alike
 

@@ -10,9 +10,9 @@ import msgspec
 from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.config import Settings
-from store.errors import InvalidInput
 from store.events import MEMORY_KINDS, TRUSTS, Recorded
+from store.home.config import Settings
+from store.home.errors import InvalidInput
 
 if TYPE_CHECKING:
     from store.commands import Draft

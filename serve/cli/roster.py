@@ -7,10 +7,10 @@ import click
 
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.config import Settings
-from store.events import isoformat
+from store.home.config import Settings
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan

@@ -8,8 +8,8 @@ from serve.cli import jobs, output, session
 from serve.cli.session import Session
 
 if TYPE_CHECKING:
-    from store.config import Settings
     from store.derived.routes import Routes
+    from store.home.config import Settings
 
 
 @click.group(

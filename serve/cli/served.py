@@ -10,9 +10,9 @@ import http.client
 from collections.abc import Mapping
 from typing import Any
 
-from store.config import Settings
-from store.errors import ConfigError
-from store.registry import HOST, Server, registered
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.registry import HOST, Server, registered
 
 _PATIENCE_S = 10.0
 
@@ -34,7 +34,7 @@ def owners_answer(
     settings: Settings, server: Server, method: str, path: str, timeout_s: float
 ) -> tuple[int, bytes]:
     """Return the status and body of what a server answers the owner; raise ConfigError for none."""
-    from store.access.owner_token import owner_token
+    from store.home.http_access import owner_token
 
     headers = {
         "Authorization": f"Bearer {owner_token(settings)}",

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store import config
-from store import tenant as tenants
-from store.config import Settings
-from store.errors import ConfigError, InvalidInput, LogReadOnly
-from store.files import make_folder
+from store.home import config
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import ConfigError, InvalidInput, LogReadOnly
+from store.home.files import make_folder
+from store.home.projects import checked_project, project_of
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant, checked_project, project_of
 
 if TYPE_CHECKING:
     from serve.connect.machine import Install, Machine
@@ -65,7 +66,7 @@ def machine() -> "Machine":
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
     """Return how a host reaches this mnemolog; without a token its keys open nothing."""
     from serve.connect.machine import Install
-    from store.access.owner_token import owner_token
+    from store.home.http_access import owner_token
 
     has_token = makes_token or settings.token_file.exists()
     is_said = settings.origin.get("tenant") == "environment"  # else the server knows it too
@@ -87,7 +88,7 @@ def now() -> int:
 
 def chosen(settings: Settings) -> Tenant:
     """Return the tenant asked for; raise InvalidName or NotFound."""
-    return tenants.existing(settings.home, settings.choices.tenant)
+    return tenants.find_tenant(settings.home, settings.choices.tenant)
 
 
 def make(settings: Settings) -> tuple[Tenant, bool]:
@@ -115,7 +116,7 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
 
 def open_or_make(settings: Settings) -> EventLog:
     """Return the log to write to; the default tenant needs no `init` before its first memory."""
-    if settings.choices.tenant == tenants.DEFAULT:
+    if settings.choices.tenant == config.DEFAULT_TENANT:
         make(settings)
     return open_log(settings)
 

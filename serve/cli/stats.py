@@ -8,7 +8,7 @@ import click
 from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 if TYPE_CHECKING:
     from serve.lessons.standing import Standing
@@ -81,7 +81,7 @@ def _draw(plot: Path, found: "Statistics", lessons: "tuple[Standing, ...]") -> N
 
 
 def _day(at: int) -> str:
-    from store.events import isoformat
+    from store.home.instants import isoformat
 
     return isoformat(at)[:10]
 

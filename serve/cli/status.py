@@ -11,13 +11,13 @@ from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
 from serve.numerals import percent, size
-from store.config import Settings
-from store.events import isoformat
+from store.home.config import Settings
+from store.home.instants import isoformat
+from store.home.tenant import Tenant, log_bytes
 from store.log import EventLog
-from store.tenant import Tenant, log_bytes
 
 if TYPE_CHECKING:
-    from store.registry import Server
+    from store.home.registry import Server
 
 
 @click.command(epilog=output.example("mnemolog status"))
@@ -43,10 +43,11 @@ def status(session_: Session, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store import failures, quarantine
+    from store import quarantine
     from store.audits import health
-    from store.errors import NoManifest, SnapshotDamaged
-    from store.registry import running
+    from store.home import failures
+    from store.home.errors import NoManifest, SnapshotDamaged
+    from store.home.registry import running
     from store.snapshots import manifest as manifests
 
     gone = log.gone()
@@ -104,7 +105,7 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
     import msgspec
 
     from serve.statistics.episodes import episodes
-    from store.errors import LogError, SnapshotError
+    from store.home.errors import LogError, SnapshotError
     from store.memories.memories_projection import MEMORIES_PROJECTION
     from store.memories.rows import MemoryRows
     from store.snapshots import manifest as manifests

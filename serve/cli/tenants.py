@@ -10,15 +10,15 @@ from serve import moments
 from serve.cli import output, served, session
 from serve.cli.session import Session
 from serve.numerals import size
-from store import tenant as tenants_
-from store.config import Settings
-from store.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
+from store.home import tenant as tenants_
+from store.home.config import Settings
+from store.home.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
 from store.log import EventLog
 
 if TYPE_CHECKING:
     from serve.summaries.tenant_stats import TenantStats
-    from store.deletion import Deleted
-    from store.registry import Server
+    from store.home.registry import Server
+    from store.home.tenant import Deleted
 
 _ANSWER_S = 30.0  # what is being answered from a tenant is finished before it goes
 _ERRORS: dict[str, type[MnemologError]] = {
@@ -101,7 +101,7 @@ def stats(session_: Session, /, name: str | None, as_json: bool) -> None:
     from store.embedding import embedder
 
     settings = session_.settings()
-    tenant = tenants_.existing(settings.home, name or settings.choices.tenant)
+    tenant = tenants_.find_tenant(settings.home, name or settings.choices.tenant)
     with EventLog(tenant.log) as log:
         reader = Reader(tenant, log, embedder(settings.choices.embedder, settings.home))
         found = reader.answered(lambda view: tenant_stats(tenant, log, view, session.now()))
@@ -145,7 +145,7 @@ def delete(session_: Session, /, name: str, yes: bool, as_json: bool) -> None:
     to destroy it, remove the folder.
     """
     settings = session_.settings()
-    tenants_.existing(settings.home, name)
+    tenants_.find_tenant(settings.home, name)
     if not yes:
         if as_json:
             raise click.UsageError("--json cannot ask: add --yes")
@@ -163,18 +163,18 @@ def delete(session_: Session, /, name: str, yes: bool, as_json: bool) -> None:
 
 def _delete(settings: Settings, name: str) -> "Deleted":
     """Put a tenant away; a server of the home, which has it open, does it itself."""
-    from store import deletion, registry
+    from store.home import registry
 
     if (server := registry.running(settings)) is not None:
         return _asked(settings, server, name)
     with registry.sole(settings):  # and none starts meanwhile
-        return deletion.delete(settings, name, session.now())
+        return tenants_.delete_tenant(settings, name, session.now())
 
 
 def _asked(settings: Settings, server: "Server", name: str) -> "Deleted":
     import msgspec
 
-    from store.deletion import Deleted
+    from store.home.tenant import Deleted
 
     path = f"/v1/tenants/{name}"
     status, body = served.owners_answer(settings, server, "DELETE", path, _ANSWER_S)

@@ -5,9 +5,9 @@ import click
 from serve import moments
 from serve.cli import output, session
 from serve.cli.session import Session
-from store import tenant as tenants
-from store.config import Settings
-from store.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
 
 _NAME_WIDTH = 30
 
@@ -32,13 +32,13 @@ def list_(session_: Session, /, tenant: str | None, as_json: bool) -> None:
     """List the tokens, newest first; a token that ended stays listed for thirty days."""
     settings = session_.settings()
     if tenant is not None:
-        tenants.existing(settings.home, tenant)
+        tenants.find_tenant(settings.home, tenant)
     _list(settings, tenant, as_json=as_json)
 
 
 def _list(settings: Settings, tenant: str | None, *, as_json: bool) -> None:
     from serve.server.tenant_admin import summarize_token
-    from store import tokens as kept
+    from store.home import tokens as kept
 
     now = session.now()
     found = [summarize_token(one, now) for one in reversed(kept.every(settings.home, tenant))]
@@ -101,10 +101,10 @@ def create(
 
     from serve.server.callers import OWNER
     from serve.server.tenant_admin import make_token
-    from store.tokens import Wanted
+    from store.home.tokens import Wanted
 
     settings = session_.settings()
-    opens = tenants.existing(settings.home, tenant or settings.choices.tenant)
+    opens = tenants.find_tenant(settings.home, tenant or settings.choices.tenant)
     said = {
         "scopes": tuple(dict.fromkeys(scopes)),
         "name": name,
@@ -132,7 +132,7 @@ def revoke(session_: Session, /, id_: str, as_json: bool) -> None:
     Revoking it again changes nothing.
     """
     from serve.server.tenant_admin import describe_descendants, summarize_token
-    from store import tokens as kept
+    from store.home import tokens as kept
 
     now, settings = session.now(), session_.settings()
     found = summarize_token(kept.revoke(settings.home, id_, now), now)

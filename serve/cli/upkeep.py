@@ -10,8 +10,8 @@ import click
 from serve.cli import output, session
 from serve.cli.group import FAILED
 from serve.cli.session import Session
-from store.config import Settings
-from store.errors import ConfigError, MnemologError
+from store.home.config import Settings
+from store.home.errors import ConfigError, MnemologError
 
 if TYPE_CHECKING:
     from store.audits.health import Finding
@@ -202,7 +202,7 @@ def _host_findings(settings: Settings) -> "list[Finding]":
     from dataclasses import replace
 
     from serve.connect.checkup import checkup
-    from store.registry import running
+    from store.home.registry import running
 
     machine, install = session.machine(), session.install(settings)
     if (server := running(settings)) is not None:

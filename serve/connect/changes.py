@@ -19,8 +19,8 @@ from typing import Any
 from serve.connect.document import Document
 from serve.connect.edits.json_edit import blanks_of
 from serve.connect.record import Before, Hold
-from store.errors import ConfigError, LogReadOnly
-from store.files import replace_file
+from store.home.errors import ConfigError, LogReadOnly
+from store.home.files import replace_file
 
 KEPT = 20  # backups
 MOST_READ = 16 << 20  # bytes; a host that keeps its history in its settings fills a few of them

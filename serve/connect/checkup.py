@@ -18,7 +18,7 @@ from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
 from serve.connect.switches import switched_off
 from store.audits.health import Finding
-from store.errors import LogError, MnemologError
+from store.home.errors import LogError, MnemologError
 from store.log import EventLog
 
 LOOKED_AT = 20_000  # events at the log's end

@@ -15,7 +15,7 @@ from serve.connect.edits.json_edit import Blanks
 from serve.connect.edits.jsonc import Path as Place
 from serve.connect.edits.jsonc import find, parse
 from serve.connect.ours import SERVER, is_hook
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 Handler = dict[str, Any]
 

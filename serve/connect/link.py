@@ -12,7 +12,7 @@ from serve.connect.document import Document
 from serve.connect.hosts import Host
 from serve.connect.machine import Install, Machine
 from serve.connect.record import Connected, Connections, Hold
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

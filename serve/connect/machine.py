@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from serve.server.callers import hook_key
-from store.registry import HOST
+from store.home.registry import HOST
 
 
 @dataclass(frozen=True, slots=True)

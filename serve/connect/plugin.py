@@ -15,8 +15,8 @@ from serve.connect.hosts import claude_command, claude_plugin_events, command_of
 from serve.connect.machine import Install
 from serve.connect.ours import SERVER
 from serve.connect.texts import text
-from store.errors import ConfigError
-from store.files import replace_file
+from store.home.errors import ConfigError
+from store.home.files import replace_file
 
 NAME = "mnemolog"
 MARKETPLACE = "mnemolog-local"

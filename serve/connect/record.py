@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from store.errors import ConfigError
-from store.files import replace_file
+from store.home.errors import ConfigError
+from store.home.files import replace_file
 
 
 class Before(StrEnum):

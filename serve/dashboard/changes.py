@@ -16,8 +16,8 @@ from serve.server.open_tenants import OpenTenant
 from store import commands
 from store.body import Id
 from store.commands import Change
-from store.errors import InvalidInput, NotFound
 from store.events import Archived, Event, Forgotten, Pinned, Restored, Revised, Superseded
+from store.home.errors import InvalidInput, NotFound
 from store.logfile.checks import unchanged
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, STALE, SUPERSEDED, Memory
 

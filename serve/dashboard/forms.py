@@ -16,10 +16,11 @@ from serve.reader.filters import Filter
 from serve.recall.request import RecallRequest
 from serve.summaries.listing import Listing, Sort, State
 from store.commands import Draft
-from store.errors import InvalidInput
-from store.events import MEMORY_KINDS, TIERS, Revised, micros
+from store.events import MEMORY_KINDS, TIERS, Revised
+from store.home.errors import InvalidInput
+from store.home.instants import micros
+from store.home.projects import named_project
 from store.memories.memory import ACTIVE, Memory
-from store.tenant import named_project
 
 Sent = Mapping[str, str]
 ANY = "any"

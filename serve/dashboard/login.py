@@ -14,8 +14,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from serve.server.problems import problem
 from serve.server.request_guard import owner_only
-from store.access.sessions import SESSION_LIVES_S, Keys, Signer
-from store.events import isoformat
+from store.home.http_access import SESSION_LIVES_S, Keys, Signer
+from store.home.instants import isoformat
 
 _LONGEST = 200  # characters of a key that are looked at
 _MOST = 4_096  # bytes of its form: nobody is known yet, and a large one takes seconds to take apart

@@ -43,8 +43,8 @@ from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import MIMETYPE, Problem
 from serve.version import version
-from store.access.sessions import Keys, Session, Signer
-from store.errors import NotFound
+from store.home.errors import NotFound
+from store.home.http_access import Keys, Session, Signer
 
 # only our own files, no inline style or script, no frame, no form that leaves
 POLICY = (

@@ -14,9 +14,9 @@ from flask import Response, g, redirect, request, url_for
 
 from serve.dashboard.flashes import Flash, Flashes, Tone, Undo
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from store import tenant as tenants
-from store.config import Settings
-from store.errors import InvalidName, NotFound
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import InvalidName, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Site:
 
     def names(self) -> list[str]:
         """Return the names of the home's tenants, in order."""
-        return [one.name for one in tenants.tenants(self.settings.home)]
+        return [one.name for one in tenants.list_tenants(self.settings.home)]
 
     def done(self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None) -> Response:
         """Return what a form that was carried out is answered with: the page at `url` says `text`.

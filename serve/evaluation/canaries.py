@@ -19,11 +19,11 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View, standing
 from serve.reader.snapshots import Snapshots
 from serve.recall.recall import Mode, Question, recall
-from store.config import Choices
 from store.embedding import Embedder
 from store.events import EPISODE
+from store.home.config import Choices
+from store.home.tenant import Tenant
 from store.snapshots.manifest import CANARIES, CheckResult, Manifest
-from store.tenant import Tenant
 from store.text import tokenizer
 
 MOST = 30  # canaries

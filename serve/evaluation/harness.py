@@ -35,17 +35,17 @@ from serve.recall.recall import Mode
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store import build, commands
-from store import tenant as tenants
 from store.commands import Draft
-from store.config import Choices
 from store.derived import catalog
 from store.embedding import Embedder, Matrix, embedder
-from store.errors import InvalidInput, NoManifest, SnapshotDamaged
-from store.events import derived_id, micros
-from store.files import replace_file
+from store.home import tenant as tenants
+from store.home.config import Choices
+from store.home.errors import InvalidInput, NoManifest, SnapshotDamaged
+from store.home.files import replace_file
+from store.home.instants import derived_id, micros
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant
 from store.text.tokenizer import text_hash
 
 TOP_K = 60  # single memories: enough for a session level of the best ten

@@ -26,12 +26,11 @@ from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store.agent_events import Intent
-from store.config import Choices, Layer, changed
 from store.embedding import Embedder
-from store.errors import ConfigError, InvalidInput
 from store.events import MEMORY_KINDS, TIERS
+from store.home.config import Choices, Layer, Profile, changed
+from store.home.errors import ConfigError, InvalidInput
 from store.memories.memory import Memory
-from store.profiles import Profile
 from store.prompts.statements import Stated, stated
 
 ANY, NONE = "", "-"  # of the projects: all; the memories of none

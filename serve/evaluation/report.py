@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.evaluation.dataset import Prompt, Query, Result, Workspace
-from store.errors import InvalidInput
-from store.events import micros
+from store.home.errors import InvalidInput
+from store.home.instants import micros
 
 # How good rankings are, query by query; what a bar on confidence lets through; whether two runs
 # differ.

@@ -25,13 +25,13 @@ from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
 from store import commands
 from store.commands import Draft
-from store.config import Choices
 from store.embedding import Embedder
-from store.errors import EmbedderError, LogError
 from store.events import Event
+from store.home.config import Choices
+from store.home.errors import EmbedderError, LogError
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant
 
 EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all
 _PROBE = "The selftest of mnemolog keeps a lighthouse where seven umbrellas wait for the ferry"

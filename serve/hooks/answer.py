@@ -19,8 +19,8 @@ from serve.hooks.hosts.host import Host, Payload
 from serve.hooks.late import Late
 from serve.place import Place, Places
 from serve.server.open_tenants import OpenTenants
-from store import pauses
-from store.errors import ConfigError, MnemologError
+from store.home import pauses
+from store.home.errors import ConfigError, MnemologError
 
 log = logging.getLogger("mnemolog")
 

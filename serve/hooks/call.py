@@ -15,9 +15,10 @@ from serve.reader.reader import View
 from serve.reader.session_events import Journal
 from serve.server.open_tenants import OpenTenant
 from store.body import Body
-from store.config import Choices
 from store.embedding import Embedder
-from store.events import Event, Trust, new_id
+from store.events import Event, Trust
+from store.home.config import Choices
+from store.home.instants import new_id
 from store.recording import recordable
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ Files as a project's memory names them: relative to its work tree, with forward 
 from collections.abc import Iterable
 from pathlib import Path, PurePath, PureWindowsPath
 
-from store.tenant import git_root
+from store.home.projects import git_root
 
 
 def in_project(files: Iterable[str], cwd: str | None) -> tuple[str, ...]:

@@ -28,10 +28,11 @@ from serve.recall.context_block import Block, Note, block, note, short_note
 from serve.recall.recall import Answer, Hit, recall
 from serve.recall.router import Router
 from store.agent_events import Prompted, SessionTold, Surfaced
-from store.events import Event, Recalled, Recorded, new_id
+from store.events import Event, Recalled, Recorded
 from store.events import Hit as Told
+from store.home.instants import new_id
+from store.home.projects import branch_of
 from store.memories.memory import Memory
-from store.tenant import branch_of
 from store.text import tokenizer
 
 KEPT = 2_000  # characters of a prompt in the log

@@ -12,7 +12,7 @@ from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
 from serve.server.problems import problem
-from store.errors import NotFound
+from store.home.errors import NotFound
 
 OFF_HEADER = "X-Mnemolog-Off"
 

@@ -16,7 +16,8 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
 from store.derived.lessons import Counts, Tally
-from store.events import STATEMENT, isoformat
+from store.events import STATEMENT
+from store.home.instants import isoformat
 from store.lesson_commands import becomes
 from store.log import EventLog
 from store.memories.memory import Memory

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from serve.mcp_server.protocol import Params
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 

@@ -29,7 +29,7 @@ from serve.mcp_server.protocol import (
     read,
 )
 from serve.mcp_server.registry import Call, Registry, Result
-from store.errors import InvalidInput, MnemologError, NotFound
+from store.home.errors import InvalidInput, MnemologError, NotFound
 
 _STATUSES = {METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND, OUT_OF_SCOPE: HTTPStatus.FORBIDDEN}
 _PRODUCT = re.compile(r"[^/\s]{1,200}")  # the name in `codex-mcp-client/0.169.0`

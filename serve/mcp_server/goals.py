@@ -19,9 +19,9 @@ from serve.summaries import goals as every
 from serve.summaries.newest import newest
 from store import commands
 from store.body import Name
-from store.errors import InvalidInput
 from store.events import GoalStatus, Revised
 from store.goal_commands import change_goal
+from store.home.errors import InvalidInput
 from store.memories.memory import Memory
 
 _SHOWN = 20  # goals, and milestones of a chain

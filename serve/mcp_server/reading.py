@@ -19,7 +19,7 @@ from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
 from serve.summaries.newest import newest
 from store import commands
-from store.events import micros
+from store.home.instants import micros
 from store.memories.memory import FORGOTTEN, Memory
 from store.text.text_features import RULE_KINDS
 

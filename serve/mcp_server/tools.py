@@ -37,7 +37,7 @@ from serve.mcp_server.writing import (
     update_memory,
 )
 from serve.server.callers import Scope
-from store.errors import MnemologError
+from store.home.errors import MnemologError
 
 _READS = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
 _ADDS = {"readOnlyHint": False, "idempotentHint": False, "destructiveHint": False}

@@ -17,8 +17,8 @@ from serve.mcp_server.reading import MemoryId, Project
 from store import commands
 from store.body import Key, Tag
 from store.commands import Draft
-from store.errors import InvalidInput
 from store.events import Forgotten, MemoryKind, Restored, Revised
+from store.home.errors import InvalidInput
 from store.log import Appended
 
 Kind = Annotated[MemoryKind, Meta(description="What it is; a fact if left out.")]

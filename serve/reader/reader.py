@@ -26,14 +26,22 @@ from serve.reader.filters import Masks
 from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_snapshots
 from serve.reader.tail import LiveTail, Tail
 from store.embedding import Embedder
-from store.errors import InvalidInput, LogClosed, LogCorrupt, LogError, NotFound, SnapshotDamaged
-from store.events import Event, isoformat
+from store.events import Event
+from store.home.errors import (
+    InvalidInput,
+    LogClosed,
+    LogCorrupt,
+    LogError,
+    NotFound,
+    SnapshotDamaged,
+)
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.logfile.head import Gap, OtherLog
 from store.memories.memory import Memory
 from store.memories.rows import Mask
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant
 
 T = TypeVar("T")
 _Gone = Gap | OtherLog | LogError | None  # of the log; the error, where it could not be read

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from store.agent_events import Place, Prompted, Surfaced
-from store.errors import LogError
 from store.events import Event
+from store.home.errors import LogError
 from store.log import EventLog
 
 _KEPT = 64  # sessions

@@ -33,7 +33,8 @@ from store.derived.sessions import Sessions
 from store.derived.usage import Usage
 from store.embedders.calibration import Calibration
 from store.embedding import Embedder
-from store.errors import NoManifest, SnapshotDamaged
+from store.home.errors import NoManifest, SnapshotDamaged
+from store.home.tenant import Tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
@@ -45,7 +46,6 @@ from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built, Part, PartFile, Projection, Tables
 from store.snapshots.snapshot import hashing
-from store.tenant import Tenant
 
 
 class OpenedFiles:

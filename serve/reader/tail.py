@@ -21,8 +21,8 @@ import numpy.typing as npt
 from serve.reader.tail_storage import LONGEST, Columns, Counts, FreshVectors, Slots
 from serve.reader.tail_storage import SlotNumbers as Places
 from store.embedding import Embedder
-from store.errors import LogError
 from store.events import RECEIPTS, Event
+from store.home.errors import LogError
 from store.index import prefix_expansion
 from store.index.bm25 import K1, Formula, norms, sample_coverage
 from store.index.postings import KIN_SHARE, PostingsIndex

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from store.derived.entity_graph import short_names
 from store.embedding import Embedder
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 from store.index import prefix_expansion
 from store.index.vector_scan import VectorRows
 from store.memories.memory import ACTIVE, UNSEEN, Memory

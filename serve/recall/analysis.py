@@ -15,12 +15,11 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.recall.classification import AnswerType, TaskMode, answer_type, language, task_mode
 from serve.recall.router import Router
-from store.config import Choices, Layer
 from store.derived.sessions import by_part
 from store.embedding import Embedder
-from store.errors import EmbedderError
-from store.events import isoformat
-from store.profiles import Profile, Profiles
+from store.home.config import Choices, Layer, Profile, Profiles
+from store.home.errors import EmbedderError
+from store.home.instants import isoformat
 from store.text import tokenizer
 from store.text.dates import Interval, interval
 from store.text.mentions import Mention, mentions

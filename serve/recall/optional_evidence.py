@@ -19,8 +19,8 @@ from serve.recall.channels import Scratch
 from serve.recall.evidence import words
 from serve.recall.neighbours import siblings
 from serve.recall.scoring import Ranking
-from store.config import Layer
 from store.extensions import Decomposer
+from store.home.config import Layer
 from store.index.top_k import top_k
 from store.text import tokenizer
 from store.text.mentions import Mention

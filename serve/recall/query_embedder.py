@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.embedding import Embedder, Matrix
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 Vector = npt.NDArray[np.float32]
 

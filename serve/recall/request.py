@@ -19,23 +19,16 @@ from serve.recall.router import Router
 from serve.rules import role
 from serve.summaries.lineage import lineage
 from store.body import Id, Instant
-from store.config import Choices
 from store.embedding import Embedder
-from store.errors import InvalidInput, NotFound
-from store.events import (
-    Event,
-    Recalled,
-    Tier,
-    isoformat,
-    micros,
-    new_id,
-)
+from store.events import Event, Recalled, Tier
 from store.events import Hit as ReceiptHit
+from store.home.config import Choices, Profile
+from store.home.errors import InvalidInput, NotFound
+from store.home.instants import isoformat, micros, new_id
+from store.home.projects import checked_project
 from store.job_events import Verdict
 from store.log import EventLog
 from store.memories.memory import ACTIVE, FORGOTTEN, OPEN, Memory
-from store.profiles import Profile
-from store.tenant import checked_project
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store import tokens
-from store.access.owner_token import is_owner
-from store.config import Settings
-from store.errors import ConfigError
-from store.files import FileStamp
-from store.tokens import SCOPES, Scope, Token
+from store.home import tokens
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.files import FileStamp
+from store.home.http_access import is_owner
+from store.home.tokens import SCOPES, Scope, Token
 
 __all__ = ["OWNER", "OWNER_NAME", "SCOPES", "Caller", "Scope", "caller_of_token"]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from store.errors import InvalidInput, LogBusy, LogError, NotFound
 from store.events import Event, Recalled
+from store.home.errors import InvalidInput, LogBusy, LogError, NotFound
 from store.log import EventLog
 
 if TYPE_CHECKING:

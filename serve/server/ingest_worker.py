@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from serve.server import processes
-from store import failures
-from store import tenant as tenants
-from store.config import Settings
-from store.errors import MnemologError
+from store.home import failures
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import MnemologError
+from store.home.tenant import Tenant
 from store.ingest.job import Lease
 from store.ingest.job_queue import Queue
 from store.ingest.recording import is_gone, new_owner, record
 from store.plans import roster
-from store.tenant import Tenant
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenant
@@ -129,7 +129,7 @@ class IngestWorker:
 
     def _with_queues(self) -> Iterator[Tenant]:
         try:
-            yield from [one for one in tenants.tenants(self._home) if one.ingest.exists()]
+            yield from [one for one in tenants.list_tenants(self._home) if one.ingest.exists()]
         except OSError:
             log.exception("the tenants of %s cannot be listed", self._home)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from serve.server.deferred_events import BOUNDS_S, RecallCounts
-from store.tenant import log_bytes
+from store.home.tenant import log_bytes
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenant, OpenTenants

@@ -23,17 +23,15 @@ from serve.recall.request import RecallRequest, answer
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
-from store import deletion
-from store import tenant as tenants
 from store.builds import upkeep
 from store.builds.upkeep import Waiting
-from store.config import Settings
-from store.deletion import Deleted
 from store.embedding import embedder
-from store.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.events import Event
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import BuildBusy, LogError, MnemologError, NotFound
+from store.home.tenant import Deleted, Tenant
 from store.log import EventLog
-from store.tenant import Tenant
 
 log = logging.getLogger("mnemolog")
 
@@ -136,12 +134,12 @@ class OpenTenants:
         found = self._open.get(name)
         if found is not None:
             return found
-        tenants.existing(self.settings.home, name)  # no lock is made for what is no tenant
+        tenants.find_tenant(self.settings.home, name)  # no lock is made for what is no tenant
         with self._alone(name):  # who asks for another waits for nothing
             if name in self._deleting:
                 raise NotFound(f"no tenant {name!r}: it is being deleted")
             if name not in self._open:
-                self._open[name] = self._newly_opened(tenants.existing(self.settings.home, name))
+                self._open[name] = self._newly_opened(tenants.find_tenant(self.settings.home, name))
             return self._open[name]
 
     def _alone(self, name: str) -> threading.Lock:
@@ -177,12 +175,12 @@ class OpenTenants:
         """
         self.requests.end()  # the one that asks for this: two of them must not wait for each other
         with self._changing:
-            tenant = tenants.existing(self.settings.home, name)
-            deletion.check(self.settings, tenant)
+            tenant = tenants.find_tenant(self.settings.home, name)
+            tenants.check_not_default(self.settings, tenant)
             if _is_running(self._building.get(name)):
                 raise BuildBusy(f"{name} is being built: delete it when that is done")
-            with deletion.unused(tenant), self._taken_out(name):
-                return deletion.put_away(self.settings.home, tenant, now)
+            with tenants.lock_jobs(tenant), self._taken_out(name):
+                return tenants.delete_locked(self.settings.home, tenant, now)
 
     @contextmanager
     def _taken_out(self, name: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 import msgspec
 from flask import Response, request
 
-from store.errors import (
+from store.home.errors import (
     BuildBusy,
     ChangedSince,
     Conflict,

@@ -28,14 +28,13 @@ from serve.server.admission import RANKING, WAITING, Dispatcher, current_channel
 from serve.server.ingest_worker import fact_reader
 from serve.server.open_tenants import OpenTenants, build_starter
 from serve.server.request_guard import MAX_BODY, owner_only
-from store import tenant as tenants
-from store.access.connections import CONNECTIONS, Connections
-from store.access.owner_token import owner_token
-from store.config import Choices, Settings
-from store.errors import ConfigError, LogError
-from store.files import is_gone
+from store.home import tenant as tenants
+from store.home.config import Choices, Settings
+from store.home.errors import ConfigError, LogError
+from store.home.files import is_gone
+from store.home.http_access import CONNECTIONS, Connections, owner_token
+from store.home.registry import HOST, Server, register, sole
 from store.log import EventLog
-from store.registry import HOST, Server, register, sole
 
 log = logging.getLogger("mnemolog")
 

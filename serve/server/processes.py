@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from store.config import Settings
-from store.errors import ConfigError
-from store.files import make_folder
-from store.registry import HOST, Server, is_held, registered, running
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.files import make_folder
+from store.home.registry import HOST, Server, is_held, registered, running
 
 Output = int | IO[bytes] | None
 

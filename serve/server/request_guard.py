@@ -18,7 +18,7 @@ from flask import Flask, Request, Response, g, redirect, request
 
 from serve.server.callers import OWNER, Caller
 from serve.server.problems import problem
-from store.access.request_origin import is_own_host, is_own_origin
+from store.home.http_access import is_own_host, is_own_origin
 
 MAX_BODY = 4 << 20  # bytes of a request
 _OPEN = frozenset({"/health", "/ready", "/v1/openapi.json"})

@@ -8,13 +8,13 @@ nobody has are answered alike.
 import msgspec
 
 from serve.server.callers import Caller
-from store import tenant as tenants
-from store import tokens
-from store.config import Settings
-from store.errors import InvalidInput, NotFound
-from store.events import isoformat
-from store.tenant import Tenant
-from store.tokens import PER_MINUTE, Scope, State, Token, Wanted
+from store.home import tenant as tenants
+from store.home import tokens
+from store.home.config import Settings
+from store.home.errors import InvalidInput, NotFound
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
+from store.home.tokens import PER_MINUTE, Scope, State, Token, Wanted
 
 
 class ShownTenant(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +53,12 @@ def find_tenant(settings: Settings, caller: Caller, name: str) -> Tenant:
     """
     if not caller.is_owner and name != caller.tenant:
         raise NotFound(f"no tenant {name!r}")
-    return tenants.existing(settings.home, name)
+    return tenants.find_tenant(settings.home, name)
 
 
 def list_tenants(settings: Settings, caller: Caller, now: int) -> list[ShownTenant]:
     """Return the tenants a caller may know of, by name."""
-    every = tenants.tenants(settings.home)
+    every = tenants.list_tenants(settings.home)
     known = (one for one in every if caller.is_owner or one.name == caller.tenant)
     return [summarize_tenant(settings, one, now) for one in known]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from serve.reader.reader import View
-from store import failures
-from store.failures import Failure
+from store.home import failures
+from store.home.failures import Failure
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Manifest, Refusal
-from store.tenant import Tenant
 
 
 @dataclass(frozen=True, slots=True)

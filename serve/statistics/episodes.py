@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from store.events import EPISODE
+from store.home.tenant import Tenant, log_bytes
 from store.log import EventLog
 from store.memories.rows import MemoryRows
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant, log_bytes
 
 _KINDS = ("prompted", "action", "session")  # what makes an episode
 _TEXTS = ("content", "context", "action", "result")

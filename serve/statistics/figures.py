@@ -16,8 +16,8 @@ from serve.statistics.holdings import Disk, Memories, disk, memories
 from serve.statistics.recalls import Answered, Rate, Ratings, answered, rate, ratings
 from serve.statistics.spending import Spending, spending
 from serve.statistics.usefulness import Usefulness, usefulness
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant
 
 LIVE = 500  # receipts behind the counters that are asked for every few seconds
 

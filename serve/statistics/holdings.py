@@ -11,9 +11,9 @@ import numpy as np
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
 from store.events import MEMORY_KINDS
+from store.home.tenant import Tenant, log_bytes
 from store.memories.memory import ACTIVE, FORGOTTEN, STATES
 from store.memories.rows import Mask, MemoryRows
-from store.tenant import Tenant, log_bytes
 
 EXPIRED = "expired"  # active, but its time is over
 SHOWN_STATES = (ACTIVE, EXPIRED, *(one for one in STATES if one != ACTIVE))

@@ -15,7 +15,7 @@ from serve.statistics.growth import Growth
 from serve.statistics.recalls import Answered, Values
 from serve.statistics.spending import DAYS
 from serve.statistics.usefulness import CHARACTERS, Period, Usefulness
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.plans.spent import Spent
 
 TOOK_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)  # the last has no end

@@ -17,7 +17,7 @@ from serve.reader.reader import View
 from serve.summaries.facts import Known, known
 from store.derived.duplicates import MOST_VALUES
 from store.derived.facts import Fact
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.job_events import Staled
 from store.log import EventLog
 from store.memories.memory import ACTIVE, STALE, Edge, Memory

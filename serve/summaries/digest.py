@@ -17,7 +17,8 @@ from serve.summaries.goals import shown as goals_shown
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time, item
 from serve.summaries.work import Work, work
-from store.events import Event, isoformat, moment
+from store.events import Event
+from store.home.instants import isoformat, moment
 from store.log import EventLog
 from store.memories.memory import Memory
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from serve.harmless import harmless
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.memories.memory import ACTIVE, Memory
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from serve.reader.reader import View
 from store.derived.facts import Fact, entity_name, facts_of, may_bear
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.memories.memory import Memory
 from store.memories.table import NEVER
 

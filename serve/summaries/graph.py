@@ -14,7 +14,7 @@ import numpy as np
 from serve.reader.reader import View
 from serve.recall.request import short
 from store.derived.entities import EntityIndex
-from store.errors import NotFound
+from store.home.errors import NotFound
 from store.memories.memory import ACTIVE, Memory
 from store.text.mentions import Mention
 

@@ -8,7 +8,7 @@ from typing import Any
 from serve.reader.reader import View
 from serve.recall.request import seen
 from serve.stages.replaced import Replaced
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.memories.memory import Memory
 
 

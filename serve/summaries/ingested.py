@@ -4,7 +4,7 @@ Ingested: an accepted batch as people and programs are told of it.
 
 from typing import Any
 
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.ingest.job import Job
 
 

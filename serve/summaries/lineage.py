@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from serve.reader.reader import View
-from store.events import Event, Recorded, isoformat
+from store.events import Event, Recorded
+from store.home.instants import isoformat
 from store.job_events import Applied, Made, Staled
 from store.log import EventLog
 from store.memories.memory import FALLEN, FORGOTTEN, STALE, SUPERSEDED, Memory

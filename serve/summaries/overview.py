@@ -18,10 +18,10 @@ from serve.reader.reader import View
 from serve.recall.analysis import Question
 from serve.recall.recall import recall
 from serve.rules import role
-from store.config import Choices
 from store.embedding import Embedder
-from store.errors import InvalidInput
-from store.events import isoformat
+from store.home.config import Choices
+from store.home.errors import InvalidInput
+from store.home.instants import isoformat
 from store.memories.memory import SUPERSEDED, Memory
 from store.text.mentions import EntityKind, mentions
 

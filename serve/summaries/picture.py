@@ -17,11 +17,11 @@ from serve.reader.reader import View
 from store.derived import constraints
 from store.derived.entities import EntityIndex
 from store.derived.layout import LAYOUT_PROJECTION
+from store.home.tenant import Tenant
 from store.memories.memory import Memory
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import column_view as column
-from store.tenant import Tenant
 
 NEIGHBOURS = 40
 MEMORIES = 50

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.job_events import Step
 from store.plans.plans import Plan
 

@@ -15,8 +15,9 @@ import msgspec
 from serve.summaries.plan_text import VERBS
 from store import commands, lesson_commands, recommendations
 from store.agent_events import Proposed, What
-from store.errors import Conflict, NotFound
-from store.events import Erased, Event, Forgotten, Recorded, Superseded, isoformat
+from store.events import Erased, Event, Forgotten, Recorded, Superseded
+from store.home.errors import Conflict, NotFound
+from store.home.instants import isoformat
 from store.job_events import Maker, Planned, Step
 from store.lesson_commands import Proposal as Draft
 from store.log import EventLog

@@ -13,7 +13,8 @@ import msgspec
 from serve.reader.reader import View
 from serve.recall.request import seen
 from store.agent_events import Outcome, Prompted
-from store.events import Event, Hit, Rated, Recalled, isoformat
+from store.events import Event, Hit, Rated, Recalled
+from store.home.instants import isoformat
 from store.job_events import Judged
 from store.log import EventLog
 from store.pending import SOON_US, may_rate

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.recommendations import Recommendation
 
 

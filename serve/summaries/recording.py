@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from serve.place import paused
-from store import pauses
-from store.config import RECORD_KINDS, Settings, is_off
-from store.errors import ConfigError
-from store.pauses import Pause, Pauses
-from store.tenant import project_of
+from store.home import pauses
+from store.home.config import RECORD_KINDS, Settings, is_off
+from store.home.errors import ConfigError
+from store.home.pauses import Pause, Pauses
+from store.home.projects import project_of
 
 
 def held(home: Path, now: int) -> tuple[list[Pause], str]:

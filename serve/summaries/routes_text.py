@@ -9,7 +9,7 @@ import msgspec
 
 from serve.recall.off_policy import Worth, gain, worth
 from store.derived.routes import Held, Routes, telling
-from store.events import isoformat
+from store.home.instants import isoformat
 from store.routing import LEVELS, STATES
 
 

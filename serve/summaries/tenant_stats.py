@@ -12,10 +12,10 @@ from serve.reader.reader import View
 from serve.statistics.builds import tail
 from serve.statistics.holdings import disk, memories
 from serve.statistics.recalls import answered, rate
-from store.events import isoformat
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots.manifest import Manifest
-from store.tenant import Tenant
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):

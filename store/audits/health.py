@@ -13,11 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from store import disk, failures, quarantine
-from store.config import Llm, Settings
+from store import quarantine
 from store.derived import catalog, constraints
 from store.embedding import Embedder, SilentEmbedder, embedder
-from store.errors import (
+from store.events import RECEIPTS
+from store.home import failures, files
+from store.home.config import Llm, Settings
+from store.home.errors import (
     ConfigError,
     LogError,
     MnemologError,
@@ -25,19 +27,19 @@ from store.errors import (
     NotFound,
     SnapshotDamaged,
 )
-from store.events import RECEIPTS, isoformat
+from store.home.instants import isoformat
+from store.home.model_programs import program_of
+from store.home.registry import is_held, listens, running
+from store.home.tenant import Tenant, find_tenant
 from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.logfile.head import numbers
-from store.model_programs import program_of
 from store.plans import roster
 from store.redaction.event import redacted
-from store.registry import is_held, listens, running
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import CheckResult, Manifest
 from store.snapshots.projection import Projection
-from store.tenant import Tenant, existing
 
 Severity = Literal["ok", "warn", "error"]
 
@@ -140,7 +142,7 @@ def _private(home: Path) -> Iterator[Path]:
 
 def _space(home: Path) -> Finding:
     there = next(path for path in (home, *home.absolute().parents) if path.exists())
-    if disk.is_read_only(there):
+    if files.is_read_only(there):
         what = f"{home} lies on a read-only disk: what is there is read, nothing is written"
         return Finding("error", what, "have it mounted for writing, or set MNEMOLOG_HOME")
     free = shutil.disk_usage(there).free
@@ -196,7 +198,7 @@ def _programs(llm: Llm) -> Iterator[Finding]:
 
 def _tenant(settings: Settings) -> Iterator[Finding]:
     try:
-        tenant = existing(settings.home, settings.choices.tenant)
+        tenant = find_tenant(settings.home, settings.choices.tenant)
         log = EventLog(tenant.log)
     except NotFound as error:
         yield Finding("error", str(error), "run `mnemolog init`")

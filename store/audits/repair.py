@@ -14,12 +14,12 @@ from typing import Literal
 
 import msgspec
 
-from store import build, deletion
+from store import build
 from store.audits import health
 from store.cold import memories as cold_memories
-from store.config import Settings
 from store.embedding import embedder
-from store.errors import (
+from store.home.config import Settings
+from store.home.errors import (
     LogBusy,
     LogCorrupt,
     LogError,
@@ -28,16 +28,16 @@ from store.errors import (
     NoManifest,
     SnapshotDamaged,
 )
-from store.files import has_passing_name, is_old
+from store.home.files import has_passing_name, is_old
+from store.home.registry import is_held
+from store.home.tenant import Tenant, lock_jobs, tenant
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing, salvage
 from store.logfile import head as log_head
 from store.logfile.head import Gap, OtherLog
 from store.logfile.salvage import Salvaged
-from store.registry import is_held
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant, tenant
 
 
 class Mended(msgspec.Struct, frozen=True):
@@ -170,7 +170,7 @@ def _gives_more(of: Tenant) -> bool:
 
 def _write(settings: Settings, of: Tenant, now: int) -> None:
     _check_nobody_writes(settings)
-    with deletion.unused(of):
+    with lock_jobs(of):
         salvage.write(of.log, _read(of), now)
         with EventLog(of.log) as log:
             _renew(log)

@@ -18,14 +18,14 @@ from store import build
 from store.derived import catalog
 from store.derived.constraints import Constraints
 from store.embedding import Embedder, SilentEmbedder
-from store.errors import NoManifest, SnapshotDamaged
+from store.home.errors import NoManifest, SnapshotDamaged
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built, Part, Previous, Projection, Tables, digest
 from store.snapshots.snapshot import SnapshotRef
-from store.tenant import Tenant
 
 _SLICE = 10_000  # rows compared at a time
 _LONGEST = 200  # characters of a value shown

@@ -23,10 +23,10 @@ from typing import Annotated
 
 import msgspec
 
-from store import disk
 from store.cold.segment import hash_of
-from store.errors import LogFull, SourceError
-from store.files import make_folder, passing_name, sync_folder, sync_folders
+from store.home import files
+from store.home.errors import LogFull, SourceError
+from store.home.files import make_folder, passing_name, sync_folder, sync_folders
 
 FORMAT = 1
 LOG, QUEUE, LIST = "log.sqlite", "ingest.sqlite", "backup.json"
@@ -237,7 +237,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
         raise SourceError(f"{path} is no whole backup ({error})") from error
     except OSError as error:
-        if isinstance(full := disk.failure(error), LogFull):
+        if isinstance(full := files.disk_error(error), LogFull):
             raise full from error
         raise SourceError(f"{path} cannot be unpacked ({error.strerror or error})") from error
 

@@ -18,23 +18,22 @@ from uuid import uuid4
 import filelock
 import msgspec
 
-from store import deletion
-from store import tenant as tenants
 from store.backup import archive, copies
 from store.backup.archive import Listing
 from store.cold import compaction, segment
-from store.config import Settings
 from store.erase import wiping
 from store.erase.scan import scan
-from store.errors import Conflict, LogCorrupt, LogForeign, LogVersion, NotFound, SourceError
-from store.files import make_folder, sync_folder
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import Conflict, LogCorrupt, LogForeign, LogVersion, NotFound, SourceError
+from store.home.files import make_folder, sync_folder
+from store.home.tenant import Tenant
 from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import QueueFile
 from store.log import EventLog
 from store.logfile import file as log_file
 from store.logfile.rows import event_of
-from store.tenant import Tenant
 
 _PASSING = ".backup-"  # no tenant's name begins so
 _PATIENCE_S = 10.0  # for a lock that nobody else knows the name of
@@ -126,7 +125,7 @@ def restore(
         if not is_there:
             _take_place(staged, tenant)
             return Restored(tenant=tenant.name, listing=listing)
-        with deletion.unused(tenant):
+        with tenants.lock_jobs(tenant):
             erased = _erase_again(staged, tenant, now)
             kept_in = _replace(staged, tenant, settings.home, now)
     return Restored(tenant=tenant.name, listing=listing, replaced=str(kept_in), erased_again=erased)
@@ -222,7 +221,7 @@ def _replace(staged: Tenant, tenant: Tenant, home: Path, now: int) -> Path:
     shutil.rmtree(tenant.successor, ignore_errors=True)
     _rename(staged.root, tenant.successor)
     try:
-        kept_in = deletion.move_away(home, tenant, now)
+        kept_in = tenants.move_to_deleted(home, tenant, now)
         if not tenant.exists:
             os.rename(kept_in, tenant.root)
             raise Conflict(f"{tenant.root} cannot be made: try again")

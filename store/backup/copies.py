@@ -16,7 +16,7 @@ from pathlib import Path
 import apsw
 
 from store.backup import archive
-from store.errors import LogCorrupt, LogForeign, LogVersion
+from store.home.errors import LogCorrupt, LogForeign, LogVersion
 from store.ingest import queue_file
 from store.logfile import file as log_file
 from store.logfile.file import Row

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from store.files import replace_file, sweep
+from store.home.files import replace_file, sweep
+from store.home.tenant import Tenant
 from store.snapshots.manifest import CheckResult
 from store.snapshots.snapshot import SnapshotRef
-from store.tenant import Tenant
 
 
 class Start(msgspec.Struct, frozen=True):

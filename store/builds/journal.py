@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.files import replace_file
+from store.home.files import replace_file
 
 
 class Journal:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from store.files import replace_file
-from store.tenant import Tenant
+from store.home.files import replace_file
+from store.home.tenant import Tenant
 
 DAY = 86_400_000_000  # microseconds
 A_FEW = 100  # events: recalls and actions are worth a build a day, not each by itself

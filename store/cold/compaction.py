@@ -13,8 +13,8 @@ import filelock
 import msgspec
 
 from store.cold import segment
-from store.disk import writing
-from store.errors import LogBusy
+from store.home.errors import LogBusy
+from store.home.files import translate_disk_errors
 from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY, PUT_AWAY, event_of
@@ -80,7 +80,7 @@ def alone(log: Path) -> Iterator[None]:
     """
     try:
         with (
-            writing(log.parent),
+            translate_disk_errors(log.parent),
             filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600),
         ):
             yield

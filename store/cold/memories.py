@@ -17,12 +17,12 @@ import numpy as np
 
 from store.cold.compaction import alone
 from store.cold.segment import hash_of
-from store.events import isoformat
-from store.files import make_folder, passing_name, remove_files, sweep, sync_folder
+from store.home.files import make_folder, passing_name, remove_files, sweep, sync_folder
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.memories.rows import MemoryRows
-from store.tenant import Tenant
 
 EXPIRED = "expired"
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from store.errors import LogCorrupt
-from store.files import make_folder, passing_name, remove_files, sync_path
+from store.home.errors import LogCorrupt
+from store.home.files import make_folder, passing_name, remove_files, sync_path
 from store.logfile.file import Row
 
 if TYPE_CHECKING:

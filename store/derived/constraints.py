@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import SnapshotDamaged
-from store.events import EARLIEST, LATEST, MEMORY_KINDS, TIERS, TRUSTS
+from store.events import MEMORY_KINDS, TIERS, TRUSTS
+from store.home.errors import SnapshotDamaged
+from store.home.instants import EARLIEST, LATEST
 from store.index import segments
 from store.memories.memory import STATES
 from store.snapshots import snapshot

@@ -15,7 +15,7 @@ import msgspec
 
 from store.embedders import tensor_file
 from store.embedders.tensor_file import Tensor
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 VERSION = 1  # raised whenever the same weights would give another graph
 WEIGHTS = "model.safetensors"

@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 _SAMPLES, _SAMPLE = 256, 4_096  # blocks and their bytes: 1 MiB of a file of any size
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.embedders import onnx_model, tensor_file, token_table
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 
 @dataclass(frozen=True, slots=True)

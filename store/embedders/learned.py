@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from store.files import replace_file
+from store.home.files import replace_file
 
 
 class Learned(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from store.embedders import bert_graph, folders
-from store.errors import EmbedderError
-from store.files import replace_file
+from store.home.errors import EmbedderError
+from store.home.files import replace_file
 
 FILES = ("model.onnx", "onnx/model.onnx", bert_graph.WEIGHTS)  # of a folder, the first there is
 _MANY = 32  # texts that are embedded on all processors

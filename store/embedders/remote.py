@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.embedders.learned import Acquaintance
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 _BATCH = 64  # texts a request
 _MAX_CHARACTERS = 8_000  # of a text

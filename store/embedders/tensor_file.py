@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "<i1"}

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.embedders import folders, tensor_file
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 
 FILES = ("model.safetensors", "0_StaticEmbedding/model.safetensors")
 _NAMES = ("embeddings", "embedding.weight")

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from store.erase.scan import files
-from store.files import replace_file
+from store.home.files import replace_file
+from store.home.tenant import Tenant
 from store.logfile import salvage
-from store.tenant import Tenant
 
 _MOST = 1_000  # the newest are kept
 

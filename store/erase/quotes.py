@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from store.events import RECEIPTS, decode, encode, isoformat
+from store.events import RECEIPTS, decode, encode
+from store.home.instants import isoformat
 from store.log import EventLog
 from store.logfile.erasing import Change
 from store.logfile.file import Row

@@ -15,9 +15,9 @@ from store.erase.copies import Copy, copies, damaged
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned
 from store.erase.wiping import Wiped
-from store.events import isoformat, new_id
-from store.files import replace_file
-from store.tenant import Tenant
+from store.home.files import replace_file
+from store.home.instants import isoformat, new_id
+from store.home.tenant import Tenant
 
 BEYOND = (
     "copies that were made over HTTP or by hand, and whatever was made of a copy",

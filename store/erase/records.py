@@ -18,7 +18,7 @@ import apsw
 
 from store.erase import contents
 from store.erase.scan import files
-from store.files import remove_files
+from store.home.files import remove_files
 from store.logfile import file as log_file
 from store.text.fingerprints import Looker
 

@@ -16,14 +16,15 @@ import msgspec
 
 from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.cold import compaction
-from store.events import Erased, Event, Recalled, decode, encode, new_id
-from store.files import replace_file
+from store.events import Erased, Event, Recalled, decode, encode
+from store.home.files import replace_file
+from store.home.instants import new_id
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.logfile import erasing
 from store.logfile.erasing import Change
 from store.logfile.file import Row
 from store.logfile.rows import BODY
-from store.tenant import Tenant
 
 DAY = 86_400_000_000  # microseconds
 KINDS = ("action", "followed", "prompted", "recalled", "session", "surfaced")

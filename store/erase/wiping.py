@@ -22,14 +22,14 @@ from store.cold import compaction, memories
 from store.erase import quotes, records
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
-from store.errors import BuildBusy
-from store.files import remove_files, replace_file, sweep, sync_folders
+from store.home.errors import BuildBusy
+from store.home.files import remove_files, replace_file, sweep, sync_folders
+from store.home.tenant import Tenant
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.logfile import erasing
 from store.logfile.erasing import Change, Erasure
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant
 from store.text import fingerprints as marks_
 from store.text.fingerprints import Looker, Marks
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from store.events import LATEST, micros
 from store.extracts import MAX_SOURCE
+from store.home.instants import LATEST, micros
 from store.importers.files import is_ours
 from store.importers.lines import UNREADABLE, decoded, records
 from store.importers.prompts import typed

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from store.deeds.fields import mapping, plain, text
-from store.errors import SourceError
+from store.home.errors import SourceError
 from store.importers.files import is_ours
 from store.importers.lines import UNREADABLE, decoded, is_crowded, lines, records
 from store.importers.prompts import typed

@@ -17,11 +17,11 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from store.commands import Draft
-from store.errors import SourceError
-from store.events import derived_id, moment
+from store.home.errors import SourceError
+from store.home.instants import derived_id, moment
+from store.home.projects import project_of
 from store.importers import message
 from store.importers.files import plain
-from store.tenant import project_of
 from store.text.excerpt import label
 
 SOURCE = "git"

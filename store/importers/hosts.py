@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from store.errors import SourceError
+from store.home.errors import SourceError
 from store.importers import claude_code, codex, gemini, opencode
 from store.importers.lines import lines
 from store.importers.turn import Skip, Transcript, Turns

@@ -15,7 +15,6 @@ import msgspec
 
 from store.body import Body, Id, Instant
 from store.commands import Counts, Draft, checked_text, import_drafts, recorded
-from store.errors import InvalidInput, SourceError
 from store.events import (
     Archived,
     Event,
@@ -26,10 +25,10 @@ from store.events import (
     Restored,
     Superseded,
     Trust,
-    derived_id,
     encode,
-    micros,
 )
+from store.home.errors import InvalidInput, SourceError
+from store.home.instants import derived_id, micros
 from store.importers.lines import is_crowded, lines
 from store.log import EventLog
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 
 from store.deeds.fields import mended
-from store.errors import SourceError
+from store.home.errors import SourceError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from store.commands import Draft
-from store.errors import SourceError
-from store.events import MemoryKind, derived_id
+from store.events import MemoryKind
+from store.home.errors import SourceError
+from store.home.instants import derived_id
+from store.home.projects import git_root, project_of
 from store.importers.files import is_ours, plain
 from store.importers.section import Section, blocks, front, items, packed, sections
-from store.tenant import git_root, project_of
 from store.text.excerpt import one_line
 
 SOURCE = "markdown"

@@ -23,7 +23,7 @@ import msgspec
 
 from store.deeds.fields import mapping, text
 from store.deeds.tools import has_passed
-from store.errors import SourceError
+from store.home.errors import SourceError
 from store.importers.files import is_ours
 from store.importers.lines import UNREADABLE, decoded, is_crowded
 from store.importers.prompts import typed

@@ -17,20 +17,21 @@ from msgspec.structs import replace
 
 from store.agent_events import Acted, Intent, Prompted, SessionTold
 from store.body import Body
-from store.config import Choices
 from store.deeds.deed import deed
-from store.errors import SourceError
-from store.events import STATEMENT, Event, Recorded, derived_id
+from store.events import STATEMENT, Event, Recorded
+from store.home.config import Choices
+from store.home.errors import SourceError
+from store.home.instants import derived_id
+from store.home.pauses import Pause, covers
+from store.home.projects import git_root, project_of
 from store.importers.files import plain
 from store.importers.turn import Skip, Transcript, Turn, Turns
 from store.log import EventLog
 from store.logfile.rows import event_of
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
-from store.pauses import Pause, covers
 from store.prompts.statements import kept
 from store.recording import recordable
-from store.tenant import git_root, project_of
 from store.text import frame
 
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt

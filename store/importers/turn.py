@@ -14,8 +14,8 @@ from typing import Any
 
 from store.deeds.fields import ending
 from store.deeds.tools import ToolUse, tool_use
-from store.events import LATEST, micros
 from store.extracts import defined_names
+from store.home.instants import LATEST, micros
 from store.text import frame
 
 MAX_STEPS = 2_000  # of one turn; what comes after is left out

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from store.embedders.lexical import LexicalEmbedder
 from store.embedding import Embedder
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 from store.index.quantization import Halves
 from store.snapshots import parallel
 from store.snapshots.projection import Inputs

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from store.embedders.calibration import calibrate
 from store.embedding import Embedder
-from store.errors import EmbedderError
+from store.home.errors import EmbedderError
 from store.index import quantization
 from store.index import vector_cache as text_hashes
 from store.index.quantization import Floats, Halves, quantize

@@ -14,8 +14,9 @@ import msgspec
 
 from store.body import Instant, Name
 from store.commands import Draft, recorded
-from store.errors import InvalidInput, JunkText
-from store.events import Event, Recorded, Trust, derived_id
+from store.events import Event, Recorded, Trust
+from store.home.errors import InvalidInput, JunkText
+from store.home.instants import derived_id
 from store.logfile.rows import kept
 from store.redaction import redact
 

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
-from store.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
+from store.home.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
 from store.ingest.batch import Batch, Refused, events, without
 from store.ingest.job import LEASE_US, MOST_ATTEMPTS, STATES, Job, Lease, Outcome, State, retry_us
 from store.ingest.queue_file import COLUMNS, QueueFile, Value, job_of, rows

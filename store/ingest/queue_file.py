@@ -11,8 +11,8 @@ from typing import Any
 
 import apsw
 
-from store import disk
-from store.errors import LogBusy, LogForeign, LogVersion
+from store.home.errors import LogBusy, LogForeign, LogVersion
+from store.home.files import is_read_only
 from store.ingest.job import Job
 from store.logfile import file as log_file
 from store.logfile.file import Row
@@ -100,14 +100,14 @@ class QueueFile:
         """Return our connection to the file that is there: its tenant may have been deleted since,
         and another made of the same name. None where it was never finished and is not to be made.
         """
-        is_writable_again = self._is_only_read and not disk.is_read_only(self.path)
+        is_writable_again = self._is_only_read and not is_read_only(self.path)
         if self._connection is not None and (_inode(self.path) != self._inode or is_writable_again):
             self._connection.close()
             self._connection = None
         if self._connection is None:
             self._connection = _opened(self.path, make=make)
             self._inode = _inode(self.path)
-            self._is_only_read = disk.is_read_only(self.path)
+            self._is_only_read = is_read_only(self.path)
         return self._connection
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from store.agent_events import Proposed
 from store.body import Body
-from store.errors import ChangedSince, IdempotencyMismatch, NotFound
 from store.events import (
     RECEIPTS,
     Erased,
@@ -22,6 +21,7 @@ from store.events import (
     Superseded,
     decode,
 )
+from store.home.errors import ChangedSince, IdempotencyMismatch, NotFound
 from store.job_events import Judged, Planned
 from store.logfile.file import Row
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import apsw
 
-from store import disk
-from store.errors import LogBusy, LogClosed, LogCorrupt, LogError, LogForeign, NotFound
+from store.home import files
+from store.home.errors import LogBusy, LogClosed, LogCorrupt, LogError, LogForeign, NotFound
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import salvage
@@ -108,7 +108,7 @@ class Connections:
             elif not path.exists():
                 raise _missing(path)
             salvage.keep_orphaned(path)
-            is_only_read = disk.is_read_only(path)
+            is_only_read = files.is_read_only(path)
             with ExitStack() as opened:  # whatever happens, what was opened is closed
                 writer = opened.enter_context(closing(log_file.connect(path)))
                 log_file.prepare(writer, path, create=create)
@@ -136,7 +136,7 @@ class Connections:
         What SQLite opened to read only it never writes, nor sees what others write to it. All goes
         with the last connection of the process, so both are closed before one is opened.
         """
-        if not self._is_only_read or disk.is_read_only(self.path):
+        if not self._is_only_read or files.is_read_only(self.path):
             return
         with self._writing, self._reading, log_file.translated(self.path):
             if self._is_only_read:  # else another thread was first

@@ -21,7 +21,6 @@ from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold,
 from store.body import Body
 from store.cold import compaction, segment
 from store.cold.segment import Segment
-from store.errors import InvalidInput, LogCorrupt
 from store.events import (
     KINDS,
     Archived,
@@ -39,8 +38,9 @@ from store.events import (
     decode,
     encode,
     is_erased,
-    new_id,
 )
+from store.home.errors import InvalidInput, LogCorrupt
+from store.home.instants import new_id
 from store.job_events import Judged, Planned, Staled, Step
 from store.log import EventLog
 from store.logfile.file import Row

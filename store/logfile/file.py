@@ -11,8 +11,8 @@ from typing import Any
 
 import apsw
 
-from store import disk
-from store.errors import (
+from store.home import files
+from store.home.errors import (
     LogBusy,
     LogClosed,
     LogCorrupt,
@@ -22,7 +22,7 @@ from store.errors import (
     LogReadOnly,
     LogVersion,
 )
-from store.files import make_folder, sync_file, sync_path
+from store.home.files import make_folder, sync_file, sync_path
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
 SCHEMA_VERSION = 5
@@ -135,8 +135,8 @@ def translated(path: Path) -> Iterator[None]:
         apsw.PermissionsError,
         PermissionError,
     ) as error:
-        if disk.is_read_only(path):
-            raise disk.read_only(path) from error
+        if files.is_read_only(path):
+            raise files.read_only_error(path) from error
         raise LogReadOnly(f"{path} cannot be written ({error}): check owner and mode") from error
     except apsw.NotADBError as error:
         raise LogForeign(
@@ -146,7 +146,7 @@ def translated(path: Path) -> Iterator[None]:
         # a damaged schema page reads as a missing table, a damaged text as no UTF-8
         raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
     except (apsw.Error, OSError) as error:
-        known = disk.failure(error, path) if isinstance(error, OSError) else None
+        known = files.disk_error(error, path) if isinstance(error, OSError) else None
         unknown = LogError(f"reading or writing {path} failed ({error}): check the disk")
         raise known or unknown from error
 
@@ -172,7 +172,7 @@ def connect(path: Path) -> apsw.Connection:
     as they lie there while a program has it open or after one was killed; where neither lies
     there, it would have to make them, so it is told that nobody changes the file.
     """
-    if disk.is_read_only(path) and not _has_content(Path(f"{path}-wal")):
+    if files.is_read_only(path) and not _has_content(Path(f"{path}-wal")):
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
     else:

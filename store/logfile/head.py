@@ -20,9 +20,10 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from store.errors import LogCorrupt
-from store.events import Event, Lost, decode, new_id
-from store.files import replace_file
+from store.events import Event, Lost, decode
+from store.home.errors import LogCorrupt
+from store.home.files import replace_file
+from store.home.instants import new_id
 from store.logfile.file import MOST_SEQ, Ask, Row
 from store.logfile.rows import kept
 

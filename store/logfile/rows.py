@@ -10,8 +10,8 @@ from hashlib import sha256
 
 import msgspec
 
-from store.errors import InvalidInput, LogCorrupt
 from store.events import Event, decode, encode
+from store.home.errors import InvalidInput, LogCorrupt
 from store.logfile.file import Row
 from store.redaction import redact
 

@@ -19,9 +19,9 @@ import msgspec
 
 from store.cold import segment
 from store.cold.segment import Segment
-from store.errors import LogBusy, LogCorrupt, LogError
 from store.events import Lost, decode
-from store.files import replace_file, sync_folder
+from store.home.errors import LogBusy, LogCorrupt, LogError
+from store.home.files import replace_file, sync_folder
 from store.logfile import file as log_file
 from store.logfile import head as log_head
 from store.logfile import pages

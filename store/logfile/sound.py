@@ -8,8 +8,8 @@ from pathlib import Path
 
 from store.cold import segment
 from store.cold.segment import Segment
-from store.errors import LogCorrupt, LogError
 from store.events import Event
+from store.home.errors import LogCorrupt, LogError
 from store.logfile import head
 from store.logfile.file import MOST_SEQ, Ask, Row
 from store.logfile.rows import COLUMNS, PUT_AWAY, event_of

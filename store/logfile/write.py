@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import apsw
 
 from store.cold.segment import Segment
-from store.errors import IdConflict, LogBusy
 from store.events import Event, decode, encode, is_erased
+from store.home.errors import IdConflict, LogBusy
 from store.logfile.file import Row
 from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, hashed
 from store.redaction.event import redacted

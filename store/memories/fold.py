@@ -47,8 +47,8 @@ from store.events import (
     Restored,
     Revised,
     Superseded,
-    micros,
 )
+from store.home.instants import micros
 from store.job_events import Staled
 from store.memories import episode as episodes
 from store.memories.memory import (

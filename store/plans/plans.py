@@ -14,14 +14,9 @@ from typing import Literal
 import msgspec
 
 from store.agent_events import Rejected
-from store.errors import Conflict, InvalidInput, NotFound, PlanStale
-from store.events import (
-    EVER,
-    Event,
-    decode,
-    derived_id,
-    new_id,
-)
+from store.events import Event, decode
+from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
+from store.home.instants import EVER, derived_id, new_id
 from store.job_events import Applied, Planned, Step, Undone
 from store.log import MOST_SEQ, EventLog
 from store.plans.since import since, touched

@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from store.errors import InvalidInput
-from store.files import replace_file
+from store.home.errors import InvalidInput
+from store.home.files import replace_file
+from store.home.tenant import Tenant
 from store.job_events import Job
-from store.tenant import Tenant
 
 Learn = Literal["learn"]
 LEARN: Learn = "learn"  # all jobs, one after the other

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.home.tenant import list_tenants
 from store.job_events import Called
 from store.log import EventLog
-from store.tenant import tenants
 
 DAY = 86_400_000_000  # microseconds
 
@@ -32,7 +32,7 @@ def by(log: EventLog, since: int) -> Spent:
 def today(home: Path, now: int) -> Spent:
     """Return what all tenants of a home spent since midnight UTC: a day's limits are the home's."""
     calls: list[Called] = []
-    for one in tenants(home):
+    for one in list_tenants(home):
         with EventLog(one.log) as log:
             calls += _called(log, now - now % DAY)
     return summed(calls)

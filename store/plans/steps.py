@@ -22,9 +22,9 @@ from store.events import (
     Revised,
     Superseded,
     Trust,
-    derived_id,
     encode,
 )
+from store.home.instants import derived_id
 from store.job_events import Adopted, Judged, Made, Maker, Staled, Step
 from store.memories.memory import Memory
 

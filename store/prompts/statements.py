@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from store import commands
 from store.commands import Draft
-from store.errors import InvalidInput
-from store.events import Event, Forgotten, Superseded, derived_id
+from store.events import Event, Forgotten, Superseded
+from store.home.errors import InvalidInput
+from store.home.instants import derived_id
 from store.memories.memory import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
 from store.recording import FROM_PROMPT, SAID_OTHERWISE

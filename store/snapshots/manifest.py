@@ -16,12 +16,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from store.errors import NoManifest, SnapshotDamaged, SnapshotError
-from store.events import EARLIEST, LATEST
-from store.files import remove_files, replace_file, sweep
+from store.home.errors import NoManifest, SnapshotDamaged, SnapshotError
+from store.home.files import remove_files, replace_file, sweep
+from store.home.instants import EARLIEST, LATEST
+from store.home.tenant import Tenant
 from store.snapshots.projection import Count
 from store.snapshots.snapshot import SnapshotRef
-from store.tenant import Tenant
 
 KEEP = 3  # manifests, the current one included
 CANARIES = "canaries"  # the check that asks recall itself

@@ -20,8 +20,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.ipc
 
-from store.errors import SnapshotDamaged
-from store.files import make_folder, passing_name, sync_folder
+from store.home.errors import SnapshotDamaged
+from store.home.files import make_folder, passing_name, sync_folder
 from store.snapshots.projection import Built, Count, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20

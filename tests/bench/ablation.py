@@ -19,8 +19,8 @@ from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Difference, Scores
 from serve.recall import candidates
 from serve.recall.recall import Mode
-from store import config
-from store.config import Choices
+from store.home import config
+from store.home.config import Choices
 from store.index import postings
 from store.memories.table import indexed_texts
 

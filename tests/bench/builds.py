@@ -10,8 +10,8 @@ from corpus import texts
 from figure import OURS, Figure
 from process import COMMAND, run
 
-from store import tenant as tenants
 from store.commands import Draft, import_drafts
+from store.home import tenant as tenants
 from store.log import EventLog
 
 IMPORT, FULL = "import", "full build"

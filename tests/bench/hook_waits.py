@@ -23,8 +23,8 @@ from hooks import INTERPRETER, prompt
 from process import COMMAND, environment
 
 from serve import client
-from store.config import Settings
-from store.registry import is_held, registered
+from store.home.config import Settings
+from store.home.registry import is_held, registered
 
 APART_S = 30.0
 SETTLE_S = 2.0  # for a server to start, or to end where it cannot: no two prompts are so near

@@ -21,9 +21,9 @@ from serve.evaluation import dataset, report
 from serve.evaluation import harness as runs
 from serve.evaluation.dataset import Result, Workspace
 from serve.evaluation.report import Report
-from store import config
-from store.config import Choices, Settings
 from store.embedding import embedder
+from store.home import config
+from store.home.config import Choices, Settings
 
 LEARNING = ("consolidate", "reflect", "distill")
 MEASURES = ("recall@5", "recall@10")

@@ -23,8 +23,8 @@ from serve.app import create_app
 from serve.dashboard.forms import Wanted
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.summaries.listing import Position
-from store.access.sessions import signer
-from store.config import Settings
+from store.home.config import Settings
+from store.home.http_access import signer
 
 TOKEN, HOST = "the-owner's-token", {"Host": "127.0.0.1:7437"}
 WARM = 7

@@ -16,11 +16,11 @@ import msgspec
 from corpus import WORDS, texts
 from process import run
 
-from store import failures, tokens
-from store import tenant as tenants
 from store.agent_events import Accepted, Followed, Outcome, Prompted, Proposed, Surfaced
 from store.commands import Draft, import_drafts
 from store.events import Event, Hit, Rated, Recalled, Recorded
+from store.home import failures, tokens
+from store.home import tenant as tenants
 from store.job_events import Applied, Called, Planned, Step, Undone
 from store.lesson_commands import proposal as draft_of
 from store.log import EventLog

@@ -24,7 +24,7 @@ from figure import Figure, Note
 from process import Server, run, serve
 from soakers import Asked, Done
 
-from store import tenant as tenants
+from store.home import tenant as tenants
 from store.snapshots import manifest
 
 SOAK = "8 clients recall while 200 a second are written and builds publish"

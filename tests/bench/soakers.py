@@ -169,8 +169,8 @@ def _written(client: Client, first: int, count: int) -> list[Done]:
 
 def forget(home: Path, size: int) -> list[Done]:
     """Forget, from outside the server, some of what is written and some of what was there."""
-    from store import tenant as tenants
     from store.commands import forget as forgotten
+    from store.home import tenant as tenants
     from store.log import EventLog
 
     done: list[Done] = []

@@ -40,11 +40,12 @@ from serve.hooks.intent import Reading
 from serve.reader.reader import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
-from store import build, commands, tenant
+from store import build, commands
 from store.agent_events import Prompted
-from store.config import Choices, Settings
 from store.embedding import embedder
-from store.events import micros
+from store.home import tenant
+from store.home.config import Choices, Settings
+from store.home.instants import micros
 from store.importers import hosts as transcribed
 from store.importers.session import Sessions
 from store.log import EventLog

@@ -17,10 +17,10 @@ from hosts.desk import FACT, PROGRAMS, Desk
 from hosts.mock_models import JSON, parts
 
 from pipelines.llm import program
-from store import tenant
+from store.home import tenant
+from store.home.model_programs import program_of
 from store.job_events import Called
 from store.log import EventLog
-from store.model_programs import program_of
 
 MARK = "THE-USERS-OWN"
 SCORE = '{"scores": [{"n": 1, "importance": 0.9}]}'

@@ -12,10 +12,10 @@ from pathlib import Path
 from client import Client
 
 from serve.reader.reader import Reader, View
-from store.config import Settings
 from store.embedding import embedder
+from store.home.config import Settings
+from store.home.tenant import Tenant
 from store.log import EventLog
-from store.tenant import Tenant
 
 WORDS = tuple(
     "deploy staging port cache index tenant manifest worker schema retry queue token branch "

@@ -32,17 +32,19 @@ from pipelines.jobs.job import run
 from pipelines.llm.client import Client, client
 from serve.recall.context_block import block, note, short_id
 from serve.rules import role
-from store import commands, config
+from store import commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.body import Body
 from store.commands import Draft
-from store.config import Llm
-from store.events import Event, Hit, Recalled, encode, moment, new_id
-from store.files import make_folder
+from store.events import Event, Hit, Recalled, encode
+from store.home import config
+from store.home.config import Llm
+from store.home.files import make_folder
+from store.home.instants import moment, new_id
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
-from store.tenant import Tenant, tenant
 from store.text import frame
 from store.text.text_features import MAY_RULE
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
-from store.errors import MnemologError
+from store.home.errors import MnemologError
 
 PATIENCE_S = 60.0  # for one call; what takes longer hangs
 _KIB = 1024  # Linux counts the most that was resident in these

@@ -16,13 +16,13 @@ from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 
 from store import commands
-from store import tenant as tenants
 from store.agent_events import Prompted
 from store.backup import backups
 from store.cold import compaction
 from store.commands import Draft
-from store.config import Settings
 from store.events import Event
+from store.home import tenant as tenants
+from store.home.config import Settings
 from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.log import EventLog
@@ -80,7 +80,7 @@ def _restore(given: tuple[str, str]) -> str:
 def _digest(home: Path, name: str) -> str:
     """Return a digest of every event of a tenant, bodies that were put away among them."""
     total = sha256()
-    with EventLog(tenants.existing(home, name).log) as log:
+    with EventLog(tenants.find_tenant(home, name).log) as log:
         for event in log.read():
             total.update(repr(event).encode())
     return total.hexdigest()

@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 from torture.server import PLACES, CutOff, asked, environment
 
-from store.config import Settings
-from store.registry import registered
+from store.home.config import Settings
+from store.home.registry import registered
 
 BATCH, INGESTED = 50, 130  # the second is more than a step of the queue
 PROMPTLY_S = 0.1  # a hook that is answered so soon was written down before: the deadline is 0.2 s

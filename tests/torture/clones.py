@@ -11,8 +11,8 @@ from unittest.mock import patch
 from torture.outcome import Outcome, Scale
 
 from serve.place import Places
-from store import consents
-from store.config import Settings
+from store.home import projects
+from store.home.config import Settings
 
 CLIENT = "github.com/client/acme"
 OWN = "github.com/evil/acme"
@@ -54,7 +54,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Yield what each clone is taken for, and what it would be where nobody asked for consent."""
     points, wrong = _walked(folder / "clones", REMOTES[:: scale.of(4, 1)])
     yield Outcome("clones that claim a project", points, "folders", wrong, floor=200)
-    with patch.object(consents, "may_take", lambda home, directory, project: True):
+    with patch.object(projects, "may_take", lambda home, directory, project: True):
         points, wrong = _walked(folder / "believed", REMOTES[:1])
     yield Outcome("clones that are believed", points, "folders", wrong, is_control=True)
 

@@ -18,8 +18,8 @@ from torture.outcome import Outcome, Scale
 from pipelines.orchestration import request_guard
 from pipelines.orchestration.request_guard import Access, guarded
 from serve.server.callers import hook_key
-from store.access.sessions import signer
-from store.config import Settings
+from store.home.config import Settings
+from store.home.http_access import signer
 
 PATHS = ("/graphql", "/report_asset_materialization/memories", "/overview/activity")
 EVERY = 89  # one of so many where all are too many; shares no factor with the table's sides

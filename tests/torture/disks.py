@@ -27,8 +27,8 @@ from store.agent_events import Acted
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Recorded
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.tenant import tenant
 
 NOW = 1_790_000_000_000_000
 DISK = Path("/mnt")  # that of our namespace: who has no rights can reach it too

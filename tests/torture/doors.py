@@ -23,8 +23,8 @@ from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from store import build, commands
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Settings
 from store.importers import git, jsonl, markdown
 
 NOW = 1_790_000_000_000_000

@@ -18,7 +18,7 @@ from torture.fault import Action, Fault
 from torture.outcome import Outcome, Scale
 from torture.server import Server, environment
 
-from store import tenant as tenants
+from store.home import tenant as tenants
 from store.log import EventLog
 
 NOW = 1_790_000_000_000_000

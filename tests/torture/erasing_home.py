@@ -18,13 +18,13 @@ from store.cold import compaction
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Recalled, Revised
+from store.home.tenant import Tenant
 from store.job_events import Judged, Made, Planned
 from store.log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps
 from store.snapshots.snapshot import read
-from store.tenant import Tenant
 
 DAY = 86_400_000_000
 

@@ -27,11 +27,11 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.analysis import usual
 from serve.recall.recall import recall
-from store import disk
-from store import tenant as tenants
-from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import MnemologError
+from store.home import files
+from store.home import tenant as tenants
+from store.home.config import Choices
+from store.home.errors import MnemologError
 from store.log import EventLog
 
 FLOOR = 186  # points of all works together, as THREATS.md promises
@@ -148,7 +148,7 @@ def _attempted(work: works.Work, home: Path, acknowledge: Acknowledge) -> tuple[
     except MnemologError as error:
         return type(error).__name__, []
     except OSError as error:
-        known = disk.failure(error)  # as each of the edges does: the CLI, the jobs, the server
+        known = files.disk_error(error)  # as each of the edges does: the CLI, the jobs, the server
         if known is not None:
             return type(known).__name__, []
         return "no error of ours", [traceback.format_exc()]

@@ -19,8 +19,8 @@ from torture.server import START, CutOff, Server
 from store import build, commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.tenant import tenant
 
 TENANTS = 10
 SLOWEST_S = 0.1  # what 99 of 100 recalls of the others must be answered in
@@ -32,7 +32,7 @@ NOW = 1_790_000_000_000_000
 UNBOUNDED = (
     "import serve.reader.tail as t, serve.reader.tail_storage as s; "
     "t.AT_ONCE = t.MOST = t.LONGEST = s.LONGEST = 1 << 40; "
-    "import store.access.connections as c; c.STRANGERS = 1 << 30; c.FIRST_S = 1e9; "
+    "import store.home.http_access as c; c.STRANGERS = 1 << 30; c.FIRST_S = 1e9; "
 )
 
 

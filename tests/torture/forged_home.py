@@ -8,10 +8,10 @@ import drafts
 from torture.rot_memory import EMBEDDER, NOW
 
 from store import build, commands
-from store import tenant as tenants
 from store.agent_events import Followed, Outcome, Prompted, Surfaced
 from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised, Route
+from store.home import tenant as tenants
 from store.job_events import Judged, Made, Planned
 from store.log import EventLog
 from store.plans import plans, steps

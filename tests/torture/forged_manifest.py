@@ -9,7 +9,7 @@ from typing import Any
 
 from torture.forged_write import changed
 
-from store import tenant as tenants
+from store.home import tenant as tenants
 from store.snapshots import manifest as manifests
 
 _HUGE = 10**30

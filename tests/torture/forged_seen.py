@@ -13,11 +13,12 @@ from dashboard_page import HOST, TOKEN, application, browser
 from torture.rot_memory import EMBEDDER, NOW
 
 from serve.server.open_tenants import OpenTenants
-from store import build, tenant
+from store import build
 from store.audits import health
 from store.audits.verify import verify
-from store.config import Choices, Settings
 from store.derived.constraints import Constraints
+from store.home import tenant
+from store.home.config import Choices, Settings
 from store.log import EventLog
 
 CHOICES = Choices()
@@ -93,7 +94,7 @@ def _lasting(said: Any) -> Any:
 def told(home: str) -> tuple[bool, frozenset[str]]:
     """Return whether `verify` finds something, and what the doctor does."""
     settings = Settings(Path(home), CHOICES)
-    of = tenant.existing(settings.home, "default")
+    of = tenant.find_tenant(settings.home, "default")
     with EventLog(of.log) as log:
         is_named = not verify(of, log, EMBEDDER).ok
     found = health.checkup(settings)
@@ -102,7 +103,7 @@ def told(home: str) -> tuple[bool, frozenset[str]]:
 
 def healed(home: str) -> Seen:
     """Build as `mnemolog build` does, and ask a fresh server again."""
-    of = tenant.existing(Path(home), "default")
+    of = tenant.find_tenant(Path(home), "default")
     with EventLog(of.log) as log:
         build.rebuild(of, log, EMBEDDER, NOW)
     return seen(home)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from store import tenant as tenants
+from store.home import tenant as tenants
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Part, PartFile

@@ -23,10 +23,10 @@ from werkzeug.test import TestResponse
 
 from serve.server.open_tenants import OpenTenants
 from store.build import rebuild
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Settings
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
-from store.tenant import Tenant, tenant
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_790_000_100_000_000

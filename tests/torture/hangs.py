@@ -22,9 +22,9 @@ import msgspec
 from torture.outcome import Outcome, Scale
 
 from serve import client
-from store.config import Settings
-from store.files import replace_file
-from store.registry import Server
+from store.home.config import Settings
+from store.home.files import replace_file
+from store.home.registry import Server
 
 EVENTS = ("UserPromptSubmit", "SessionStart", "PreToolUse", "Stop")
 LATEST_S = 60.0  # for a hook on a machine that does much else

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from store.errors import NoManifest
+from store.home.errors import NoManifest
+from store.home.tenant import Tenant
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant
 
 MIB = 1 << 20
 

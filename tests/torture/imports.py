@@ -22,9 +22,9 @@ from transcript_files import DATA as TRANSCRIPTS
 from transcript_files import imported, written
 
 from store import commands
-from store import tenant as tenants
 from store.commands import Draft
 from store.export import export
+from store.home import tenant as tenants
 from store.importers import git, jsonl, markdown
 from store.importers.hosts import HOSTS
 from store.log import EventLog

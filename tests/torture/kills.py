@@ -22,10 +22,10 @@ from torture.server import Server, environment
 
 from store.agent_events import Acted
 from store.events import Recorded
+from store.home.tenant import Tenant, tenant
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant, tenant
 
 PROCESSES = 2
 EVERY = 4  # kills; then a job is let run to its end, and a server is killed while it starts
@@ -38,7 +38,7 @@ CARELESS = """
 import threading, time
 from serve.app import create_app
 from serve.server.process import run
-from store.config import load
+from store.home.config import load
 from store.log import Appended, EventLog
 
 waiting, append = [], EventLog.append
@@ -171,7 +171,7 @@ class _Run:
         """Kill a server at a random moment of its start."""
         code = (
             "from serve.app import create_app; from serve.server.process import run; "
-            "from store.config import load; run(load(), create_app)"
+            "from store.home.config import load; run(load(), create_app)"
         )
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", code],

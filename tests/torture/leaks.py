@@ -26,8 +26,8 @@ from torture.leak_doors import COMMANDS, DOORS, MARKER, Here
 from torture.outcome import Outcome, Scale
 from torture.traces import traces
 
-from store.config import Settings
-from store.registry import registered
+from store.home.config import Settings
+from store.home.registry import registered
 
 ROOT = Path(__file__).resolve().parents[2]
 START = "from serve.__main__ import main; main()"

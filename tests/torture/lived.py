@@ -32,15 +32,15 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import MnemologError, NotFound
 from store.events import Revised
+from store.home.errors import MnemologError, NotFound
+from store.home.tenant import tenant
 from store.job_events import Planned
 from store.log import EventLog
 from store.logfile import erasing
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.plans import plans, steps
-from store.tenant import tenant
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -25,8 +25,8 @@ from store.agent_events import Acted
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Recorded
+from store.home.tenant import Tenant, tenant
 from store.log import EventLog
-from store.tenant import Tenant, tenant
 
 SLOWEST_S = 2.5  # half of what a writer waits for a lock: no recall may wait for one
 PACE_S = 0.05  # between an agent's prompts: what waits for a held log is bounded, by notes.MOST
@@ -236,8 +236,8 @@ def _two_servers(folder: Path, pairs: int) -> Outcome:
     wrong: list[str] = []
     code = (
         "import sys\nfrom serve.app import create_app\nfrom serve.server.process import run\n"
-        "from store.config import load\n"
-        "from store.errors import ConfigError\n"
+        "from store.home.config import load\n"
+        "from store.home.errors import ConfigError\n"
         "try:\n    run(load(), create_app, port=0)\n"
         "except ConfigError as error:\n    print('no:', error)"
     )

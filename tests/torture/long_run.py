@@ -32,7 +32,7 @@ from torture import actors  # noqa: E402
 from torture.actors import ACTORS, Run  # noqa: E402
 from torture.held import MIB, NAMES, Held, held  # noqa: E402
 
-from store import config, tenant  # noqa: E402
+from store.home import config, tenant  # noqa: E402
 from store.snapshots.manifest import KEEP  # noqa: E402
 
 EVERY_S = 10.0

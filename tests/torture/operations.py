@@ -24,9 +24,9 @@ from serve.api.moments import period
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store import commands
-from store.config import Settings
-from store.errors import InvalidInput
-from store.tenant import Tenant
+from store.home.config import Settings
+from store.home.errors import InvalidInput
+from store.home.tenant import Tenant
 
 # an address under /v1/memories/ is also that of a memory whose id is such a word
 _TWO_ADDRESSES = ("searchMemories", "createMemories")

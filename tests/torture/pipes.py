@@ -26,11 +26,11 @@ from serve.app import MAX_BODY, create_app
 from serve.client import GIVE_UP_S
 from serve.mcp_server import protocol
 from serve.server.open_tenants import OpenTenants
-from store import tenant
-from store.config import Settings
-from store.files import replace_file
+from store.home import tenant
+from store.home.config import Settings
+from store.home.files import replace_file
+from store.home.registry import Server
 from store.log import EventLog
-from store.registry import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 BRIDGE, CLIENT = ROOT / "serve" / "mcp_bridge.py", ROOT / "serve" / "client.py"

@@ -18,8 +18,8 @@ from torture.blocks import is_turn, items
 from torture.outcome import Outcome
 from torture.poisons import Sent
 
-from store import config
-from store.access.sessions import signer
+from store.home import config
+from store.home.http_access import signer
 from store.text.frame import OPENING
 
 OURS = frozenset(

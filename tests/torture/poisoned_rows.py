@@ -20,13 +20,13 @@ from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import BuildRefused, MnemologError
 from store.events import Recorded, encode
+from store.home.config import Settings
+from store.home.errors import BuildRefused, MnemologError
+from store.home.tenant import Tenant, tenant
 from store.importers import jsonl
 from store.log import EventLog
-from store.tenant import Tenant, tenant
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

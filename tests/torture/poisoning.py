@@ -38,8 +38,8 @@ from serve.recall.context_block import RULES, block, note, short_id
 from serve.summaries.facts import known
 from store import commands
 from store.commands import Draft
-from store.config import Settings
 from store.events import encode
+from store.home.config import Settings
 from store.memories.memory import ACTIVE, Memory
 from store.text import frame
 from store.text.frame import CLOSING, OPENING

@@ -25,9 +25,9 @@ from torture.recorded import BEGIN, HOME, calls
 from torture.work import Work, again
 
 from store import build
-from store import tenant as tenants
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import MnemologError
+from store.home import tenant as tenants
+from store.home.errors import MnemologError
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.projection import digest

@@ -10,11 +10,12 @@ from torture import work
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, Work, drafts, texts
 
-from store import commands, deletion
-from store import tenant as tenants
+from store import commands
 from store.backup import backups
-from store.config import Settings
-from store.files import replace_file
+from store.home import config
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.files import replace_file
 from store.log import EventLog
 
 _TIMES, _NAMES = 60, 3
@@ -50,14 +51,14 @@ def _check_replaced(home: Path, acknowledged: Collection[str]) -> list[str]:
 
 
 def _prepare_other(home: Path) -> None:
-    for name in (tenants.DEFAULT, _NAME):
+    for name in (config.DEFAULT_TENANT, _NAME):
         with EventLog(tenants.tenant(home, name).log, create=True) as log:
             commands.record_batch(log, drafts(_TEXTS), NOW)
 
 
 def _delete(home: Path, acknowledge: Acknowledge) -> None:
     if tenants.tenant(home, _NAME).exists:
-        deletion.delete(Settings(home), _NAME, NOW)
+        tenants.delete_tenant(Settings(home), _NAME, NOW)
     acknowledge("deleted")
 
 

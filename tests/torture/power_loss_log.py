@@ -11,9 +11,9 @@ from random import Random
 
 from torture.work import Acknowledge
 
-from store import tenant as tenants
-from store.errors import MnemologError
 from store.events import Event, Recorded
+from store.home import tenant as tenants
+from store.home.errors import MnemologError
 from store.log import EventLog
 from store.logfile.rows import kept
 

@@ -20,13 +20,12 @@ from serve.recall.request import RecallRequest, answer
 from store import commands
 from store.build import rebuild
 from store.commands import Draft
-from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import InvalidInput
 from store.events import MemoryKind, Tier
+from store.home.config import Choices, Profile
+from store.home.errors import InvalidInput
+from store.home.tenant import tenant
 from store.log import EventLog
-from store.profiles import Profile
-from store.tenant import tenant
 
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000

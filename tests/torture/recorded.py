@@ -76,7 +76,7 @@ def main(words: Sequence[str]) -> None:
     name, home, weakness = words
     from torture.power_loss import WORKS
 
-    from store.files import sync_file, sync_folder
+    from store.home.files import sync_file, sync_folder
 
     work = WORKS[name]
     os.umask(0o077)

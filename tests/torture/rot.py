@@ -21,11 +21,11 @@ from torture.rot_memory import NOW, Seen, copied, files, seen
 from torture.shim import is_possible
 from torture.work_process import forks
 
-from store import tenant as tenants
 from store.audits.repair import repair
-from store.config import Settings
-from store.errors import MnemologError
 from store.events import Event, Rated
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import MnemologError
 from store.log import EventLog
 from store.logfile import salvage
 from store.snapshots import manifest

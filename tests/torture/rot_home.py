@@ -10,14 +10,13 @@ from torture.outcome import Outcome, Scale
 from torture.rot_damage import mishaps
 from torture.rot_memory import copied
 
-from store import config, registry, tokens
-from store.access.owner_token import owner_token
-from store.access.sessions import signer
 from store.audits import health
-from store.config import Settings
-from store.errors import MnemologError
+from store.home import config, registry, tokens
+from store.home.config import Settings
+from store.home.errors import MnemologError
+from store.home.http_access import owner_token, signer
+from store.home.tenant import tenant
 from store.ingest.job_queue import Queue
-from store.tenant import tenant
 
 _FELL = (LookupError, ValueError, TypeError, OSError, AssertionError)
 

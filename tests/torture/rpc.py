@@ -23,9 +23,10 @@ from serve.app import create_app
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
 from serve.server.open_tenants import OpenTenants
-from store import commands, tenant
+from store import commands
 from store.commands import Draft
-from store.config import Settings
+from store.home import tenant
+from store.home.config import Settings
 from store.log import EventLog
 
 NOW = 1_800_000_000_000_000

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLACES = (ROOT, ROOT / "tests", ROOT / "serve" / "program")
 START = (
     "from serve.app import create_app; from serve.server.process import run; "
-    "from store.config import load; run(load(), create_app, port=0)"
+    "from store.home.config import load; run(load(), create_app, port=0)"
 )
 JSON = "application/json"
 

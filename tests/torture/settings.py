@@ -19,8 +19,8 @@ from torture.outcome import Outcome, Scale
 
 from serve.connect import link
 from serve.connect.hosts import HOSTS
-from store import config
-from store.errors import MnemologError
+from store.home import config
+from store.home.errors import MnemologError
 
 Tree = dict[str, tuple[bytes | None, int]]
 NOW = 1_790_000_000_000_000

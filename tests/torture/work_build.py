@@ -23,15 +23,15 @@ from torture.work_memory import (
 
 from pipelines.archive.upkeep import keep
 from store import build, commands
-from store import tenant as tenants
 from store.agent_events import Followed
 from store.build import Build
 from store.cold import compaction, memories
 from store.commands import Draft
-from store.config import Settings
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import receipt, wiping
 from store.events import Event, Recorded, Revised, encode
+from store.home import tenant as tenants
+from store.home.config import Settings
 from store.ingest.batch import of_drafts
 from store.ingest.job_queue import Queue
 from store.snapshots import manifest as manifests

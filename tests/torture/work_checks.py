@@ -17,15 +17,15 @@ from serve.reader.reader import Reader
 from serve.recall.analysis import usual
 from serve.recall.recall import recall
 from store import build
-from store import tenant as tenants
-from store.config import Choices
 from store.embedders.lexical import LexicalEmbedder
-from store.errors import MnemologError
 from store.events import Event, Recorded
+from store.home import tenant as tenants
+from store.home.config import Choices
+from store.home.errors import MnemologError
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
-from store.tenant import Tenant
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
 

@@ -12,7 +12,7 @@ from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, drafts, log_of
 
 from store import commands
-from store.errors import LogError
+from store.home.errors import LogError
 from store.snapshots import manifest
 
 _SOUND = {work.name: work for work in (*work_log.WORKS, *work_build.WORKS)}

@@ -25,7 +25,7 @@ from torture.work_memory import (
 )
 
 from store import commands
-from store import tenant as tenants
+from store.home import tenant as tenants
 from store.importers import jsonl
 from store.ingest import recording
 from store.ingest.batch import of_drafts

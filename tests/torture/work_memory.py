@@ -10,9 +10,9 @@ from torture import work_checks as checks
 from torture.work_checks import NOW
 
 from store import build, commands
-from store import tenant as tenants
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
+from store.home import tenant as tenants
 from store.log import EventLog
 
 Acknowledge = Callable[[str], None]

@@ -9,10 +9,10 @@ from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, Work, drafts, log_of, record_before, texts
 
 from store import commands
-from store import tenant as tenants
 from store.audits.repair import repair
-from store.config import Choices, Settings
-from store.errors import LogError
+from store.home import tenant as tenants
+from store.home.config import Choices, Settings
+from store.home.errors import LogError
 from store.logfile import salvage
 
 _MANY = texts("r", 60, 3)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from serve.connect.edits.jsonc import BOM, Child, Node, Path, after_gap, find, parse
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 Blanks = Mapping[Path, str]
 _INDENT = re.compile(r"[ \t]*")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 Key = str | int
 Path = tuple[Key, ...]

@@ -7,7 +7,7 @@ The first line names the command that takes the block out again.
 from serve.connect.edits.json_edit import line_end
 from serve.connect.edits.jsonc import position
 from serve.connect.edits.toml_edit import appended, cut
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 BEGIN = "<!-- mnemolog:begin"
 _FIRST = BEGIN + " (`mnemolog disconnect` takes this block out) -->"

@@ -16,7 +16,7 @@ import tomlkit
 
 from serve.connect.edits.json_edit import line_end
 from serve.connect.edits.jsonc import BOM
-from store.errors import ConfigError
+from store.home.errors import ConfigError
 
 MOST_DEEP = (
     100  # tables and lists: values are compared, and Python compares deeper ones only so far

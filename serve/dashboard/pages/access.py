@@ -7,8 +7,8 @@ from flask import Blueprint, Response, g, make_response, render_template, reques
 
 from serve.dashboard.sites import Site, tenant_url
 from serve.server import tenant_admin as access
-from store.errors import InvalidInput
-from store.tokens import PER_MINUTE, SCOPES, Wanted
+from store.home.errors import InvalidInput
+from store.home.tokens import PER_MINUTE, SCOPES, Wanted
 
 DAY_S = 86_400
 LIVES = (("", "never"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))

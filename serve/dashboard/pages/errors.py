@@ -5,11 +5,12 @@ Errors: what went wrong where nobody looked on, and what is broken now; each wit
 from flask import Blueprint, render_template
 
 from serve.dashboard.sites import Site
-from store import failures, quarantine
-from store.errors import LogError, NoManifest, SnapshotDamaged
+from store import quarantine
+from store.home import failures
+from store.home.errors import LogError, NoManifest, SnapshotDamaged
+from store.home.tenant import Tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests
-from store.tenant import Tenant
 
 
 def blueprint(site: Site) -> Blueprint:

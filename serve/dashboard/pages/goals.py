@@ -19,9 +19,9 @@ from serve.summaries import goals
 from serve.summaries.goals import Chain
 from serve.summaries.newest import newest
 from store import commands
-from store.errors import InvalidInput, NotFound
 from store.events import GOAL_STATUSES, Revised
 from store.goal_commands import change_goal
+from store.home.errors import InvalidInput, NotFound
 from store.memories.memory import Memory
 
 ENDED = 50  # goals that are done or dropped

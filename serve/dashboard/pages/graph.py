@@ -12,7 +12,7 @@ from serve.recall.request import seen
 from serve.summaries import picture
 from serve.summaries.picture import Entity
 from store.derived.entities import EntityIndex
-from store.errors import NotFound, SnapshotDamaged
+from store.home.errors import NotFound, SnapshotDamaged
 from store.text.mentions import EntityKind
 
 KINDS: tuple[EntityKind, ...] = get_args(EntityKind)

@@ -6,9 +6,9 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.sites import Site, back, tenant_url
 from store.builds import upkeep
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
+from store.home.registry import dagster_ui
 from store.plans import plans, roster
-from store.registry import dagster_ui
 from store.snapshots import manifest as manifests
 
 

@@ -14,7 +14,8 @@ from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
 from serve.reader.reader import View
 from serve.recall.explanation import SPOKEN, WANTS
-from store.events import MEMORY_KINDS, TIERS, isoformat
+from store.events import MEMORY_KINDS, TIERS
+from store.home.instants import isoformat
 from store.log import EventLog
 
 MOST_PROJECTS = 200  # that can be chosen from

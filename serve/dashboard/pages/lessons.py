@@ -13,8 +13,8 @@ from serve.lessons.standing import Standing, Statistics, statistics
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenant
 from store import lesson_commands
-from store.errors import InvalidInput
 from store.events import Forgotten
+from store.home.errors import InvalidInput
 from store.memories.memory import Memory
 
 SHOWN = 200  # lessons, and rules that were never shown

@@ -17,8 +17,9 @@ from serve.dashboard.sites import Site, back, tenant_url
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import listing
-from store.errors import ChangedSince, InvalidInput
-from store.events import MEMORY_KINDS, TIERS, micros
+from store.events import MEMORY_KINDS, TIERS
+from store.home.errors import ChangedSince, InvalidInput
+from store.home.instants import micros
 
 SHOWN = 50
 STATES = (

@@ -17,7 +17,6 @@ from serve.recall.request import seen, whole
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands
-from store.errors import ChangedSince, IdConflict, InvalidInput, NotFound
 from store.events import (
     GOAL_STATUSES,
     MEMORY_KINDS,
@@ -28,8 +27,9 @@ from store.events import (
     Revised,
     Superseded,
     is_erased,
-    new_id,
 )
+from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
+from store.home.instants import new_id
 from store.log import Appended
 from store.logfile.checks import unchanged
 from store.memories.memory import FORGOTTEN, Memory

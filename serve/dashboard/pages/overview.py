@@ -25,7 +25,7 @@ from serve.statistics.usefulness import Period, Usefulness
 from serve.summaries.recording import held
 from store import quarantine
 from store.audits.health import alarm_of
-from store.errors import LogError
+from store.home.errors import LogError
 from store.log import EventLog
 
 

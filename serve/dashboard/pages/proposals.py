@@ -15,7 +15,7 @@ from serve.reader.reader import View
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import proposals
 from serve.summaries.proposals import Changed, Proposal, State
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 from store.memories.memory import Memory
 
 SHOWN = 100  # proposals, or steps of one, at once

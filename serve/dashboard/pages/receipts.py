@@ -12,10 +12,10 @@ from serve.server.open_tenants import OpenTenant
 from serve.summaries import receipts as told
 from serve.summaries.listing import Position
 from store import commands, receipts
-from store.errors import InvalidInput
 from store.events import Event, Recalled
+from store.home.errors import InvalidInput
+from store.home.projects import named_project
 from store.receipts import Place, Wanted
-from store.tenant import named_project
 
 SHOWN = 50
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms

@@ -11,7 +11,7 @@ import msgspec
 
 from serve.hooks.event import MAX_PROMPT, MAX_SAID
 from store.deeds.fields import LONGEST_ID, mended, text
-from store.errors import InvalidInput
+from store.home.errors import InvalidInput
 from store.importers.prompts import typed
 from store.text import frame
 

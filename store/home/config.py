@@ -8,6 +8,7 @@ project that no remote of its repository bears holds only with the user's consen
 in every folder from the repository's root down, the nearer one wins.
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,71 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from store import consents, tenant
-from store.errors import ConfigError
-from store.files import replace_file
-from store.profiles import Profile, Profiles
+from store.home import projects
+from store.home.errors import ConfigError
+from store.home.files import replace_file
+
+# Taken.
+
+DEFAULT_TENANT = "default"
+
+
+# Profiles: which signals order the candidates, and how much each weighs.
+#
+# `wal` and `match` are those of Pali (https://github.com/pali-mem/pali) with its default weights;
+# only their proportions count. `balanced` is our own: by how much a prior may change a score.
+
+Profile = Literal["balanced", "wal", "match"]
+Weight = Annotated[float, msgspec.Meta(ge=0.0)]
+Bound = Annotated[float, msgspec.Meta(ge=0.0, le=0.25)]
+
+
+def _check_weights(weights: msgspec.Struct) -> None:
+    """Raise ValueError, which msgspec reports with the table's name, for weights of no order."""
+    values = msgspec.structs.astuple(weights)
+    if not any(values) or math.inf in values:
+        raise ValueError("weights must be finite, and one at least over 0")
+
+
+class Wal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    recency: Weight = 0.1
+    relevance: Weight = 0.8
+    importance: Weight = 0.1
+
+    def __post_init__(self) -> None:
+        _check_weights(self)
+
+
+class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    recency: Weight = 0.05
+    relevance: Weight = 0.7
+    importance: Weight = 0.1
+    query_overlap: Weight = 0.1
+    route_fit: Weight = 0.05
+
+    def __post_init__(self) -> None:
+        _check_weights(self)
+
+
+class Balanced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The greatest share of its score that each prior may add to a memory, or take; 0 is off."""
+
+    importance: Bound = 0.025
+    usefulness: Bound = 0.025
+
+
+class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weights of every profile, one settings table each: `[profiles.wal]`."""
+
+    balanced: Balanced = Balanced()
+    wal: Wal = Wal()
+    match: Match = Match()
+
+    def weights(self, profile: Profile) -> dict[str, float]:
+        """Return the weight of each signal of a profile."""
+        chosen: msgspec.Struct = getattr(self, profile)
+        return msgspec.structs.asdict(chosen)
+
 
 # what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
 Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", "fields"]
@@ -71,7 +133,7 @@ class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set, each with its default."""
 
-    tenant: str = tenant.DEFAULT
+    tenant: str = DEFAULT_TENANT
     project: str | None = None
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 7437
     embedder: str = "lexical"
@@ -286,7 +348,7 @@ def _projects(home: Path, cwd: Path | None) -> tuple[list[tuple[str, dict[str, A
         values = _project_file(path)
         if name := values.get("project"):
             ignored = ""
-            if not consents.may_take(home, path.parent, name):
+            if not projects.may_take_name(home, path.parent, name):
                 del values["project"]
                 ignored = (
                     f"{path} names the project {name!r}, which no remote of this repository "
@@ -301,7 +363,7 @@ def project_files(cwd: Path | None) -> list[Path]:
 
     One that we may not look at is among them: reading it says why.
     """
-    root = tenant.git_root(cwd) if cwd is not None else None
+    root = projects.git_root(cwd) if cwd is not None else None
     if cwd is None or root is None:
         return []
     here = cwd.absolute()

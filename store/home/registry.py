@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from store import disk
-from store.config import Settings
-from store.errors import ConfigError
-from store.files import make_folder, replace_file
+from store.home import files
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.files import make_folder, replace_file
 
 if sys.platform == "win32":
     import msvcrt
@@ -109,7 +109,7 @@ def sole(settings: Settings) -> Iterator[None]:
 
     The lock is the system's: it goes with the process, however that ends.
     """
-    with disk.writing(settings.home):
+    with files.translate_disk_errors(settings.home):
         make_folder(settings.home)
     with _opened(settings.server_lock, os.O_RDWR | os.O_CREAT) as descriptor:
         if not _locked(descriptor):
@@ -167,7 +167,7 @@ def _already(settings: Settings) -> str:
 
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
-    with disk.writing(path):
+    with files.translate_disk_errors(path):
         descriptor = os.open(path, flags, 0o600)
     try:
         yield descriptor

@@ -18,8 +18,8 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from store.errors import ConfigError, Conflict, InvalidInput, NotFound
-from store.files import FileStamp, file_lock, file_stamp, replace_file
+from store.home.errors import ConfigError, Conflict, InvalidInput, NotFound
+from store.home.files import FileStamp, file_lock, file_stamp, replace_file
 from store.redaction.redact import redact
 
 Scope = Literal["read", "write", "admin"]

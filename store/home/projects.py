@@ -1,140 +1,17 @@
-"""
-Tenant: one isolated memory, a directory holding one log and what is derived from it.
-
-No query ever needs a tenant filter, because no file holds two tenants. Inside a tenant a memory may
-belong to a project; which one is found from the working directory, the same for all worktrees.
-"""
+"""Taken."""
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from store.errors import InvalidName, NotFound
-from store.files import sync_folder
+import msgspec
 
-DEFAULT = "default"
-_TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+from store.home.errors import ConfigError, InvalidName
+from store.home.files import file_lock, read_rows, replace_file
+
 _PROJECT = re.compile(r"[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}")
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """Where one tenant's files lie. Nothing is read or made by naming them."""
-
-    name: str
-    root: Path
-
-    @property
-    def log(self) -> Path:
-        return self.root / "log.sqlite"
-
-    @property
-    def log_head(self) -> Path:
-        return self.root / "log.head"
-
-    @property
-    def snapshots(self) -> Path:
-        return self.root / "snapshots"
-
-    @property
-    def manifests(self) -> Path:
-        return self.root / "manifests"
-
-    @property
-    def head(self) -> Path:
-        return self.root / "HEAD"
-
-    @property
-    def candidate(self) -> Path:
-        return self.root / "candidate"
-
-    @property
-    def journals(self) -> Path:
-        return self.candidate / "embedded"
-
-    @property
-    def cold(self) -> Path:
-        return self.root / "cold"
-
-    @property
-    def refused(self) -> Path:
-        return self.root / "refused.json"
-
-    @property
-    def ingest(self) -> Path:
-        return self.root / "ingest.sqlite"
-
-    @property
-    def build_lock(self) -> Path:
-        return self.root / "build.lock"
-
-    @property
-    def erasing(self) -> Path:
-        """What is there from when an erasing is begun until nothing is left of what it destroys."""
-        return self.root / "erasing.json"
-
-    @property
-    def successor(self) -> Path:
-        """Where a whole folder waits that is to take this one's place, while this is put away."""
-        return self.root.with_name(f".next-{self.name}")
-
-    @property
-    def exists(self) -> bool:
-        """Whether it was made; its log may be damaged, or gone.
-
-        Where a successor waits for its empty place, it takes it now.
-        """
-        return self.log.exists() or self.log_head.exists() or _succeeded(self)
-
-
-def tenant(home: Path, name: str = DEFAULT) -> Tenant:
-    """Return the tenant called `name`; raise InvalidName for what could leave its folder."""
-    if not _TENANT.fullmatch(name):
-        raise InvalidName(
-            f"{name!r} is no tenant's name: use 1 to 63 of a-z 0-9 _ -, a letter or digit first"
-        )
-    return Tenant(name, home / "tenants" / name)
-
-
-def existing(home: Path, name: str = DEFAULT) -> Tenant:
-    """Return the tenant called `name`; raise NotFound where it was never made."""
-    found = tenant(home, name)
-    if not found.exists:
-        raise NotFound(
-            f"no tenant {name!r} in {home}: make it with `mnemolog --tenant {name} init`"
-        )
-    return found
-
-
-def _succeeded(tenant: Tenant) -> bool:
-    """Let a tenant's successor take its place, for whoever put the old one away and was killed."""
-    with suppress(OSError):  # there is none, which is usual, or another process was first
-        os.rename(tenant.successor, tenant.root)
-        sync_folder(tenant.root.parent)
-    return tenant.log.exists()
-
-
-def tenants(home: Path) -> Iterator[Tenant]:
-    """Yield every tenant of a home, by name."""
-    folder = home / "tenants"
-    if folder.is_dir():
-        names = {path.name.removeprefix(".next-") for path in folder.iterdir()}
-        for name in sorted(filter(_TENANT.fullmatch, names)):
-            if (found := Tenant(name, folder / name)).exists:
-                yield found
-
-
-def log_bytes(tenant: Tenant) -> int:
-    """Return how much the log's files take, the write-ahead log among them."""
-    found = 0
-    for path in tenant.root.glob("log.sqlite*"):
-        with suppress(FileNotFoundError):  # SQLite has just taken it away
-            found += path.stat().st_size
-    return found
 
 
 def checked_project(name: str) -> str:
@@ -238,7 +115,11 @@ def _beginning(path: Path) -> str:
 
 
 _REMOTE = re.compile(r'\[remote "([^"\n]*)"\]([^\[]*)')
+
+
 _URL = re.compile(r"^[ \t]*url[ \t]*=[ \t]*(\S+)", re.MULTILINE)
+
+
 _MOST_READ = 1 << 20  # bytes
 
 
@@ -271,3 +152,69 @@ def _project_at(url: str) -> str | None:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+") or "repo"
+
+
+# Consents: which repositories may take the name of a project that none of their remotes bears.
+#
+# A repository's `.mnemolog.toml` comes with other people's code: the name it gives decides whose
+# notes are told there and where notes go. So a name that is not that of a remote holds only once
+# the
+# user agreed. That is kept in the home, `projects.json`, for this repository on this disk and its
+# origin.
+
+
+class Consent(msgspec.Struct, frozen=True):
+    """A repository, by its git folder and its own name, and the project it may take part in."""
+
+    repository: str
+    own: str
+    project: str
+
+
+_decoder = msgspec.json.Decoder(tuple[Consent, ...])
+
+
+def consents_file(home: Path) -> Path:
+    return home / "projects.json"
+
+
+def may_take_name(home: Path, directory: Path, project: str) -> bool:
+    """Return whether the repository of a directory may take a project's name; raise ConfigError.
+
+    It may where one of its remotes bears it, or the user agreed.
+    """
+    found = repository_of(directory)
+    if found is None:
+        return False
+    if project in (found.project, *found.remotes):
+        return True
+    return _consent(found, project) in _read_consents(consents_file(home))
+
+
+def allow_name(home: Path, directory: Path, project: str) -> None:
+    """Keep that the user agreed; raise ConfigError outside a repository."""
+    _change_consent(home, directory, project, is_allowed=True)
+
+
+def refuse_name(home: Path, directory: Path, project: str) -> None:
+    """Keep that the user agrees no longer; raise ConfigError outside a repository."""
+    _change_consent(home, directory, project, is_allowed=False)
+
+
+def _change_consent(home: Path, directory: Path, project: str, *, is_allowed: bool) -> None:
+    found = repository_of(directory)
+    if found is None:
+        raise ConfigError(f"{directory} lies in no git repository: there is nothing to agree to")
+    meant = _consent(found, project)
+    with file_lock(consents_file(home)):
+        others = tuple(one for one in _read_consents(consents_file(home)) if one != meant)
+        kept = (*others, meant) if is_allowed else others
+        replace_file(consents_file(home), msgspec.json.encode(kept))
+
+
+def _consent(repository: Repository, project: str) -> Consent:
+    return Consent(str(repository.folder), repository.project, project)
+
+
+def _read_consents(path: Path) -> tuple[Consent, ...]:
+    return read_rows(path, _decoder, "delete it, then `mnemolog project allow` again")

@@ -1,30 +1,84 @@
 """
-Sessions: a browser is let in by a link that works once, and shows a signed cookie from then on.
+Request origin: whether a request came from this machine's programs or from our own pages.
 
-`mnemolog dashboard` asks for a key with the owner's token; the key stands in the server's memory,
-hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so that a
-restart ends no session and a new token ends all of them. A session that was logged out is kept in
-`<home>/sessions.json` until its cookie would have expired: a copy of the cookie opens nothing,
-after a restart too, nor on the home's other port. A browser sends cookies to every port of
-127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the API.
+Host is checked against DNS rebinding, where a foreign page reaches us under its own name; Origin
+and Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/) against pages of other sites and ports.
 """
 
 import base64
 import hashlib
 import hmac
 import logging
+import os
+import re
 import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from store import disk
-from store.config import Settings
-from store.files import FileStamp, file_lock, file_stamp, replace_file
+from store.home import files
+from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.files import FileStamp, file_lock, file_stamp, replace_file
+
+_OURS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+
+
+def is_own_host(host: str) -> bool:
+    """Return whether a Host header names this machine's loopback, with a port or without."""
+    return _OURS.fullmatch(host) is not None
+
+
+def is_own_origin(host: str, origin: str | None, fetch_site: str | None) -> bool:
+    """Return whether a request that was sent to `host` came from no other site's page.
+
+    `origin` and `fetch_site` are the headers Origin and Sec-Fetch-Site, None where there is none: a
+    program sends neither.
+    """
+    is_same_site = fetch_site in (None, "none", "same-origin")
+    return is_same_site and origin in (None, f"http://{host}")
+
+
+# The owner's token: the secret in the home that opens everything, and that sessions are signed
+# with.
+
+
+def owner_token(settings: Settings) -> str:
+    """Return the owner's token, made on first use, readable by the owner alone."""
+    path = settings.token_file
+    if not path.exists():
+        replace_file(path, secrets.token_urlsafe(32).encode())
+    elif os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
+    token = path.read_text(errors="replace").strip()
+    if not token or not token.isprintable() or "\ufffd" in token:  # none would let everybody in
+        raise ConfigError(
+            f"{path} is empty or damaged: delete it, and the next start makes a new one"
+        )
+    return token
+
+
+def is_owner(sent: str, token: str) -> bool:
+    """Return whether what was sent is the owner's token; a wrong one tells nothing by time."""
+    return hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode())
+
+
+# Sessions: a browser is let in by a link that works once, and shows a signed cookie from then on.
+#
+# `mnemolog dashboard` asks for a key with the owner's token; the key stands in the server's
+# memory,
+# hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so that
+# a
+# restart ends no session and a new token ends all of them. A session that was logged out is kept
+# in
+# `<home>/sessions.json` until its cookie would have expired: a copy of the cookie opens nothing,
+# after a restart too, nor on the home's other port. A browser sends cookies to every port of
+# 127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the API.
 
 log = logging.getLogger("mnemolog")
 
@@ -141,7 +195,7 @@ class EndedSessions:
             return None
 
     def _write(self, ended: _Ended) -> None:
-        with disk.writing(self._path):
+        with files.translate_disk_errors(self._path):
             replace_file(self._path, msgspec.json.encode(ended))
 
 
@@ -194,3 +248,57 @@ def _signed(key: bytes, said: str) -> str:
 
 def _hash(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+# Connections: who is connected, and who has to go so that others find room.
+#
+# A stranger is a connection on which nothing passed the gate yet. Strangers share a part of all
+# connections: where they are more, the one that has waited longest without a request goes. The
+# rest
+# is kept for those who showed a token or a login. A stranger that sends no request is hung up on.
+
+CONNECTIONS = 512  # at once
+STRANGERS = 256  # of these; the others are for who passed the gate
+FIRST_S = 5.0  # for the first request of a connection to begin
+REQUEST_S = 20.0  # for a request to come whole: who dribbles it keeps a connection no longer
+
+
+class Connections:
+    """The open connections, `channels` as waitress has them, in the order of their opening.
+
+    One thread looks at them. Of a channel, `request` is what is coming, `requests` are those that
+    are to be answered.
+    """
+
+    def __init__(self, channels: dict[Any, Any], clock: Callable[[], float]) -> None:
+        """`clock` gives seconds that never go back."""
+        self._channels, self._clock = channels, clock
+        self._known: set[Any] = set()
+        self._since: dict[Any, float] = {}  # of what is being waited for
+
+    def know(self, channel: Any) -> None:
+        """Remember that something on a connection passed the gate. Any thread may say so."""
+        self._known.add(channel)
+
+    def make_room(self) -> None:
+        """Hang up on the strangers that are too many, who are not being answered, oldest first."""
+        if len(self._channels) <= STRANGERS:
+            return
+        strangers = [one for one in list(self._channels.values()) if one not in self._known]
+        idle = [one for one in strangers if not one.requests]
+        for one in idle[: max(0, len(strangers) - STRANGERS)]:
+            one.handle_close()
+
+    def look(self) -> None:
+        """Hang up on who takes too long to send a request, or to begin with the first."""
+        now, still = self._clock(), {}
+        for one in list(self._channels.values()):
+            awaited = one.request
+            if awaited is None and one not in self._known and not one.requests:
+                awaited = one
+            if awaited is not None:
+                since = still[awaited] = self._since.get(awaited, now)
+                patience_s = FIRST_S if awaited is one else REQUEST_S
+                one.will_close = one.will_close or now - since >= patience_s
+        self._since = still
+        self._known.intersection_update(self._channels.values())

@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from store.errors import ConfigError
-from store.events import isoformat
-from store.files import file_lock, read_rows, replace_file
+from store.home.errors import ConfigError
+from store.home.files import file_lock, read_rows, replace_file
+from store.home.instants import isoformat
 
 Scope = Literal["project", "directory", "session"]
 

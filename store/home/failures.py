@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from store.files import replace_file
+from store.home.files import replace_file
 from store.redaction import redact
 
 _LONGEST = 500  # characters of what was said

@@ -1,0 +1,1 @@
+"""Home: settings, tenants, projects, tokens, files and errors; all that is not a log."""
