@@ -93,7 +93,7 @@ def test_who_sends_no_whole_request_is_hung_up_on(pages: Pages):
 
 
 def test_strangers_without_number_keep_nobody_out(pages: Pages, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "STRANGERS", 4)
+    monkeypatch.setattr(http_access, "STRANGERS", 4)
     known = pages.connect(GET)
     assert is_answered(known)
     strangers = [pages.connect() for _ in range(40)]
