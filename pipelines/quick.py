@@ -13,7 +13,7 @@ from functools import partial
 from serve.evaluation import canaries
 from store import build as builds
 from store.build import Build, Progress
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
 from store.home.tenant import find_tenant
 from store.log import EventLog
@@ -38,7 +38,7 @@ def build(
         return builds.rebuild(
             tenant,
             log,
-            embedder(settings.choices.embedder, settings.home),
+            make_embedder(settings.choices.embedder, settings.home),
             _now(),
             on_progress=report,
             on_whole=partial(_asked, settings.choices),

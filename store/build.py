@@ -28,7 +28,7 @@ from store.builds.journal import Journal
 from store.builds.pace import Pace
 from store.derived import catalog, constraints
 from store.derived.constraints import Constraints
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.erase import retention
 from store.home.errors import (
     BuildBusy,

@@ -4,14 +4,14 @@ from typing import Any
 
 from drafts import draft
 
-from store import commands, recommendations
+from store import commands
 from store.agent_events import Outcome, Prompted
 from store.commands import Draft
 from store.events import Event, Hit, Recalled, Revised, Route
 from store.job_events import Judged, Made, Planned
 from store.memories.fold import Fold
-from store.plans import plans, steps
-from store.recommendations import Change
+from store.plans import plans, recommendations, steps
+from store.plans.recommendations import Change
 
 NOW = 1_790_000_100_000_000  # microseconds UTC
 

@@ -12,8 +12,8 @@ from serve.recall import evidence
 from serve.recall.analysis import Analysis, Question, analyse
 from serve.recall.classification import KINDS
 from serve.recall.recall import recall
-from store.embedders.calibration import Calibration
 from store.embedders.lexical import LexicalEmbedder
+from store.embedders.model_facts import Calibration
 
 NOW = int(datetime(2023, 11, 17, tzinfo=UTC).timestamp()) * 1_000_000
 

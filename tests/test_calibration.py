@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from store.embedders.calibration import PAIRS, Calibration, calibrate
 from store.embedders.lexical import LexicalEmbedder
+from store.embedders.model_facts import PAIRS, Calibration, calibrate
 
 
 def model(related: float, unrelated: float):

@@ -250,7 +250,7 @@ def test_no_server_loads_the_reader_of_segments(worn, child):
 import sys
 from pathlib import Path
 from serve.reader.reader import Reader
-from store.embedding import LexicalEmbedder
+from store.embedders.embedder import LexicalEmbedder
 from store.log import EventLog
 from store.home.tenant import tenant
 one = tenant(Path(sys.argv[1]))

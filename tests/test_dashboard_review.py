@@ -16,7 +16,7 @@ from store.home import failures, tenant, tokens
 from store.home.config import Settings
 from store.home.registry import register_ui
 from store.job_events import Planned
-from store.plans import plans, roster, steps
+from store.plans import job_catalog, plans, steps
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -147,9 +147,9 @@ def test_dagsters_pages_are_linked_while_they_are_served(owner, opened, monkeypa
 def test_a_job_is_switched_on_and_off(owner, opened):
     switch = "/t/default/jobs/switch"
     owner.follow(owner.post(switch, job="distill", on="1"))
-    assert roster.switches(opened.tenant).on == {"distill"}
+    assert job_catalog.load_switches(opened.tenant).on == {"distill"}
     owner.follow(owner.post(switch, job="distill", on="0"))
-    assert roster.switches(opened.tenant).on == set()
+    assert job_catalog.load_switches(opened.tenant).on == set()
     assert owner.post(switch, job="nothing", on="1").status_code == 400
     assert owner.post("/t/default/jobs/run", job="rm").status_code == 400
 

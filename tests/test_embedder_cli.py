@@ -17,7 +17,7 @@ from tiny_model import write_bert
 from serve.cli import main
 from store import build, commands
 from store.commands import Draft
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home import config
 from store.home.tenant import Tenant
 from store.log import EventLog
@@ -144,7 +144,7 @@ def test_status_and_doctor_say_how_many_texts_wait(
 ):
     commands.record(log, Draft(content="deploy at noon"), NOW)
     monkeypatch.setenv("MNEMOLOG_EMBEDDER", "table:/nowhere")
-    build.rebuild(tenant, log, embedder("table:/nowhere", home), NOW)
+    build.rebuild(tenant, log, make_embedder("table:/nowhere", home), NOW)
     assert of(run("status", "--json"))["manifest"]["missing_vectors"] == 1
     assert "1 texts wait for a vector" in run("status").stdout
     found = {one["what"]: one["cure"] for one in of(run("doctor", "--json"))["findings"]}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.embedders import lexical
+from store.embedders.embedder import make_embedder
 from store.embedders.lexical import MAX_CHARACTERS, WHILE_ASKED, LexicalEmbedder
-from store.embedding import embedder
 from store.home.errors import ConfigError
 
 
@@ -41,9 +41,8 @@ def test_words_that_share_letters_lie_closer_than_words_that_do_not():
 
 
 def test_a_vector_is_the_same_in_another_process(child):
-    code = (
-        "from store.embedding import LexicalEmbedder as E\nprint(E().embed(['deploy it'])[0].sum())"
-    )
+    embedder = "from store.embedders.lexical import LexicalEmbedder as E"
+    code = f"{embedder}\nprint(E().embed(['deploy it'])[0].sum())"
     assert child(code).communicate()[0].strip() == str(vector("deploy it").sum())
 
 
@@ -58,8 +57,8 @@ def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monke
     most = {}
     found = {}
     for who, model in (
-        ("server", embedder("lexical", while_asked=True)),
-        ("job", embedder("lexical")),
+        ("server", make_embedder("lexical", while_asked=True)),
+        ("job", make_embedder("lexical")),
     ):
         for one in texts:
             found[who, one] = model.embed([one])
@@ -71,6 +70,6 @@ def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monke
 
 
 def test_an_embedder_there_is_not_names_those_there_are():
-    assert embedder("lexical").model == LexicalEmbedder.model
+    assert make_embedder("lexical").model == LexicalEmbedder.model
     with pytest.raises(ConfigError, match="use one of lexical"):
-        embedder("psychic")
+        make_embedder("psychic")

@@ -17,7 +17,7 @@ from serve.evaluation import dataset, report
 from serve.evaluation.dataset import Query, Workspace
 from serve.evaluation.harness import CachedEmbedder
 from serve.evaluation.report import compare_results, score_report
-from store.embedding import Matrix
+from store.embedders.embedder import Matrix
 from store.events import Recorded
 from store.home.errors import InvalidInput, SourceError
 from store.home.tenant import list_tenants

@@ -223,7 +223,7 @@ def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch)
     class Other(LexicalEmbedder):
         model = "other-1"
 
-    monkeypatch.setattr(health, "embedder", lambda name, home: Other())
+    monkeypatch.setattr(health, "make_embedder", lambda name, home: Other())
     assert "other-1" in the_ill(settings).what
 
 

@@ -31,7 +31,7 @@ from store.ingest.job import MOST_ATTEMPTS
 from store.ingest.job_queue import Queue
 from store.log import EventLog
 from store.memories.memory import IMPORTANCE_BY_KIND
-from store.plans import roster
+from store.plans import job_catalog
 
 NOTES = [{"content": f"the tide of pier {number} comes at noon"} for number in range(3)]
 Client = FlaskClient
@@ -339,7 +339,7 @@ def test_a_model_is_asked_only_where_the_job_may_run_by_itself(
         worker.processes, "start_job", lambda settings, *words, **_: said.append(words)
     )
     fact_reader(Settings(home))(tenant)
-    roster.switch(tenant, ["learn"], on=True)
+    job_catalog.set_switches(tenant, ["learn"], on=True)
     fact_reader(Settings(home))(tenant)
     assert ["--no-model" in words for words in said] == [True, False]
 

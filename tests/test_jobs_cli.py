@@ -16,7 +16,7 @@ from store.home import failures
 from store.home.config import Settings
 from store.home.instants import new_id
 from store.job_events import Called, Made, Planned
-from store.plans import plans, roster, steps
+from store.plans import job_catalog, plans, steps
 
 NOW = 1_790_000_000_000_000
 
@@ -43,7 +43,7 @@ def proposed(built) -> plans.Plan:
 
 def test_all_jobs_are_listed_and_off(built):
     found = told()
-    assert [one["job"] for one in found["jobs"]] == list(roster.NAMES)
+    assert [one["job"] for one in found["jobs"]] == list(job_catalog.NAMES)
     assert not any(one["on"] or one["last"] or one["waiting"] for one in found["jobs"])
     assert job(found, "facts")["at"] == "00:35"
     assert (found["problem"], found["model"]) == ("", None)
@@ -130,7 +130,7 @@ def test_a_job_is_run_from_the_command_line(built, tmp_path: Path, monkeypatch):
     found = msgspec.json.decode(result.stdout)["jobs"]
     assert {one["outcome"] for one in found} == {"done"}
     order = [one["job"] for one in found]
-    assert order == [name for name in roster.ORDER if name in order] and order
+    assert order == [name for name in job_catalog.ORDER if name in order] and order
     assert not list(failures.every(built.tenant.root))
 
 

@@ -29,7 +29,7 @@ from store.home.config import Choices, Llm, Settings
 from store.home.errors import BuildBusy, InvalidInput, NotFound
 from store.job_events import Called, Made
 from store.job_events import Job as Name
-from store.plans import plans, roster, steps
+from store.plans import job_catalog, plans, steps
 
 NOW = 1_790_000_000_000_000
 TOLD: list[str] = []  # which jobs ran, in order
@@ -107,9 +107,9 @@ def said(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
 
 
 def test_the_roster_has_every_job():
-    assert set(roster.ORDER) == set(msgspec.inspect.type_info(Name).values)
-    assert set(roster.CRON) == set(roster.NAMES)
-    assert set(registered()) <= set(roster.ORDER)
+    assert set(job_catalog.ORDER) == set(msgspec.inspect.type_info(Name).values)
+    assert set(job_catalog.CRON) == set(job_catalog.NAMES)
+    assert set(registered()) <= set(job_catalog.ORDER)
 
 
 def test_a_job_is_an_asset_downstream_of_what_is_served(register, settings):
@@ -333,23 +333,23 @@ def test_a_schedule_runs_a_job_only_where_it_is_on(register, settings, built):
             return found.skip_message if isinstance(found, dg.SkipReason) else found
 
         assert asked() == "no tenant has it on: `mnemolog jobs on judge`"
-        roster.switch(built.tenant, ["judge"], on=True)
+        job_catalog.set_switches(built.tenant, ["judge"], on=True)
         (request,) = asked()
         assert (request.run_key, request.partition_key) == ("judge:default:2026-11-20", "default")
-        roster.switch(built.tenant, ["judge"], on=False)
+        job_catalog.set_switches(built.tenant, ["judge"], on=False)
         assert asked() == "no tenant has it on: `mnemolog jobs on judge`"
 
 
 def test_switches_that_cannot_be_read_are_all_off(built):
-    roster.switch(built.tenant, ["judge", "learn"], on=True)
-    assert roster.switches(built.tenant).on == {"judge", "learn"}
+    job_catalog.set_switches(built.tenant, ["judge", "learn"], on=True)
+    assert job_catalog.load_switches(built.tenant).on == {"judge", "learn"}
     path = built.tenant.root / "jobs.json"
     for broken in ("{", '{"on": ["nothing"]}', "[]"):
         path.write_text(broken)
-        found = roster.switches(built.tenant)
+        found = job_catalog.load_switches(built.tenant)
         assert not found.on and str(path) in found.problem
     with pytest.raises(InvalidInput, match="'nothing': there are facts"):
-        roster.switch(built.tenant, ["nothing"], on=True)
+        job_catalog.set_switches(built.tenant, ["nothing"], on=True)
 
 
 def test_settings_that_nobody_changed_are_brought_up_to_date(settings, monkeypatch):

@@ -15,9 +15,9 @@ from serve.recall.recall import Answer, Question, recall
 from store import build, commands
 from store.audits.verify import verify
 from store.commands import Draft
-from store.embedders.calibration import PAIRS
+from store.embedders.embedder import SilentEmbedder, make_embedder
 from store.embedders.lexical import LexicalEmbedder
-from store.embedding import SilentEmbedder, embedder
+from store.embedders.model_facts import PAIRS
 from store.home.errors import ConfigError, EmbedderError
 from store.index import vector_cache, vectors
 from store.snapshots import snapshot
@@ -244,10 +244,10 @@ def test_vectors_are_used_as_soon_as_the_dimension_is_known(tenant, log):
 def test_a_folder_that_is_gone_keeps_its_place_and_its_vectors(tenant, log, tmp_path):
     name = f"table:{write(tmp_path / 'tiny')}"
     say(log, "deploy the cache")
-    there = embedder(name, tmp_path / "home")
+    there = make_embedder(name, tmp_path / "home")
     before = rebuild(tenant, log, there)
     (tmp_path / "tiny").rename(tmp_path / "away")
-    gone = embedder(name, tmp_path / "home")
+    gone = make_embedder(name, tmp_path / "home")
     assert isinstance(gone, SilentEmbedder) and "is neither a folder nor" in gone.reason
     say(log, "retry the release")
     after = rebuild(tenant, log, gone)
@@ -258,7 +258,7 @@ def test_a_folder_that_is_gone_keeps_its_place_and_its_vectors(tenant, log, tmp_
 def test_a_sentence_models_vectors_are_the_same_built_one_by_one_or_at_once(tenant, log, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     write_bert(tmp_path / "tiny")
-    model = embedder(f"onnx:{tmp_path / 'tiny'}", tmp_path / "home")
+    model = make_embedder(f"onnx:{tmp_path / 'tiny'}", tmp_path / "home")
     for text in ("deploy the cache", "retry", "a key of the release token"):
         say(log, text)
         grown = rebuild(tenant, log, model)
@@ -270,7 +270,7 @@ def test_a_sentence_models_vectors_are_the_same_built_one_by_one_or_at_once(tena
 @pytest.mark.parametrize("name", ["psychic", "onnx:", "onnx", "table", "litellm:", "lexical:2", ""])
 def test_a_wrong_setting_names_the_choices(name: str):
     with pytest.raises(ConfigError, match=r"use one of lexical, onnx:FOLDER, .*litellm:"):
-        embedder(name)
+        make_embedder(name)
 
 
 def test_verify_asks_no_model_that_is_not_here(tenant, log):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tiny_model import HIDDEN, WORDS, states, write_bert, write_tokenizer
 
+from store.embedders.embedder import make_embedder
 from store.embedders.onnx_model import _MANY, OnnxEmbedder
-from store.embedding import embedder
 from store.home.errors import EmbedderError
 
 pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
@@ -86,7 +86,7 @@ def test_an_empty_text_has_no_direction(tmp_path: Path):
 def test_the_graph_is_kept_in_the_home_and_nothing_beside_the_model(tmp_path: Path):
     write_bert(folder := tmp_path / "tiny")
     before = sorted(folder.rglob("*"))
-    embedder(f"onnx:{folder}", tmp_path / "home").embed(["deploy"])
+    make_embedder(f"onnx:{folder}", tmp_path / "home").embed(["deploy"])
     kept = list((tmp_path / "home/cache").glob("*.onnx"))
     assert sorted(folder.rglob("*")) == before
     assert len(kept) == 1 and kept[0].stat().st_size < 64_000
@@ -179,7 +179,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, spoil, said: str):
 
 @minilm
 def test_minilm_finds_a_paraphrase_and_its_package_is_never_imported(tmp_path: Path):
-    model = embedder(f"onnx:{MINILM}", tmp_path / "home")
+    model = make_embedder(f"onnx:{MINILM}", tmp_path / "home")
     one, paraphrase, other = model.embed(
         [
             "the deploy failed because the key had expired",

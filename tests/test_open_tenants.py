@@ -15,8 +15,8 @@ from serve.recall.query_embedder import QueryEmbedder
 from serve.server.open_tenants import PATIENCE_S, OpenTenants
 from store import commands
 from store.commands import Draft
+from store.embedders.embedder import Matrix
 from store.embedders.lexical import LexicalEmbedder
-from store.embedding import Matrix
 from store.home.config import Choices, Settings
 from store.home.tenant import Tenant
 

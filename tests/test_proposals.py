@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from serve.summaries import proposals
-from store import commands, lesson_commands, recommendations
+from store import commands, lesson_commands
 from store.agent_events import Accepted, Proposed
 from store.commands import Draft
 from store.events import Event, Revised
@@ -20,8 +20,8 @@ from store.job_events import Made, Planned, Step
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import Memory
-from store.plans import plans, steps
-from store.recommendations import Change
+from store.plans import plans, recommendations, steps
+from store.plans.recommendations import Change
 
 NOW = 1_790_000_000_000_000
 OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}

@@ -21,8 +21,8 @@ from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.derived.catalog import all_projections
+from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
-from store.embedding import Embedder
 from store.home.tenant import Tenant, tenant
 from store.log import EventLog
 from store.snapshots import manifest as manifests

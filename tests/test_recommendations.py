@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pipelines.recommend.recommend import refresh
 from serve.cli import main
-from store import build, commands, lesson_commands, recommendations
+from store import build, commands, lesson_commands
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.events import Event, Hit, Recalled, Revised
@@ -21,8 +21,8 @@ from store.home.tenant import Tenant
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
-from store.plans import plans
-from store.recommendations import Recommendation
+from store.plans import plans, recommendations
+from store.plans.recommendations import Recommendation
 
 Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000

@@ -16,7 +16,7 @@ from serve.recall.query_embedder import PAUSE_S
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.commands import Draft
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
 from store.log import EventLog
 
@@ -67,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
 def memory(server: EmbeddingServer, home: Path, tenant, log) -> Iterator[Memory]:
     texts = ("the release ships at noon", "the cache is cold", "anna likes small commits")
     commands.record_batch(log, [Draft(content=one) for one in texts], NOW)
-    build.rebuild(tenant, log, embedder(NAME, home), NOW)
+    build.rebuild(tenant, log, make_embedder(NAME, home), NOW)
     made = Memory(home, log)
     yield made
     made.close()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from embedding_server import DIMENSION, EmbeddingServer, vectors
 
-from store.embedders.learned import Acquaintance
+from store.embedders.model_facts import KnownModels
 from store.embedders.remote import Patience, RemoteEmbedder, dollars
 from store.home.errors import EmbedderError
 
@@ -28,7 +28,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
 def model(home: Path | None = None, *, timeout_s: float = 20.0, pauses: int = 0, slept=None):
     patience = Patience(timeout_s, tuple(range(1, pauses + 1)))
     sleep = (slept if slept is not None else []).append
-    return RemoteEmbedder("openai/tiny", Acquaintance(home), patience, sleep)
+    return RemoteEmbedder("openai/tiny", KnownModels(home), patience, sleep)
 
 
 def test_vectors_come_back_in_order_and_at_length_one(server: EmbeddingServer):

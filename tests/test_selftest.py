@@ -16,7 +16,7 @@ from serve.hooks.intent import Reading
 from store.audits.health import checkup
 from store.commands import Draft
 from store.commands import record as remember
-from store.embedding import SilentEmbedder
+from store.embedders.embedder import SilentEmbedder
 from store.events import Forgotten
 from store.home.config import Choices, Settings
 from store.logfile.head import Gap

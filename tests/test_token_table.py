@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tiny_model import WORDS, write_tensors, write_tokenizer
 
+from store.embedders.embedder import make_embedder
 from store.embedders.token_table import TableEmbedder
-from store.embedding import embedder
 from store.home.errors import EmbedderError
 
 TABLE = np.random.default_rng(7).normal(size=(len(WORDS), 12)).astype(np.float32)
@@ -30,7 +30,7 @@ def unit(vector: np.ndarray) -> np.ndarray:
 
 
 def test_a_text_is_the_mean_of_its_tokens_at_length_one(tmp_path: Path):
-    made = embedder(f"table:{write(tmp_path / 'tiny')}").embed(["deploy the cache", "key"])
+    made = make_embedder(f"table:{write(tmp_path / 'tiny')}").embed(["deploy the cache", "key"])
     wanted = [unit(TABLE[rows(text)].mean(0)) for text in ("deploy the cache", "key")]
     np.testing.assert_allclose(made, wanted, atol=1e-6)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from store import build, commands
 from store.commands import Draft
-from store.embedders.calibration import PAIRS
 from store.embedders.lexical import LexicalEmbedder
+from store.embedders.model_facts import PAIRS
 from store.events import Forgotten, Revised
 from store.home.errors import EmbedderError
 from store.index import quantization, vectors

@@ -24,7 +24,7 @@ from serve.app import create_app
 from serve.server import process
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store import commands, recommendations
+from store import commands
 from store.build import rebuild
 from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
@@ -38,8 +38,8 @@ from store.job_events import Made, Planned
 from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import Memory
-from store.plans import plans, steps
-from store.recommendations import Change
+from store.plans import plans, recommendations, steps
+from store.plans.recommendations import Change
 
 NOW = 1_700_000_000_000_000
 OWNERS = "the-owner's-token"

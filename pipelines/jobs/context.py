@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pipelines import quick
 from pipelines.llm.model import LanguageModel
 from store.derived import catalog
-from store.embedding import Embedder, embedder
+from store.embedders.embedder import Embedder, make_embedder
 from store.events import EPISODE
 from store.home.config import Choices, Settings
 from store.home.errors import SnapshotError
@@ -128,7 +128,7 @@ def opened(
             tenant=tenant,
             log=log,
             choices=settings.choices,
-            embedder=embedder(settings.choices.embedder, settings.home),
+            embedder=make_embedder(settings.choices.embedder, settings.home),
             manifest=manifest,
             now=now,
             project=project,
@@ -156,7 +156,7 @@ def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | No
         manifest = manifests.current(tenant)
     except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
         return None
-    model = embedder(settings.choices.embedder, settings.home)
+    model = make_embedder(settings.choices.embedder, settings.home)
     wanted = {one.name: one.version for one in catalog.all_projections(model)}
     made = {name: ref.version for name, ref in manifest.projections.items()}
     return manifest if manifest.watermark >= log.head() and made == wanted else None

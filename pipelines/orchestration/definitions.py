@@ -32,13 +32,13 @@ from pipelines.orchestration.resources import (
 )
 from store import build
 from store.derived import catalog
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home import failures
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, SnapshotError
 from store.home.tenant import Tenant, list_tenants
 from store.log import EventLog
-from store.plans.roster import CRON, LEARN, switches
+from store.plans.job_catalog import CRON, LEARN, load_switches
 from store.snapshots import manifest as manifests
 
 # When jobs run by themselves: each has an hour of the night, and runs for those tenants that want
@@ -96,7 +96,7 @@ def _schedule(ours: str, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefini
         context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
     ) -> list[dg.RunRequest] | dg.SkipReason:
         there = list(list_tenants(memory_home))
-        kept = {one.name: switches(one) for one in there}
+        kept = {one.name: load_switches(one) for one in there}
         for one in kept.values():
             if one.problem:
                 context.log.warning(one.problem)
@@ -305,7 +305,9 @@ def make_definitions(
     learning = learning_jobs()
     return dg.Definitions(
         assets=[
-            *assets_of(catalog.all_projections(embedder(settings.choices.embedder, settings.home))),
+            *assets_of(
+                catalog.all_projections(make_embedder(settings.choices.embedder, settings.home))
+            ),
             *learning_assets(),
             recall_quality,
         ],

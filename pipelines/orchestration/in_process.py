@@ -26,7 +26,7 @@ from store.build import MOST_ROUNDS
 from store.home.config import Settings
 from store.home.errors import BuildBusy, BuildRefused, InvalidInput, MnemologError
 from store.home.tenant import Tenant, find_tenant
-from store.plans.roster import LEARN
+from store.plans.job_catalog import LEARN
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest
 

@@ -27,10 +27,9 @@ from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, Memory
 from store.memories.rows import MemoryRows
-from store.plans import plans, spent
+from store.plans import job_catalog, plans
+from store.plans.job_catalog import ORDER, ModelCost
 from store.plans.plans import Plan
-from store.plans.roster import ORDER
-from store.plans.spent import Spent
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 
@@ -53,8 +52,8 @@ class Outcome:
     after: Mapping[str, int]
     gone: int
     unknown: Mapping[str, tuple[str, ...]]
-    run: Spent
-    day: Spent
+    run: ModelCost
+    day: ModelCost
 
 
 def outcome(
@@ -70,8 +69,8 @@ def outcome(
         after=after,
         gone=gone,
         unknown={} if plan is None else _unknown(log, plan),
-        run=spent.by(log, began),
-        day=spent.today(home, now),
+        run=job_catalog.spent_since(log, began),
+        day=job_catalog.spent_today(home, now),
     )
 
 
@@ -264,7 +263,7 @@ def lineage_complete(found: Outcome) -> tuple[bool, str]:
     return False, f"{len(found.unknown)} memories have no known source: {', '.join(named)}"
 
 
-def _over(when: str, spent: Spent, usd: float, tokens: int, calls: int) -> list[str]:
+def _over(when: str, spent: ModelCost, usd: float, tokens: int, calls: int) -> list[str]:
     said: Sequence[tuple[bool, str]] = (
         (0 < usd < spent.cost_usd, f"{when} cost ${spent.cost_usd:.4f}, over ${usd:.2f}"),
         (0 < tokens < spent.tokens, f"{when} took {spent.tokens:,} tokens, over {tokens:,}"),

@@ -17,7 +17,7 @@ from dagster._core.errors import DagsterAssetCheckFailedError
 from pydantic import Field, PrivateAttr
 
 from store import build
-from store.embedding import Embedder, embedder
+from store.embedders.embedder import Embedder, make_embedder
 from store.home import failures
 from store.home.config import Settings
 from store.home.errors import (
@@ -63,7 +63,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
         with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
             self._tenant, self._log = tenant, log
             # one for the whole run: a step of its own would load the model again
-            self._model = embedder(self.embedder, Path(self.home))
+            self._model = make_embedder(self.embedder, Path(self.home))
             yield self
 
     def start(self, *, full: bool) -> build.Build:

@@ -11,14 +11,15 @@ from pipelines.jobs.context import Context, Report, opened
 from pipelines.recommend.by_likeness import alike
 from pipelines.recommend.by_use import helpful, unused
 from pipelines.recommend.by_words import unclear
-from store import agent_events, recommendations
+from store import agent_events
 from store.agent_events import What
 from store.events import Event
 from store.home.config import Settings
 from store.home.errors import BuildBusy
 from store.home.files import make_folder
 from store.home.tenant import find_tenant
-from store.recommendations import Change
+from store.plans import recommendations
+from store.plans.recommendations import Change
 
 MOST = 20  # of a sort that are proposed at once: a person is to look at each
 

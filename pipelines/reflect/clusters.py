@@ -16,7 +16,7 @@ from pipelines.reflect import words
 from pipelines.reflect.finding import Finding, day, span
 from pipelines.reflect.linkage import groups
 from pipelines.reflect.material import Material
-from store.embedders.calibration import Calibration
+from store.embedders.model_facts import Calibration
 from store.memories.memory import Memory
 
 BLOCK = 4_096  # memories linked together

@@ -26,14 +26,14 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
     1 if more are missing than chance explains.
     """
     from serve.evaluation import canaries
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
     from store.snapshots import manifest as manifests
 
     session_: Session = context.obj
     settings = session_.settings()
     tenant = session.chosen(settings)
     manifest = manifests.current(tenant)
-    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
+    model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
     found = canaries.over(tenant, manifest, model, settings.choices, session.now())
     check = canaries.check_of(manifest)
     trend = canaries.trend(check) if check else ()

@@ -36,9 +36,9 @@ def conflicts(session_: Session, /, project: str | None, as_json: bool) -> None:
     with session.open_log(settings) as log:
         from serve.reader.reader import Reader
         from serve.summaries import conflicts as found_conflicts
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
-        model = embedder(settings.choices.embedder, settings.home)
+        model = make_embedder(settings.choices.embedder, settings.home)
         reader = Reader(session.chosen(settings), log, model)
         found, is_all = reader.answered(
             lambda view: found_conflicts.conflicts(view, log, now, project)

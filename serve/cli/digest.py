@@ -39,10 +39,10 @@ def digest(
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
         from serve.summaries import digest as digests
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs, since=start, until=end)
-        model = embedder(settings.choices.embedder)
+        model = make_embedder(settings.choices.embedder)
         with Reader(session.chosen(settings), log, model).view() as view:
             found = digests.shown(digests.digest(view, log, asked), at)
         if as_json:
@@ -98,10 +98,10 @@ def brief(session_: Session, /, project: str | None, as_json: bool) -> None:
         from serve.reader.reader import Reader
         from serve.recall.context_block import rendered
         from serve.summaries import brief as briefs
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         asked = Filter(session.now(), belongs or "")
-        model = embedder(settings.choices.embedder)
+        model = make_embedder(settings.choices.embedder)
         with Reader(session.chosen(settings), log, model).view() as view:
             said = rendered(briefs.brief(view, asked), briefs.BYTES)
         if as_json:
@@ -124,10 +124,10 @@ def goals(session_: Session, /, project: str | None, all_projects: bool, as_json
         from serve.reader.reader import Reader
         from serve.summaries import goals as wanted
         from serve.summaries.overview import item
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs)
-        model = embedder(settings.choices.embedder)
+        model = make_embedder(settings.choices.embedder)
         with Reader(session.chosen(settings), log, model).view() as view:
             open_ = wanted.shown(wanted.open_goals(view, asked), moment(at).date())
             chains = wanted.chains(view, asked)

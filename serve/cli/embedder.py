@@ -14,8 +14,8 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from store.embedders.trial import Trial
-    from store.embedding import Embedder
+    from store.embedders.embedder import Embedder
+    from store.embedders.installed_models import Trial
 
 # docs/recall.md and docs/embedders.md say how these were measured
 _LEXICAL = "needs no model, and finds texts that share words or parts of words with the query"
@@ -64,12 +64,12 @@ def list_(session_: Session, /, as_json: bool) -> None:
 @click.pass_context
 def test(context: click.Context, name: str | None, as_json: bool) -> None:
     """Embed three texts with NAME or the current embedder, and report speed and quality."""
-    from store.embedders.trial import trial
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
+    from store.embedders.installed_models import try_model
 
     settings = context.obj.settings()
     name = name or settings.choices.embedder
-    tried = trial(embedder(name, settings.home))
+    tried = try_model(make_embedder(name, settings.home))
     if as_json:
         output.emit({"name": name, **_fields(tried)})
     else:
@@ -113,7 +113,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     Until the build is done, recall uses words alone. Nothing is lost: you can switch back the same
     way.
     """
-    from store.embedders import learned
+    from store.embedders import model_facts
     from store.home import config
 
     settings = context.obj.settings()
@@ -126,7 +126,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     if not yes and not _agreed():
         output.say("nothing was changed")
         return
-    learned.Acquaintance(settings.home).forget(name)
+    model_facts.KnownModels(settings.home).forget(name)
     path = config.keep(settings.home, "embedder", name)
     if settings.origin.get("embedder") == "environment":
         output.note("note: MNEMOLOG_EMBEDDER is set and overrides the file")
@@ -142,12 +142,12 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
 
 
 def _here(settings: Settings) -> list[dict[str, Any]]:
-    from store.embedders.found import models
+    from store.embedders.installed_models import installed_models
 
     rows = [{"name": "lexical", "what": "hashed words and letters; always available"}]
     rows += [
         {"name": one.name, "what": f"{size(one.bytes)} on this machine"}
-        for one in models(settings.home)
+        for one in installed_models(settings.home)
     ]
     current = settings.choices.embedder
     if current not in [row["name"] for row in rows]:
@@ -173,9 +173,9 @@ def _recommended(settings: Settings) -> tuple[str, str, str]:
     """Return the embedder to take, why, and what to do."""
     from importlib.util import find_spec
 
-    from store.embedders.found import models
+    from store.embedders.installed_models import installed_models
 
-    names = [one.name for one in models(settings.home)]
+    names = [one.name for one in installed_models(settings.home)]
     sentence = next((name for name in names if name.startswith("onnx:")), None)
     table = next((name for name in names if name.startswith("table:")), None)
     if sentence and find_spec("onnxruntime") is not None:
@@ -209,10 +209,10 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
     Raise ConfigError for a wrong name, EmbedderError where the model does not answer: then nothing
     is changed.
     """
-    from store.embedders.trial import seconds_for, trial
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
+    from store.embedders.installed_models import estimate_seconds, try_model
 
-    model = embedder(name)  # without a home: nothing is taken from what was known of it
+    model = make_embedder(name)  # without a home: nothing is taken from what was known of it
     texts = _texts(settings, model)
     dollars: float | None = 0.0
     if not model.is_local:
@@ -221,10 +221,10 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
         dollars = price(name.partition(":")[2], sum(map(len, texts)))
     return {
         "name": name,
-        "trial": _fields(trial(model)),
+        "trial": _fields(try_model(model)),
         "sent_away": not model.is_local,
         "memories": len(texts),
-        "seconds": round(seconds_for(model, texts), 1),
+        "seconds": round(estimate_seconds(model, texts), 1),
         "dollars": dollars,
     }
 

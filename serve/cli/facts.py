@@ -72,9 +72,9 @@ def list_(
         from serve.reader.reader import Reader
         from serve.recall.request import moment_of
         from serve.summaries import facts as known_facts
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
-        model = embedder(settings.choices.embedder, settings.home)
+        model = make_embedder(settings.choices.embedder, settings.home)
         reader = Reader(session.chosen(settings), log, model)
         at = moment_of(reader, then)
         found = reader.answered(lambda view: known_facts.known(view, project))

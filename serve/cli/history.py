@@ -26,9 +26,9 @@ def history(
     with session.open_log(settings) as log:
         from serve.reader.reader import Reader
         from serve.summaries import history as histories
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
-        reader = Reader(session.chosen(settings), log, embedder(settings.choices.embedder))
+        reader = Reader(session.chosen(settings), log, make_embedder(settings.choices.embedder))
         with reader.view() as view:
             found = histories.of_key(view, name, belongs)
             asked = {"key": name}

@@ -59,7 +59,7 @@ def _tenants(settings: "Settings") -> "OpenTenants":
     """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
     from serve.recall.query_embedder import QueryEmbedder
     from serve.server.open_tenants import OpenTenants
-    from store.embedding import SilentEmbedder
+    from store.embedders.embedder import SilentEmbedder
 
     tenants = OpenTenants(settings)
     model = tenants.embedder

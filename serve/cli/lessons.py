@@ -92,9 +92,9 @@ def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "
     from serve.lessons.standing import statistics
     from serve.reader.filters import Filter
     from serve.reader.reader import Reader
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
 
-    chosen = embedder(settings.choices.embedder, settings.home)
+    chosen = make_embedder(settings.choices.embedder, settings.home)
     reader = Reader(session.chosen(settings), log, chosen)
     asked = Filter(session.now(), project)
     return reader.answered(lambda view: statistics(view, log, asked))

@@ -10,7 +10,7 @@ import msgspec
 from serve.cli import explain
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer, moment_of
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.instants import isoformat, micros
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Memory

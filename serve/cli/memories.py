@@ -27,11 +27,11 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
         from serve.reader.reader import Reader
         from serve.recall.request import all_of
         from store.commands import resolve
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         wanted = resolve(log, id_)
         reader = Reader(
-            session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
+            session.chosen(settings), log, make_embedder(settings.choices.embedder, settings.home)
         )
         with reader.view() as view:
             found = all_of(view, log, wanted)
@@ -135,10 +135,10 @@ def list_(
         from serve.reader.reader import Reader
         from serve.recall.request import moment_of, seen
         from serve.summaries.newest import newest
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         reader = Reader(
-            session.chosen(settings), log, embedder(settings.choices.embedder, settings.home)
+            session.chosen(settings), log, make_embedder(settings.choices.embedder, settings.home)
         )
         with reader.view() as view:
             asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))

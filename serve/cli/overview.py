@@ -46,11 +46,11 @@ def overview(
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
         from serve.summaries import overview as overviews
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         asked = Filter(session.now(), belongs)
         question = overviews.about(output.encodable(" ".join(topic)), asked, settings.choices)
-        model = embedder(settings.choices.embedder)
+        model = make_embedder(settings.choices.embedder)
         with Reader(session.chosen(settings), log, model).view() as view:
             found = overviews.shown(overviews.overview(view, question, model))
         if as_json:
@@ -113,10 +113,10 @@ def timeline(
         from serve.recall.recall import recall
         from serve.summaries import overview as overviews
         from serve.summaries.newest import newest
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs, since=start, until=end)
-        model = embedder(settings.choices.embedder)
+        model = make_embedder(settings.choices.embedder)
         with Reader(session.chosen(settings), log, model).view() as view:
             if topic:
                 words = output.encodable(" ".join(topic))

@@ -192,9 +192,9 @@ def _answer(
 def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     from serve.reader.reader import Reader
     from serve.recall.query_embedder import QueryEmbedder
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
 
-    model = QueryEmbedder(embedder(settings.choices.embedder, settings.home, while_asked=True))
+    model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
     return Reader(session.chosen(settings), log, model), model
 
 

@@ -52,7 +52,7 @@ def recommendations(
         _show_new(new, as_json=as_json)
         return
     from serve.summaries.recommended import shown
-    from store import recommendations as kept
+    from store.plans import recommendations as kept
 
     with session.open_log(context.obj.settings()) as log:
         found = [
@@ -74,7 +74,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
     """Show what a recommendation would do, as a diff. You can shorten its id."""
     from serve.summaries.plan_text import steps_of
     from serve.summaries.recommended import shown
-    from store import recommendations as kept
+    from store.plans import recommendations as kept
 
     with session.open_log(session_.settings()) as log:
         one = kept.find(log, id_)
@@ -94,7 +94,7 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
 def accept(session_: Session, /, ids: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
     from serve.summaries.recommended import shown
-    from store import recommendations as kept
+    from store.plans import recommendations as kept
 
     with session.open_log(session_.settings()) as log:
         wanted = [kept.find(log, id_) for id_ in ids]
@@ -120,7 +120,7 @@ def accept(session_: Session, /, ids: tuple[str, ...], dry_run: bool, as_json: b
 @click.pass_obj
 def reject(session_: Session, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
     """Reject: the same is not proposed again."""
-    from store import recommendations as kept
+    from store.plans import recommendations as kept
 
     with session.open_log(session_.settings()) as log:
         wanted = [kept.find(log, id_).id for id_ in ids]

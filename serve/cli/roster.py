@@ -88,11 +88,11 @@ def run(context: click.Context, name: str, as_json: bool) -> None:
 
 
 def _switch(session_: Session, names: tuple[str, ...], *, on: bool, as_json: bool) -> None:
-    from store.plans import roster
+    from store.plans import job_catalog
 
     tenant = session.chosen(session_.settings())
-    found = roster.switch(tenant, names, on=on)
-    listed = [name for name in roster.NAMES if name in found.on]
+    found = job_catalog.set_switches(tenant, names, on=on)
+    listed = [name for name in job_catalog.NAMES if name in found.on]
     if as_json:
         output.emit({"on": listed})
     else:
@@ -103,22 +103,22 @@ def _switch(session_: Session, names: tuple[str, ...], *, on: bool, as_json: boo
 
 def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
     """Return what there is to say of every job, and of the money."""
-    from store.plans import plans, roster, spent
+    from store.plans import job_catalog, plans
 
-    switches, every = roster.switches(tenant), plans.every(log)
-    today, limits = spent.today(settings.home, session.now()), settings.choices.llm
+    switches, every = job_catalog.load_switches(tenant), plans.every(log)
+    today, limits = job_catalog.spent_today(settings.home, session.now()), settings.choices.llm
     return {
         "jobs": [
             {
                 "job": name,
                 "on": name in switches.on,
-                "at": roster.hour(name),
+                "at": job_catalog.start_time(name),
                 "last": next((_last(one) for one in every if one.body.job == name), None),
                 "waiting": [
                     one.id for one in every if one.body.job == name and one.state == "waiting"
                 ],
             }
-            for name in roster.NAMES
+            for name in job_catalog.NAMES
         ],
         "problem": switches.problem,
         "today": {

@@ -68,10 +68,10 @@ def _routes(settings: "Settings") -> "Routes":
     """Return what the last build knew of the router; before the first one, nothing."""
     from serve.reader.reader import Reader
     from store.derived.routes import ROUTES_PROJECTION, Routes
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
 
     with session.open_log(settings) as log:
-        model = embedder(settings.choices.embedder, settings.home)
+        model = make_embedder(settings.choices.embedder, settings.home)
         with Reader(session.chosen(settings), log, model).view() as view:
             empty = {name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()}
             return view.snapshots.routes or Routes(empty)

@@ -27,14 +27,14 @@ def selftest(context: click.Context, as_json: bool) -> None:
     fails.
     """
     from serve.evaluation.selftest import selftest as tried
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
     from store.snapshots import manifest as manifests
 
     session_: Session = context.obj
     settings = session_.settings()
     tenant = session.chosen(settings)
     manifest = manifests.current(tenant)
-    model = embedder(settings.choices.embedder, settings.home, while_asked=True)
+    model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
     with session.open_log(settings) as log:
         found = tried(tenant, log, manifest, model, settings.choices, session.now())
     if as_json:

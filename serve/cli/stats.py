@@ -44,9 +44,9 @@ def stats(session_: Session, /, plot: Path | None, as_json: bool) -> None:
         from serve.reader.reader import Reader
         from serve.statistics.figures import statistics
         from serve.statistics.shown import shown
-        from store.embedding import embedder
+        from store.embedders.embedder import make_embedder
 
-        model = embedder(settings.choices.embedder, settings.home)
+        model = make_embedder(settings.choices.embedder, settings.home)
         with Reader(tenant, log, model).view() as view:
             found = statistics(settings.home, tenant, log, view, now)
             lessons = standing.statistics(view, log, Filter(now)) if plot or as_json else None

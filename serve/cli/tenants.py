@@ -98,12 +98,12 @@ def stats(session_: Session, /, name: str | None, as_json: bool) -> None:
     """Show a tenant's figures; the default tenant if none is given."""
     from serve.reader.reader import Reader
     from serve.summaries.tenant_stats import tenant_stats
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
 
     settings = session_.settings()
     tenant = tenants_.find_tenant(settings.home, name or settings.choices.tenant)
     with EventLog(tenant.log) as log:
-        reader = Reader(tenant, log, embedder(settings.choices.embedder, settings.home))
+        reader = Reader(tenant, log, make_embedder(settings.choices.embedder, settings.home))
         found = reader.answered(lambda view: tenant_stats(tenant, log, view, session.now()))
     if as_json:
         output.emit(found)

@@ -45,13 +45,13 @@ def init(session_: Session, /, as_json: bool) -> None:
 def verify(context: click.Context, as_json: bool) -> None:
     """Check row by row that the served snapshots match the log."""
     from store.audits.verify import verify as verified
-    from store.embedding import embedder
+    from store.embedders.embedder import make_embedder
 
     settings = context.obj.settings()
     tenant = session.chosen(settings)
     with session.open_log(settings) as log:
         progress = (lambda what: None) if as_json else (lambda what: output.note(f"... {what}"))
-        model = embedder(settings.choices.embedder, settings.home)
+        model = make_embedder(settings.choices.embedder, settings.home)
         report = verified(tenant, log, model, on_progress=progress)
     if as_json:
         output.emit({"ok": report.ok, **_fields(report)})

@@ -19,7 +19,7 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View, standing
 from serve.reader.snapshots import Snapshots
 from serve.recall.recall import Mode, Question, recall
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import EPISODE
 from store.home.config import Choices
 from store.home.tenant import Tenant

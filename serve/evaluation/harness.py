@@ -37,7 +37,7 @@ from serve.server.open_tenants import OpenTenant
 from store import build, commands
 from store.commands import Draft
 from store.derived import catalog
-from store.embedding import Embedder, Matrix, embedder
+from store.embedders.embedder import Embedder, Matrix, make_embedder
 from store.home import tenant as tenants
 from store.home.config import Choices
 from store.home.errors import InvalidInput, NoManifest, SnapshotDamaged
@@ -77,7 +77,7 @@ def run_queries(
 
     With a `cache` folder no model is asked for the vector of a text twice, in this run or a later.
     """
-    plain = embedder(choices.embedder, home)
+    plain = make_embedder(choices.embedder, home)
     cached = CachedEmbedder(plain, cache) if cache is not None and not plain.is_cheap else None
     model: Embedder = plain if cached is None else cached
     results: list[Result] = []

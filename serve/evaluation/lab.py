@@ -26,7 +26,7 @@ from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store.agent_events import Intent
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import MEMORY_KINDS, TIERS
 from store.home.config import Choices, Layer, Profile, changed
 from store.home.errors import ConfigError, InvalidInput

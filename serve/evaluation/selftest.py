@@ -25,7 +25,7 @@ from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
 from store import commands
 from store.commands import Draft
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import Event
 from store.home.config import Choices
 from store.home.errors import EmbedderError, LogError

@@ -15,7 +15,7 @@ from serve.reader.reader import View
 from serve.reader.session_events import Journal
 from serve.server.open_tenants import OpenTenant
 from store.body import Body
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import Event, Trust
 from store.home.config import Choices
 from store.home.instants import new_id

@@ -9,7 +9,7 @@ from serve.mcp_server.notes import Note, bounded, framed
 from serve.mcp_server.registry import Result
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenant
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.projects import checked_project

@@ -25,7 +25,7 @@ from serve.derived import Derived
 from serve.reader.filters import Masks
 from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_snapshots
 from serve.reader.tail import LiveTail, Tail
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import Event
 from store.home.errors import (
     InvalidInput,

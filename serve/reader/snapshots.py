@@ -31,8 +31,8 @@ from store.derived.lessons import Lessons
 from store.derived.routes import Routes
 from store.derived.sessions import Sessions
 from store.derived.usage import Usage
-from store.embedders.calibration import Calibration
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
+from store.embedders.model_facts import Calibration
 from store.home.errors import NoManifest, SnapshotDamaged
 from store.home.tenant import Tenant
 from store.index import postings

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from serve.reader.tail_storage import LONGEST, Columns, Counts, FreshVectors, Slots
 from serve.reader.tail_storage import SlotNumbers as Places
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import RECEIPTS, Event
 from store.home.errors import LogError
 from store.index import prefix_expansion
@@ -32,7 +32,7 @@ from store.log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import UNSEEN, Edge, Memory
 from store.memories.rows import Mask, MemoryRows
-from store.plans.taken_back import take_back
+from store.plans.staleness import unapply_plan
 from store.text.mentions import Mention
 
 Scores = npt.NDArray[np.float32]
@@ -294,7 +294,7 @@ class LiveTail:
             if isinstance(event.body, Undone) and self._log is not None:
                 self._edges = ()  # some may go
                 try:
-                    changed |= dict.fromkeys(take_back(self._log, event, self._fold))
+                    changed |= dict.fromkeys(unapply_plan(self._log, event, self._fold))
                 except LogError as error:
                     damage.append(f"plan {event.subject} is undone at the next build: {error}")
             self._changes += event.kind not in RECEIPTS

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.derived.entity_graph import short_names
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.home.errors import EmbedderError
 from store.index import prefix_expansion
 from store.index.vector_scan import VectorRows

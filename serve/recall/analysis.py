@@ -16,7 +16,7 @@ from serve.reader.reader import View
 from serve.recall.classification import AnswerType, TaskMode, answer_type, language, task_mode
 from serve.recall.router import Router
 from store.derived.sessions import by_part
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.home.config import Choices, Layer, Profile, Profiles
 from store.home.errors import EmbedderError
 from store.home.instants import isoformat

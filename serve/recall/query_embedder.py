@@ -19,7 +19,7 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 
-from store.embedding import Embedder, Matrix
+from store.embedders.embedder import Embedder, Matrix
 from store.home.errors import EmbedderError
 
 Vector = npt.NDArray[np.float32]

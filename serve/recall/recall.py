@@ -22,7 +22,7 @@ from serve.recall.router import bar, most
 from serve.recall.scoring import LETTERS, MEANING, confidence, coverage
 from serve.recall.selection import Selection, select, shown_scores
 from serve.stages.replaced import Replaced
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import Route
 from store.memories.memory import Memory
 

@@ -19,7 +19,7 @@ from serve.recall.router import Router
 from serve.rules import role
 from serve.summaries.lineage import lineage
 from store.body import Id, Instant
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.events import Event, Recalled, Tier
 from store.events import Hit as ReceiptHit
 from store.home.config import Choices, Profile

@@ -26,7 +26,7 @@ from store.home.tenant import Tenant
 from store.ingest.job import Lease
 from store.ingest.job_queue import Queue
 from store.ingest.recording import is_gone, new_owner, record
-from store.plans import roster
+from store.plans import job_catalog
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenant
@@ -218,7 +218,7 @@ def fact_reader(settings: Settings) -> FactReader:
     """
 
     def read(tenant: Tenant) -> "subprocess.Popen[bytes]":
-        may_ask = roster.switches(tenant).on & {"facts", roster.LEARN}
+        may_ask = job_catalog.load_switches(tenant).on & {"facts", job_catalog.LEARN}
         words = ["--apply", "--tenant", tenant.name, *([] if may_ask else ["--no-model"])]
         with open(tenant.root / "facts.log", "wb") as output:
             return processes.start_job(

@@ -25,7 +25,7 @@ from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
 from store.builds import upkeep
 from store.builds.upkeep import Waiting
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.events import Event
 from store.home import tenant as tenants
 from store.home.config import Settings
@@ -88,7 +88,7 @@ class OpenTenants:
         self.settings = settings
         self._clock = clock
         choice = settings.choices.embedder
-        self.embedder = QueryEmbedder(embedder(choice, settings.home, while_asked=True), clock)
+        self.embedder = QueryEmbedder(make_embedder(choice, settings.home, while_asked=True), clock)
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}  # by tenant

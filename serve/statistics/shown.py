@@ -16,7 +16,7 @@ from serve.statistics.recalls import Answered, Values
 from serve.statistics.spending import DAYS
 from serve.statistics.usefulness import CHARACTERS, Period, Usefulness
 from store.home.instants import isoformat
-from store.plans.spent import Spent
+from store.plans.job_catalog import ModelCost
 
 TOOK_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)  # the last has no end
 CONFIDENCE = tuple(place / 20 for place in range(21))
@@ -173,6 +173,6 @@ def _period(one: Period) -> dict[str, Any]:
     }
 
 
-def _spent(spent: Spent) -> dict[str, Any]:
+def _spent(spent: ModelCost) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(spent)
     return found | {"cost_usd": round(spent.cost_usd, 6)}

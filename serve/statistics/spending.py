@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from store.job_events import Called
 from store.log import EventLog
-from store.plans.spent import DAY, Spent, summed
+from store.plans.job_catalog import DAY, ModelCost, sum_calls
 
 DAYS = 30
 
@@ -16,9 +16,9 @@ DAYS = 30
 class Spending:
     """Days are those of UTC, the running one among them; a purpose that cost most comes first."""
 
-    today: Spent
-    month: Spent  # of DAYS days
-    by_purpose: Mapping[str, Spent]
+    today: ModelCost
+    month: ModelCost  # of DAYS days
+    by_purpose: Mapping[str, ModelCost]
     days: tuple[float, ...]  # dollars, the oldest day first
     first_day: int  # microseconds UTC
 
@@ -30,15 +30,15 @@ def spending(log: EventLog, now: int) -> Spending:
     events = log.told(("called",), first_day, today + DAY)
     calls = [(one.at, one.body) for one in events if isinstance(one.body, Called)]
     by_purpose = {
-        purpose: summed(body for _, body in calls if body.purpose == purpose)
+        purpose: sum_calls(body for _, body in calls if body.purpose == purpose)
         for purpose in sorted({body.purpose for _, body in calls})
     }
     days = [0.0] * DAYS
     for at, body in calls:
         days[(at - first_day) // DAY] += body.cost_usd
     return Spending(
-        today=summed(body for at, body in calls if at >= today),
-        month=summed(body for _, body in calls),
+        today=sum_calls(body for at, body in calls if at >= today),
+        month=sum_calls(body for _, body in calls),
         by_purpose=dict(
             sorted(by_purpose.items(), key=lambda one: (-one[1].cost_usd, -one[1].tokens))
         ),

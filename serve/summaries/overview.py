@@ -18,7 +18,7 @@ from serve.reader.reader import View
 from serve.recall.analysis import Question
 from serve.recall.recall import recall
 from serve.rules import role
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from serve.summaries.plan_text import VERBS
-from store import commands, lesson_commands, recommendations
+from store import commands, lesson_commands
 from store.agent_events import Proposed, What
 from store.events import Erased, Event, Forgotten, Recorded, Superseded
 from store.home.errors import Conflict, NotFound
@@ -21,9 +21,9 @@ from store.home.instants import isoformat
 from store.job_events import Maker, Planned, Step
 from store.lesson_commands import Proposal as Draft
 from store.log import EventLog
-from store.plans import plans
+from store.plans import plans, recommendations
 from store.plans.plans import Plan
-from store.recommendations import Recommendation
+from store.plans.recommendations import Recommendation
 from store.text.excerpt import one_line
 
 Sort = Literal["plan", "recommendation", "lesson"]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from store.home.instants import isoformat
-from store.recommendations import Recommendation
+from store.plans.recommendations import Recommendation
 
 
 def shown(one: Recommendation) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import msgspec
 
 from store import quarantine
 from store.derived import catalog, constraints
-from store.embedding import Embedder, SilentEmbedder, embedder
+from store.embedders.embedder import Embedder, SilentEmbedder, make_embedder
 from store.events import RECEIPTS
 from store.home import failures, files
 from store.home.config import Llm, Settings
@@ -34,7 +34,7 @@ from store.home.tenant import Tenant, find_tenant
 from store.log import EventLog
 from store.logfile.file import LEAST_SQLITE, sqlite_version
 from store.logfile.head import numbers
-from store.plans import roster
+from store.plans import job_catalog
 from store.redaction.event import redacted
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -215,7 +215,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
     yield from _erasing(tenant)
     yield from _failures(tenant.root)
     yield from _ingested(tenant)
-    if problem := roster.switches(tenant).problem:
+    if problem := job_catalog.load_switches(tenant).problem:
         yield Finding("warn", problem, "delete the file, then `mnemolog jobs on NAME`")
 
 
@@ -306,7 +306,7 @@ def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Findi
     yield from _warnings(manifest)
     yield from _tail(settings, manifest, log)
     try:
-        yield from _versions(manifest, embedder(settings.choices.embedder, settings.home))
+        yield from _versions(manifest, make_embedder(settings.choices.embedder, settings.home))
     except ConfigError as error:
         yield Finding("error", str(error), "set another `embedder` in config.toml")
 

@@ -17,7 +17,7 @@ import msgspec
 from store import build
 from store.audits import health
 from store.cold import memories as cold_memories
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home.config import Settings
 from store.home.errors import (
     LogBusy,
@@ -265,4 +265,4 @@ def _served(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
 
 def _build(settings: Settings, of: Tenant, now: int) -> None:
     with EventLog(of.log) as log:
-        build.rebuild(of, log, embedder(settings.choices.embedder, settings.home), now)
+        build.rebuild(of, log, make_embedder(settings.choices.embedder, settings.home), now)

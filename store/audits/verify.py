@@ -17,7 +17,7 @@ import pyarrow as pa
 from store import build
 from store.derived import catalog
 from store.derived.constraints import Constraints
-from store.embedding import Embedder, SilentEmbedder
+from store.embedders.embedder import Embedder, SilentEmbedder
 from store.home.errors import NoManifest, SnapshotDamaged
 from store.home.tenant import Tenant
 from store.log import EventLog

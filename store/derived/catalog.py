@@ -10,7 +10,7 @@ from store.derived.lessons import LESSONS_PROJECTION
 from store.derived.routes import ROUTES_PROJECTION
 from store.derived.sessions import SESSIONS_PROJECTION
 from store.derived.usage import USAGE_PROJECTION
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
 from store.index import vectors
 from store.index.postings import POSTINGS_PROJECTION
 from store.memories.memories_projection import MEMORIES_PROJECTION

@@ -1,1 +1,1 @@
-"""The models that turn texts into vectors, one a file; store/embedding.py chooses among them."""
+"""Embedders: the models that turn texts into vectors; `embedder` makes the one a setting names."""

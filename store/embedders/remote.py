@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.embedders.learned import Acquaintance
+from store.embedders.model_facts import KnownModels
 from store.home.errors import EmbedderError
 
 _BATCH = 64  # texts a request
@@ -52,7 +52,7 @@ class RemoteEmbedder:
     def __init__(
         self,
         name: str,
-        acquaintance: Acquaintance,
+        acquaintance: KnownModels,
         patience: Patience,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:

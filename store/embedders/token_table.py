@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from store.embedders import folders, tensor_file
+from store.embedders import model_folder
 from store.home.errors import EmbedderError
 
 FILES = ("model.safetensors", "0_StaticEmbedding/model.safetensors")
@@ -38,24 +38,24 @@ class TableEmbedder:
 
     def __init__(self, named: str) -> None:
         """Raise EmbedderError where the folder holds no table."""
-        folder = folders.folder(named, FILES)
+        folder = model_folder.find_folder(named, FILES)
         weights = next((folder / name for name in FILES if (folder / name).is_file()), None)
         if weights is None:
             raise EmbedderError(f"{folder} holds no model.safetensors")
-        tensors = tensor_file.header(weights)
+        tensors = model_folder.tensor_header(weights)
         table = next((tensors[name] for name in _NAMES if name in tensors), None)
         if table is None or len(table.shape) != 2:
             raise EmbedderError(f"{weights} is no token table: it has no `embeddings` [rows, d]")
-        self._table = tensor_file.mapped(weights, table)
+        self._table = model_folder.map_tensor(weights, table)
         self._weights, self._mapping = (
-            tensor_file.mapped(weights, tensors[name]) if name in tensors else None
+            model_folder.map_tensor(weights, tensors[name]) if name in tensors else None
             for name in ("weights", "mapping")
         )
         self.dimension = table.shape[1]
         path = weights.with_name("tokenizer.json")
         self._tokenizer, self._unknown = _tokenizer(path, _most_tokens(folder / "config.json"))
-        digest = folders.digest(weights, [path, folder / "config.json"])
-        self.model = f"table-1/{folders.name(named)}-{digest}"
+        digest = model_folder.folder_digest(weights, [path, folder / "config.json"])
+        self.model = f"table-1/{model_folder.model_name(named)}-{digest}"
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
@@ -90,7 +90,7 @@ def _most_tokens(path: Path) -> int | None:
 
 def _tokenizer(path: Path, most: int | None) -> tuple[Any, int | None]:
     """Return the tokenizer, cut and unpadded, and the number of its unknown token."""
-    made = folders.tokenizer(path)
+    made = model_folder.load_tokenizer(path)
     if most is not None:
         made.enable_truncation(most)
     model = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])["model"]

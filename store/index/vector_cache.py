@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
-from store.embedding import Embedder
 from store.home.errors import EmbedderError
 from store.index.quantization import Halves
 from store.snapshots import parallel

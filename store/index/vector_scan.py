@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.embedders.calibration import Calibration
+from store.embedders.model_facts import Calibration
 from store.index import quantization
 from store.index.quantization import Bytes, Floats, Halves, Words, half_dots, int8_dots, quantize
 from store.index.top_k import Docs, Mask, top_k

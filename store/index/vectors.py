@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.embedders.calibration import calibrate
-from store.embedding import Embedder
+from store.embedders.embedder import Embedder
+from store.embedders.model_facts import calibrate
 from store.home.errors import EmbedderError
 from store.index import quantization
 from store.index import vector_cache as text_hashes

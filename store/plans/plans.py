@@ -19,7 +19,7 @@ from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.home.instants import EVER, derived_id, new_id
 from store.job_events import Applied, Planned, Step, Undone
 from store.log import MOST_SEQ, EventLog
-from store.plans.since import since, touched
+from store.plans.staleness import changes_since, touched_ids
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
@@ -72,7 +72,9 @@ def _fitting(steps: Sequence[Step]) -> int:
     made = {step.subject: at for at, step in enumerate(steps) if step.event == "recorded"}
     fitting = MOST_STEPS
     while True:
-        cut = [at for id_ in touched(steps[fitting:]) if (at := made.get(id_, fitting)) < fitting]
+        cut = [
+            at for id_ in touched_ids(steps[fitting:]) if (at := made.get(id_, fitting)) < fitting
+        ]
         if not cut:
             return fitting
         fitting = min(cut)
@@ -150,7 +152,7 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     if plan.state != "applied":
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
     own = set(plan.events)
-    if because := since(log, [plan.body]).changed(plan.body, own):
+    if because := changes_since(log, [plan.body]).changed(plan.body, own):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     undone = Undone(events=plan.events)
     log.append([Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)])
@@ -186,12 +188,12 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     kept = [step for step in steps if _mark(step) not in declined]
     gone = {step.subject for step in steps if step.event == "recorded"}
     gone -= {step.subject for step in kept}
-    return [step for step in kept if gone.isdisjoint(touched([step]))]
+    return [step for step in kept if gone.isdisjoint(touched_ids([step]))]
 
 
 def changed(log: EventLog, planned: Planned) -> tuple[str, ...]:
     """Return what changed since of what a plan rests on; nothing while it can be applied."""
-    return since(log, [planned]).changed(planned)
+    return changes_since(log, [planned]).changed(planned)
 
 
 def _mark(step: Step) -> tuple[str, str, str | None]:
@@ -230,7 +232,7 @@ def _told(log: EventLog, id_: str) -> list[Event]:
 
 def _settled(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
     """Return plans, those that wait and rest on what has changed as stale ones."""
-    said = since(log, [one.body for one in found if one.state == "waiting"])
+    said = changes_since(log, [one.body for one in found if one.state == "waiting"])
     return [
         replace(one, state="stale", because=because)
         if one.state == "waiting" and (because := said.changed(one.body))

@@ -21,7 +21,7 @@ from serve.evaluation import dataset, report
 from serve.evaluation import harness as runs
 from serve.evaluation.dataset import Result, Workspace
 from serve.evaluation.report import Report
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home import config
 from store.home.config import Choices, Settings
 
@@ -94,7 +94,7 @@ def learnt(
 
 def applied(workspaces: Sequence[Workspace], settings: Settings, name: str) -> dict[str, int]:
     """Let a job work on every workspace; return how many events of which kind it wrote."""
-    model = embedder(settings.choices.embedder, settings.home)
+    model = make_embedder(settings.choices.embedder, settings.home)
     written: dict[str, int] = {}
     for workspace in workspaces:
         tenant = runs.tenant_of(workspace, settings.home, model)

@@ -24,7 +24,7 @@ from store.home import tenant as tenants
 from store.job_events import Applied, Called, Planned, Step, Undone
 from store.lesson_commands import proposal as draft_of
 from store.log import EventLog
-from store.recommendations import Change
+from store.plans.recommendations import Change
 
 DAY = 86_400_000_000  # microseconds
 DAYS = 100

@@ -42,7 +42,7 @@ from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.agent_events import Prompted
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home import tenant
 from store.home.config import Choices, Settings
 from store.home.instants import micros
@@ -175,7 +175,7 @@ class World:
                 for event in list(log.read()):
                     if isinstance(event.body, Prompted):
                         commands.forget(log, event.id, micros(self.at))
-            model = embedder(self.settings.choices.embedder, self.settings.home)
+            model = make_embedder(self.settings.choices.embedder, self.settings.home)
             build.rebuild(tenant.tenant(self.settings.home), log, model, micros(self.at))
 
     def probe(self, hooks: Hooks, probe: dict[str, Any]) -> Served:

@@ -12,7 +12,7 @@ from pathlib import Path
 from client import Client
 
 from serve.reader.reader import Reader, View
-from store.embedding import embedder
+from store.embedders.embedder import make_embedder
 from store.home.config import Settings
 from store.home.tenant import Tenant
 from store.log import EventLog
@@ -205,7 +205,7 @@ def holds(run: Run) -> None:
     """Hold one state of the memory open for long, as builds drop its files, and read it again."""
     with EventLog(run.tenant.log) as log:
         while not run.is_over.is_set():
-            reader = Reader(run.tenant, log, embedder(run.settings.choices.embedder))
+            reader = Reader(run.tenant, log, make_embedder(run.settings.choices.embedder))
             with reader.view() as view:
                 before = _said(view)
                 run.is_over.wait(HELD_S)

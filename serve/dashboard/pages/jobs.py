@@ -8,7 +8,7 @@ from serve.dashboard.sites import Site, back, tenant_url
 from store.builds import upkeep
 from store.home.errors import InvalidInput
 from store.home.registry import dagster_ui
-from store.plans import plans, roster
+from store.plans import job_catalog, plans
 from store.snapshots import manifest as manifests
 
 
@@ -30,9 +30,9 @@ def blueprint(site: Site) -> Blueprint:
             refusal=manifests.last_refusal(opened.tenant),
             begun=upkeep.last_begun(opened.tenant),
             ui=ui.url if ui else None,
-            switches=roster.switches(opened.tenant),
-            jobs=roster.NAMES,
-            hours={name: roster.hour(name) for name in roster.NAMES},
+            switches=job_catalog.load_switches(opened.tenant),
+            jobs=job_catalog.NAMES,
+            hours={name: job_catalog.start_time(name) for name in job_catalog.NAMES},
             last={one.body.job: one for one in plans.newest(opened.log)},
         )
 
@@ -48,7 +48,7 @@ def blueprint(site: Site) -> Blueprint:
     def switch(tenant: str) -> Response:
         opened = site.tenant(tenant)
         name, on = request.form.get("job", ""), request.form.get("on") == "1"
-        roster.switch(opened.tenant, [name], on=on)
+        job_catalog.set_switches(opened.tenant, [name], on=on)
         said = f"{name} runs by itself {'from now on' if on else 'no longer'}."
         return site.done(back(tenant_url("jobs.index")), said)
 
@@ -56,8 +56,10 @@ def blueprint(site: Site) -> Blueprint:
     def run(tenant: str) -> Response:
         opened = site.tenant(tenant)
         name = request.form.get("job", "")
-        if name not in roster.NAMES:
-            raise InvalidInput(f"there is no job {name!r}: there are {', '.join(roster.NAMES)}")
+        if name not in job_catalog.NAMES:
+            raise InvalidInput(
+                f"there is no job {name!r}: there are {', '.join(job_catalog.NAMES)}"
+            )
         if site.tenants.learn_now(opened, name):
             said = f"{name} has begun: what it proposes is among the proposals in a while."
             return site.done(tenant_url("jobs.index"), said)

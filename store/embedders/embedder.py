@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from store.embedders.learned import Acquaintance
 from store.embedders.lexical import IN_A_JOB, WHILE_ASKED, LexicalEmbedder
+from store.embedders.model_facts import KnownModels
 from store.home.errors import ConfigError, EmbedderError
 
 Matrix = npt.NDArray[np.float32]
@@ -62,7 +62,7 @@ class SilentEmbedder:
         raise EmbedderError(self.reason)
 
 
-def embedder(name: str, home: Path | None = None, *, while_asked: bool = False) -> Embedder:
+def make_embedder(name: str, home: Path | None = None, *, while_asked: bool = False) -> Embedder:
     """Return the embedder a setting names; raise ConfigError for a name of no known form.
 
     `home` is where it keeps what it makes and learns; without one it does so at every start.
@@ -74,7 +74,7 @@ def embedder(name: str, home: Path | None = None, *, while_asked: bool = False) 
         return LexicalEmbedder(WHILE_ASKED if while_asked else IN_A_JOB)
     if not rest or kind not in ("onnx", "table", "litellm"):
         raise ConfigError(f"no embedder {name!r}: use one of {', '.join(CHOICES)}")
-    known = Acquaintance(home)
+    known = KnownModels(home)
     if kind == "litellm":
         from store.embedders import remote
 

@@ -1,16 +1,71 @@
 """
-Calibration: what a cosine of one model is worth, so that another model's means the same.
+What was learned of a setting's model: its id and dimension, kept in the home's cache.
 
-Every model spreads its cosines its own way: unrelated texts may lie at 0.04 or at 0.6. A few fixed
-questions and their answers are embedded when vectors are built; evidence of a cosine is then 0 at
-the mean of unrelated pairs and 1/2 at the mean of related ones.
+So a model that is not there at the moment still has its name, and a build keeps the vectors it
+made. Nothing is lost with the file: it is learned again.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+
+from store.home.files import replace_file
+
+
+class KnownModel(msgspec.Struct, frozen=True):
+    model: str
+    dimension: int
+
+
+class KnownModels:
+    """The file of one home; without a home it remembers for this process alone."""
+
+    def __init__(self, home: Path | None) -> None:
+        self._path = home / "cache" / "embedders.json" if home else None
+        self._here: dict[str, KnownModel] = {}
+
+    def of(self, name: str) -> KnownModel | None:
+        """Return what is known of the model a setting names."""
+        return self._all().get(name)
+
+    def keep(self, name: str, model: str, dimension: int) -> None:
+        """Remember; a file that says so already is left alone."""
+        learned = KnownModel(model, dimension)
+        if self._all().get(name) != learned:
+            self._write(self._all() | {name: learned})
+
+    def forget(self, name: str) -> None:
+        if name in (known := self._all()):
+            self._write({other: one for other, one in known.items() if other != name})
+
+    def _all(self) -> dict[str, KnownModel]:
+        if self._path is None:
+            return self._here
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, KnownModel])
+        except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+            return {}
+
+    def _write(self, known: dict[str, KnownModel]) -> None:
+        if self._path is None:
+            self._here = known
+        else:
+            with suppress(OSError):  # where nothing can be written it is learned again
+                replace_file(self._path, msgspec.json.encode(known))
+
+
+# Calibration: what a cosine of one model is worth, so that another model's means the same.
+#
+# Every model spreads its cosines its own way: unrelated texts may lie at 0.04 or at 0.6. A few
+# fixed
+# questions and their answers are embedded when vectors are built; evidence of a cosine is then 0
+# at
+# the mean of unrelated pairs and 1/2 at the mean of related ones.
 
 Matrix = npt.NDArray[np.float32]
 

@@ -20,7 +20,7 @@ from store.log import EventLog
 from store.memories.memory import Memory
 from store.plans import plans
 from store.plans.plans import Plan
-from store.plans.since import since
+from store.plans.staleness import changes_since
 
 About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
@@ -149,7 +149,7 @@ def planned(one: Recommendation) -> Planned:
 
 def _settled(log: EventLog, found: Sequence[Recommendation]) -> list[Recommendation]:
     """Return recommendations, those that wait and rest on what has changed as outdated ones."""
-    said = since(log, [planned(one) for one in found if one.state == "pending"])
+    said = changes_since(log, [planned(one) for one in found if one.state == "pending"])
 
     def settled(one: Recommendation) -> Recommendation:
         changed = said.changed(planned(one)) if one.state == "pending" else ()

@@ -5,16 +5,18 @@ All plans are asked about at once, and of what was said only the kinds are looke
 event of every memory for each of them took seconds. Events that were undone count for nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import attrgetter
 
 import msgspec
 
-from store.events import RECEIPTS
+from store.events import RECEIPTS, Event
 from store.job_events import Planned, Step
 from store.log import EventLog
 from store.logfile.file import Row
 from store.logfile.rows import BODY
+from store.memories.fold import Fold
 
 _HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
 
@@ -22,7 +24,7 @@ Key = tuple[str | None, str]  # of a project
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SubjectEvent:
     """An event, as far as it matters here."""
 
     seq: int
@@ -31,14 +33,14 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class Changes:
     """What was said in the order of the log, by memory, and by key where a memory became its value.
     `held` has the keys of the memories that are, or were, the value of one.
 
     It is of the plans it was read for; of others it tells nothing.
     """
 
-    memories: Mapping[str, Sequence[Said]]
+    memories: Mapping[str, Sequence[SubjectEvent]]
     keys: Sequence[tuple[int, Key]]
     held: Mapping[str, Key]
 
@@ -50,7 +52,7 @@ class Since:
         return tuple(self._changes(plan, own))
 
     def _changes(self, plan: Planned, own: Set[str]) -> Iterator[str]:
-        for id_ in dict.fromkeys(touched(plan.steps)):
+        for id_ in dict.fromkeys(touched_ids(plan.steps)):
             said = self.memories.get(id_, ())
             begins = max((one.seq for one in said if one.id in own), default=plan.watermark)
             for one in said:
@@ -64,20 +66,20 @@ class Since:
                     yield f"{key} was given a value since"
 
 
-def since(log: EventLog, made: Sequence[Planned]) -> Since:
+def changes_since(log: EventLog, made: Sequence[Planned]) -> Changes:
     """Return what was said since plans were made."""
     if not made:
-        return Since({}, (), {})
+        return Changes({}, (), {})
     gone = log.undone(log.head())
-    ids = sorted({id_ for plan in made for id_ in touched(plan.steps)})
+    ids = sorted({id_ for plan in made for id_ in touched_ids(plan.steps)})
     least = min(plan.watermark for plan in made)
     held = _held(log, ids)
     wanted = set[Key]().union(*(_keys(plan, held) for plan in made))
     keys = _of_keys(log, least, wanted, gone) if wanted else ()
-    return Since(_of_memories(log, ids, least, gone), keys, held)
+    return Changes(_of_memories(log, ids, least, gone), keys, held)
 
 
-def touched(steps: Sequence[Step]) -> Iterator[str]:
+def touched_ids(steps: Sequence[Step]) -> Iterator[str]:
     """Yield the ids of the memories that some steps change, name or are made of."""
     for step in steps:
         yield step.subject
@@ -89,17 +91,17 @@ def touched(steps: Sequence[Step]) -> Iterator[str]:
 
 def _of_memories(
     log: EventLog, ids: Sequence[str], after: int, gone: Set[str]
-) -> dict[str, Sequence[Said]]:
+) -> dict[str, Sequence[SubjectEvent]]:
     harmless = ", ".join("?" * len(_HARMLESS))
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
     rows = log.rows(
         f"subject IN (SELECT value FROM json_each(?)) AND +seq > ? AND kind NOT IN ({harmless})",
         (_json(ids), after, *sorted(_HARMLESS)),
     )
-    found: dict[str, list[Said]] = {}
+    found: dict[str, list[SubjectEvent]] = {}
     for seq, id_, _, kind, subject, *_ in rows:
         if id_ not in gone:
-            found.setdefault(subject, []).append(Said(seq, id_, kind))
+            found.setdefault(subject, []).append(SubjectEvent(seq, id_, kind))
     return dict(found)
 
 
@@ -141,8 +143,60 @@ def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     """Return the keys that a plan would give a value, and those of the memories it touches."""
     steps = (one for one in plan.steps if one.event == "recorded")
     given = {(one.project, key) for one in steps if (key := one.body.get("key"))}
-    return given.union(held[id_] for id_ in touched(plan.steps) if id_ in held)
+    return given.union(held[id_] for id_ in touched_ids(plan.steps) if id_ in held)
 
 
 def _json(ids: Sequence[str]) -> str:
     return msgspec.json.encode(ids).decode()
+
+
+# Taken back: memories as they are without a plan that was undone, for who folds event by event.
+#
+# A build leaves the plan's events out from the start. Who has applied them already folds anew what
+# they may have touched, from what the log still holds to be so: an event that only turned a step
+# round would not do, for a value of a key that was written meanwhile would give way to the older
+# one.
+
+
+def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
+    """Fold anew what the plan that `undone` is about had touched; return the ids of what changed.
+
+    What the plan had recorded is forgotten. Raise LogError where an event cannot be read: then
+    nothing was changed.
+    """
+    plans = (event.body for event in log.about(undone.subject))
+    steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]
+    ids = _related(fold, touched_ids(steps))
+    return fold.anew(ids, _remaining_events(log, ids, undone.seq))
+
+
+def _remaining_events(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
+    """Return the events about some memories that count up to a seq, in order."""
+    gone = log.undone(until)
+    told = [event for id_ in ids for event in log.about(id_)]
+    told = [event for event in told if event.seq <= until and event.id not in gone]
+    return sorted(told, key=attrgetter("seq"))
+
+
+def _related(fold: Fold, ids: Iterable[str]) -> list[str]:
+    """Return the memories among some ids, and all on whose state theirs may rest or that may rest
+    on theirs.
+    """
+    found: dict[str, None] = {}
+    waiting = list(ids)
+    while waiting:
+        id_ = waiting.pop()
+        if id_ not in found and fold.find(id_) is not None:
+            found[id_] = None
+            waiting += _nearest(fold, id_)
+    return list(found)
+
+
+def _nearest(fold: Fold, id_: str) -> Iterator[str]:
+    yield from fold.made_of(id_)
+    memory = fold.find(id_)
+    assert memory is not None
+    if memory.key is not None:
+        yield from fold.values(memory.project, memory.key)
+    if memory.job is not None:
+        yield from memory.source_ids

@@ -14,8 +14,9 @@ import msgspec
 
 from store.home.errors import InvalidInput
 from store.home.files import replace_file
-from store.home.tenant import Tenant
-from store.job_events import Job
+from store.home.tenant import Tenant, list_tenants
+from store.job_events import Called, Job
+from store.log import EventLog
 
 Learn = Literal["learn"]
 LEARN: Learn = "learn"  # all jobs, one after the other
@@ -62,7 +63,7 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(_Kept)
 
 
-def switches(tenant: Tenant) -> Switches:
+def load_switches(tenant: Tenant) -> Switches:
     """Return what a tenant lets run by itself; none before it said so."""
     path = _path(tenant)
     try:
@@ -73,7 +74,7 @@ def switches(tenant: Tenant) -> Switches:
         return Switches(problem=f"{path} cannot be read, so no job runs by itself: {error}")
 
 
-def switch(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
+def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
     """Let some jobs run by themselves, or no longer; return what is on then.
 
     Raise InvalidInput for a job there is not.
@@ -83,14 +84,14 @@ def switch(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
         raise InvalidInput(
             f"there is no job {', '.join(map(repr, unknown))}: there are {', '.join(NAMES)}"
         )
-    before = switches(tenant).on
+    before = load_switches(tenant).on
     now = before | set(wanted) if on else before - set(wanted)
     kept = {"on": [name for name in NAMES if name in now]}
     replace_file(_path(tenant), msgspec.json.encode(kept))
     return Switches(frozenset(now))
 
 
-def hour(name: str) -> str:
+def start_time(name: str) -> str:
     """Return when a job runs by itself, UTC: 01:50."""
     minute, hour, *_ = CRON[name].split()
     return f"{int(hour):02}:{int(minute):02}"
@@ -98,3 +99,50 @@ def hour(name: str) -> str:
 
 def _path(tenant: Tenant) -> Path:
     return tenant.root / "jobs.json"
+
+
+# Spent: what language models were paid, as the logs tell it; a call that failed counts too.
+
+DAY = 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """`tokens` are those of both ways, the dollars those of calls whose price is known."""
+
+    calls: int = 0
+    failed: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    models: tuple[str, ...] = ()
+
+
+def spent_since(log: EventLog, since: int) -> ModelCost:
+    """Return what a tenant's jobs spent since a moment, in microseconds UTC."""
+    return sum_calls(_calls(log, since))
+
+
+def spent_today(home: Path, now: int) -> ModelCost:
+    """Return what all tenants of a home spent since midnight UTC: a day's limits are the home's."""
+    calls: list[Called] = []
+    for one in list_tenants(home):
+        with EventLog(one.log) as log:
+            calls += _calls(log, now - now % DAY)
+    return sum_calls(calls)
+
+
+def _calls(log: EventLog, since: int) -> list[Called]:
+    events = log.of_jobs(("called",))
+    return [one.body for one in events if one.at >= since and isinstance(one.body, Called)]
+
+
+def sum_calls(calls: Iterable[Called]) -> ModelCost:
+    """Return what some calls cost together."""
+    calls = list(calls)
+    return ModelCost(
+        calls=len(calls),
+        failed=sum(one.error is not None for one in calls),
+        tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
+        cost_usd=sum((one.cost_usd for one in calls), 0.0),
+        models=tuple(sorted({one.model for one in calls})),
+    )

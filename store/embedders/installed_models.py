@@ -1,0 +1,117 @@
+"""
+The models on this machine: folders in the home's `models`, and installed packages that ship one.
+
+Only file names and headers are looked at; nothing is imported or loaded.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.embedders import model_folder, onnx_model, token_table
+from store.embedders.embedder import Embedder
+from store.home.errors import EmbedderError
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledModel:
+    """A model that is there. `name` is what the setting `embedder` takes."""
+
+    name: str
+    bytes: int
+
+
+def installed_models(home: Path) -> list[InstalledModel]:
+    """Return every model found, those of the home first, each by name."""
+    own = home / "models"
+    named = [(str(one), one) for one in (sorted(own.iterdir()) if own.is_dir() else [])]
+    named += sorted(_packages())
+    made = (_model_in(name, folder) for name, folder in named if folder.is_dir())
+    return [one for one in made if one is not None]
+
+
+def _packages() -> Iterator[tuple[str, Path]]:
+    """Yield the top-level packages that are installed; the working directory is none."""
+    for place in {Path(place) for place in sys.path if place}:
+        if place.name in ("site-packages", "dist-packages") and place.is_dir():
+            yield from ((one.name, one) for one in place.iterdir() if one.name.isidentifier())
+
+
+def _model_in(name: str, folder: Path) -> InstalledModel | None:
+    for place in (folder, *sorted(one for one in folder.iterdir() if one.is_dir())):
+        for file in dict.fromkeys((*onnx_model.FILES, *token_table.FILES)):
+            path = place / file
+            if path.is_file() and (kind := _kind(place, path)):
+                return InstalledModel(f"{kind}:{name}", path.stat().st_size)
+    return None
+
+
+def _kind(folder: Path, weights: Path) -> str | None:
+    has_tokenizer = (folder / "tokenizer.json").is_file()
+    if weights.suffix == ".onnx":
+        return "onnx" if has_tokenizer else None
+    try:
+        names = model_folder.tensor_header(weights).keys()
+    except EmbedderError:
+        return None
+    if names & {"embeddings", "embedding.weight"}:
+        return "table" if weights.with_name("tokenizer.json").is_file() else None
+    is_bert = any(name.endswith("embeddings.word_embeddings.weight") for name in names)
+    return "onnx" if has_tokenizer and is_bert else None
+
+
+# A trial: does a model answer, how fast, and does it know a paraphrase from another topic?
+
+_TEXTS = (
+    "The deploy failed because the signing key had expired.",
+    "An expired signing key broke the release.",
+    "We had noodles for lunch in the garden.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of it; the cosines are those of a text with its paraphrase and with another one."""
+
+    model: str
+    dimension: int
+    load_ms: float
+    ms_per_text: float
+    paraphrase: float
+    unrelated: float
+
+    @property
+    def ok(self) -> bool:
+        return self.paraphrase > self.unrelated
+
+
+def try_model(embedder: Embedder) -> Trial:
+    """Return how a model embeds three texts; raise EmbedderError where it does not answer."""
+    began = time.perf_counter()
+    embedder.embed(_TEXTS[:1])
+    loaded = time.perf_counter()
+    one, paraphrase, other = embedder.embed(_TEXTS)
+    taken = time.perf_counter() - loaded
+    return Trial(
+        embedder.model,
+        embedder.dimension,
+        round((loaded - began) * 1000, 1),
+        round(taken * 1000 / len(_TEXTS), 2),
+        round(float(one @ paraphrase), 3),
+        round(float(one @ other), 3),
+    )
+
+
+def estimate_seconds(embedder: Embedder, texts: Sequence[str], sample: int = 24) -> float:
+    """Return about how long embedding the texts takes, by a sample spread over them.
+
+    Raise EmbedderError where the model does not answer.
+    """
+    if not texts:
+        return 0.0
+    chosen = texts[:: -(-len(texts) // sample)]
+    began = time.perf_counter()
+    embedder.embed(chosen)
+    return (time.perf_counter() - began) * len(texts) / len(chosen)
