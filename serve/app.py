@@ -18,7 +18,7 @@ from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import DEADLINE_S, Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
-from serve.mcp_server.product import product
+from serve.mcp_server.endpoint import mnemolog_registry
 from serve.server import request_guard
 from serve.server.callers import Caller, Callers, Rates
 from serve.server.open_tenants import OpenTenants, RequestsInFlight
@@ -62,7 +62,7 @@ def create_app(
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
     app.register_blueprint(api_routes.blueprint(tenants, clock))
-    app.register_blueprint(mcp_endpoint.blueprint(product(tenants, clock, version)))
+    app.register_blueprint(mcp_endpoint.blueprint(mnemolog_registry(tenants, clock, version)))
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock, hook_deadline_s)))
     shell.register(app, tenants, owners, clock)
     return app

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
+from serve.mcp_server.methods import Call, Prompt, Registry, Template, Tool
 from serve.mcp_server.protocol import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
-from serve.mcp_server.registry import Call, Prompt, Registry, Template, Tool
 
 Json = dict[str, Any]
 PNG = (

@@ -9,7 +9,7 @@ from api_client import OURS, TOKEN, Api
 from click.testing import CliRunner
 from conftest import NOW, Built
 
-from serve.api.service import EXPORTS
+from serve.api.operation import EXPORTS
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from api_client import NOW, TOKEN, Api, held
 
-from serve.api.idempotency import derived
-from serve.api.service import Call, Nothing, Service
+from serve.api.operation import Call, Nothing, Service
+from serve.api.preconditions import derive_id
 from serve.app import create_app
 from serve.server.callers import Caller
 from serve.server.open_tenants import OpenTenants
@@ -214,7 +214,7 @@ def test_the_ids_of_a_key_are_the_callers_the_tenants_and_the_places_own(tenants
     def id_of(who: str, named: str, place: str, key: str = KEY) -> str | None:
         caller = Caller(who, named, frozenset({"write"}), f"id-of-{who}")
         call = Call(service, caller, {}, Nothing(), Nothing(), lambda name: key)
-        return derived(call, place)
+        return derive_id(call, place)
 
     asked = [("eva", "default", "a"), ("tom", "default", "a"), ("eva", "work", "a")]
     asked += [("eva", "default", "b")]

@@ -14,7 +14,7 @@ from lookalikes import CORRECTIONS
 from shapes import undeclared
 from werkzeug.test import TestResponse
 
-from serve.api import changes, export, listing, memories, recall
+from serve.api import memories, memory_lists, recall
 from serve.api.operation import Operation
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
@@ -32,10 +32,10 @@ SEARCHES = [
 ]
 OPERATIONS = (
     *memories.OPERATIONS,
-    *changes.OPERATIONS,
-    *listing.OPERATIONS,
+    *memories.CHANGE_OPERATIONS,
+    *memory_lists.OPERATIONS,
     *recall.OPERATIONS,
-    *export.OPERATIONS,
+    *memory_lists.EXPORT_OPERATIONS,
 )
 
 

@@ -23,8 +23,7 @@ from dashboard_page import (
 )
 from flask import Flask
 
-from serve.dashboard.assets import FOLDER, assets
-from serve.dashboard.navigation import PLACES
+from serve.dashboard.shell import FOLDER, PLACES, assets
 from serve.server.open_tenants import OpenTenants
 from store import commands
 from store.commands import Draft

@@ -16,7 +16,7 @@ from conftest import TEXTS
 from dashboard_page import CHROMIUM, DESK, HOST, NOW, PHONE, TOKEN, application, served, tab
 from flask import Flask
 
-from serve.dashboard.navigation import PLACES
+from serve.dashboard.shell import PLACES
 from serve.server.open_tenants import OpenTenants
 from store import build, commands
 from store.commands import Draft

@@ -10,9 +10,9 @@ from dashboard_page import NOW, Browser, application, browser, fields
 from werkzeug.test import TestResponse
 
 from serve.dashboard.forms import FOUND
-from serve.dashboard.pages.memories import SHOWN
-from serve.dashboard.pages.receipts import SHOWN as RECALLS
-from serve.dashboard.wording import clean, differences, line
+from serve.dashboard.memory_list_page import SHOWN
+from serve.dashboard.recall_pages import SHOWN as RECALLS
+from serve.dashboard.rendering import clean, differences, line
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
 from store import commands

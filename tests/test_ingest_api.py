@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 from shapes import undeclared
 from test_app import TOKEN, code, get, post
 
-from serve.api import jobs
+from serve.api import ingest
 from serve.app import create_app
 from serve.server import ingest_worker as worker
 from serve.server import open_tenants
@@ -511,6 +511,6 @@ def test_a_disk_that_is_full_takes_nothing_and_says_so(
 def test_every_answer_is_what_the_document_says(client: Client, tenants: OpenTenants):
     made = accepted(client, {"memories": [*NOTES, {"content": "todo"}]})
     tenants.ingest.turn()
-    assert undeclared(made, jobs.JobInShort) == []
-    assert undeclared(job(client, made["id"]), jobs.WholeJob) == []
-    assert undeclared(get(client, "/v1/jobs").json, jobs.Jobs) == []
+    assert undeclared(made, ingest.JobInShort) == []
+    assert undeclared(job(client, made["id"]), ingest.WholeJob) == []
+    assert undeclared(get(client, "/v1/jobs").json, ingest.Jobs) == []

@@ -25,7 +25,7 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/unserved.py",
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
     "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
-    "serve/program/mnemolog/home.py",
+    "serve/program/mnemolog/connection.py",
     "serve/cli/session.py",
     "store/importers/git.py",
     "pipelines/orchestration/dagster_home.py",

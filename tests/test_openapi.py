@@ -8,7 +8,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from serve.api.openapi import TAGS, document
 from serve.api.routes import OPERATIONS
-from serve.mcp_server.tools import OURS
+from serve.mcp_server.tools import TOOLS
 from serve.server.problems import TITLES
 
 DOCUMENT = document(OPERATIONS, "1.0.0")
@@ -104,7 +104,7 @@ SHARED = [
 
 @pytest.mark.parametrize(("tool", "argument", "shape", "name"), SHARED)
 def test_rest_and_mcp_share_a_bound(tool: str, argument: str, shape: str, name: str):
-    (found,) = [one for one in OURS if one.name == tool]
+    (found,) = [one for one in TOOLS if one.name == tool]
     of_mcp = found.takes.schema["properties"][argument]
     of_rest = SCHEMAS[shape]["properties"][name]
     assert bounds(of_mcp) == bounds(of_rest)

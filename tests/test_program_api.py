@@ -12,8 +12,7 @@ import mnemolog
 import msgspec
 import pytest
 from mnemolog import errors, inputs, jobs, proposals, receipts, shapes, tenants
-from mnemolog.asking import Asking
-from mnemolog.connection import Answer, _said
+from mnemolog.connection import Answer, TenantConnection, _query_pairs
 
 from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
@@ -202,7 +201,7 @@ DECLARED = {one.id: one for one in OPERATIONS}
 
 def asked_by(call: Callable[[mnemolog.Client], Any]) -> tuple[str, str, Any, Any, Any, bool]:
     client, heard = mnemolog.Client("http://127.0.0.1:1", "token"), Heard()
-    client._asking = Asking(heard, "acme")
+    client._asking = TenantConnection(heard, "acme")
     with pytest.raises(Stop):
         made = call(client)
         next(made)
@@ -233,7 +232,7 @@ def decoded_query(declared: Operation, query: dict[str, Any]) -> Any:
     """Return the parameters as the server reads them: what may come often as a list."""
     schema = msgspec.json.schema_components([declared.query])[1][declared.query.__name__]
     sent: dict[str, Any] = {}
-    for name, value in [pair for key, one in query.items() for pair in _said(key, one)]:
+    for name, value in [pair for key, one in query.items() for pair in _query_pairs(key, one)]:
         is_list = schema["properties"][name].get("type") == "array"
         sent[name] = [*sent.get(name, ()), value] if is_list else value
     return msgspec.convert(sent, declared.query, strict=False)
@@ -367,7 +366,7 @@ def test_it_imports_nothing_of_ours_and_nothing_heavy():
 def test_it_finds_the_home_that_the_settings_find(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    from mnemolog.home import default_home
+    from mnemolog.connection import default_home
 
     monkeypatch.delenv("MNEMOLOG_HOME")
     for name, value in environ.items():

@@ -14,7 +14,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from serve.api import tenants as routes
+from serve.api import administration as routes
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store import build, commands

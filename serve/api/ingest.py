@@ -3,22 +3,146 @@ Ingest: many memories, or the turns of a conversation, are accepted now and reco
 """
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from serve.api.idempotency import HEADER, MARK, key_of
-from serve.api.jobs import JobInShort, in_short, queue_of
-from serve.api.operation import Operation
-from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import SentDraft
+from serve.api.list_query import decode_cursor, encode_cursor, list_digest
+from serve.api.operation import Call, Nothing, Operation, Reply
+from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
+from serve.api.shapes import At, InTenant, SentDraft
 from serve.fields import ProjectName, TenantName
-from store.body import Name
+from serve.summaries.ingested import shown
+from serve.summaries.listing import Position
+from store.body import Id, Name
 from store.commands import Draft
 from store.home.instants import new_id
 from store.home.projects import named_project
-from store.ingest.batch import MAX_ITEMS, Batch, Turn, of_drafts, said
+from store.ingest.batch import MAX_ITEMS, Batch, Refused, Turn, of_drafts, said
+from store.ingest.job import Job, Outcome, State
+from store.ingest.job_queue import Queue
+
+# Jobs: what became of accepted batches; a dead one is tried again.
+
+
+class OfJobs(InTenant, frozen=True, kw_only=True):
+    state: Annotated[State, Meta(description="Only those in this state.")] | None = None
+    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=500)] = 50
+    cursor: Annotated[str, Meta(description="`next` of the page before.")] | None = None
+
+
+class Requeue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Try a dead job again."""
+
+    tenant: TenantName | None = None
+
+
+class JobInShort(Struct, frozen=True, kw_only=True):
+    """An accepted batch. `done` counts the items looked at, `refused` those of them that make no
+    memory. One that is queued is tried `next_at`; a dead one was tried too often, and why is its
+    `error`.
+    """
+
+    id: Id
+    at: At
+    state: State
+    attempts: int
+    next_at: At | None
+    ended_at: At | None
+    items: int
+    turns: int
+    done: int
+    refused: int
+    error: str | None
+
+
+class WholeJob(JobInShort, frozen=True, kw_only=True):
+    """A job with the memory of each of its items, null where it was refused, and why those were."""
+
+    ids: tuple[str | None, ...]
+    because: tuple[Refused, ...]
+
+
+class Jobs(Struct, frozen=True, kw_only=True):
+    """The newest first; `next` is the cursor of the page after this one, null at the end."""
+
+    jobs: tuple[JobInShort, ...]
+    next: str | None
+
+
+def list_jobs(call: Call[OfJobs, Nothing]) -> Reply:
+    query, limit = call.query, call.query.limit
+    of = list_digest(call)
+    before = None if query.cursor is None else decode_cursor(query.cursor, of).seq
+    found = queue_of(call).listed(query.state, before=before, limit=limit + 1)
+    following = None
+    if len(found) > limit:
+        following = encode_cursor(Position(0, found[limit - 1].number), of)
+    return Reply({"jobs": [summarize_job(one) for one in found[:limit]], "next": following})
+
+
+def show_job(call: Call[InTenant, Nothing]) -> Reply:
+    queue, id_ = queue_of(call), call.path["id"]
+    return Reply(_whole_job(queue.get(id_), queue.outcome(id_)))
+
+
+def requeue_job(call: Call[Nothing, Requeue]) -> Reply:
+    queue = queue_of(call)
+    job = queue.requeue(call.path["id"], call.now)
+    call.service.tenants.ingest.wake()
+    return Reply(summarize_job(job))
+
+
+def queue_of(call: Call[Any, Any]) -> Queue:
+    return call.service.tenants.ingest.queue(call.tenant.tenant)
+
+
+def summarize_job(job: Job) -> JobInShort:
+    """Return a job as it is sent."""
+    return JobInShort(**shown(job))
+
+
+def _whole_job(job: Job, outcome: Outcome) -> WholeJob:
+    return WholeJob(ids=outcome.ids, because=outcome.refused, **shown(job))
+
+
+JOB_OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/jobs",
+        "listJobs",
+        "List accepted batches, the newest first; the dead ones with `state=dead`.",
+        list_jobs,
+        tag="jobs",
+        query=OfJobs,
+        answers={HTTPStatus.OK: Jobs},
+        problems=("not_found", "invalid_name", "invalid_cursor"),
+    ),
+    Operation(
+        "GET",
+        "/v1/jobs/{id}",
+        "getJob",
+        "Show what became of an accepted batch, item by item.",
+        show_job,
+        tag="jobs",
+        query=InTenant,
+        answers={HTTPStatus.OK: WholeJob},
+        problems=("not_found", "invalid_name"),
+    ),
+    Operation(
+        "POST",
+        "/v1/jobs/{id}/requeue",
+        "requeueJob",
+        "Try a dead job again, from its first attempt.",
+        requeue_job,
+        "admin",
+        tag="jobs",
+        body=Requeue,
+        answers={HTTPStatus.OK: JobInShort},
+        problems=("not_found", "invalid_name", "conflict"),
+    ),
+)
 
 
 class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +160,7 @@ class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def ingest(call: Call[Nothing, NewJob]) -> Reply:
-    now, key = call.now, key_of(call)
+    now, key = call.now, idempotency_key(call)
     id_ = key.id("job") if key else new_id(now)
     batch = _batch(id_, now, call.body)
     job, is_new = queue_of(call).accept(id_, now, batch, id_[:MARK] if key else "")
@@ -44,7 +168,7 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if not is_new:
         headers["Idempotency-Replayed"] = "true"
-    return Reply(in_short(job), HTTPStatus.ACCEPTED, headers)
+    return Reply(summarize_job(job), HTTPStatus.ACCEPTED, headers)
 
 
 def _batch(id_: str, now: int, asked: NewJob) -> Batch:
@@ -72,7 +196,7 @@ OPERATIONS = (
         body=NewJob,
         answers={HTTPStatus.ACCEPTED: JobInShort},
         problems=("invalid_name", "not_found", "queue_full", "idempotency_mismatch"),
-        headers=(HEADER,),
+        headers=(IDEMPOTENCY_KEY,),
         tells=("Location",),
     ),
 )

@@ -3,24 +3,44 @@ Memories: record them, read one and its history.
 """
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import structs
 
-from serve.api import etag, idempotency
-from serve.api.idempotency import derived, first_use, key_of, replayed
-from serve.api.operation import Operation
-from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import Acknowledged, InProject, InTenant, SentDraft, ShownValue, WholeMemory
-from serve.fields import TenantName
+from serve.api import preconditions
+from serve.api.operation import Call, Nothing, Operation, Reply
+from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
+from serve.api.shapes import (
+    Acknowledged,
+    Edge,
+    InProject,
+    InTenant,
+    SentDraft,
+    ShownValue,
+    WholeMemory,
+)
+from serve.fields import Reason, TenantName
 from serve.recall.request import all_of
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
 from store import commands
-from store.home.errors import NotFound
+from store.body import Id
+from store.commands import Change
+from store.events import (
+    Archived,
+    Forgotten,
+    Linked,
+    Pinned,
+    Relation,
+    Restored,
+    Revised,
+    Superseded,
+)
+from store.home.errors import ChangedSince, InvalidInput, NotFound
 from store.home.projects import named_project
 from store.log import Appended
+from store.memories.memory import FORGOTTEN
 
 
 class NewMemory(SentDraft, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,49 +75,49 @@ class HistoryOfKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record(call: Call[Nothing, NewMemory]) -> Reply:
-    draft, own = call.body, derived(call, "memory")
+    draft, own = call.body, derive_id(call, "memory")
     if draft.id is None:
         draft = structs.replace(draft, id=own)
     log = call.tenant.log
-    [appended] = log.append([commands.recorded(draft, call.now)], first_use(own))
+    [appended] = log.append([commands.recorded(draft, call.now)], first_use_check(own))
     seq = appended.event.seq if appended.is_new else log.newest_change(appended.event.id)
     return Reply(
-        acknowledged(appended),
+        _acknowledge(appended),
         HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK,
-        {"ETag": etag.tag(seq)} | replayed(own, [appended]),
+        {"ETag": preconditions.make_etag(seq)} | replay_header(own, [appended]),
     )
 
 
 def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
-    key, drafts = key_of(call), list(call.body.memories)
+    key, drafts = idempotency_key(call), list(call.body.memories)
     unnamed = [number for number, draft in enumerate(drafts) if draft.id is None] if key else []
     for number in unnamed:
         drafts[number] = structs.replace(drafts[number], id=key and key.id(f"memories/{number}"))
     own = drafts[unnamed[0]].id if unnamed else None
-    done = call.tenant.log.append(commands.recorded_all(drafts, call.now), first_use(own))
-    said = AllAcknowledged(memories=tuple(map(acknowledged, done)))
-    return Reply(said, HTTPStatus.CREATED, replayed(own, done))
+    done = call.tenant.log.append(commands.recorded_all(drafts, call.now), first_use_check(own))
+    said = AllAcknowledged(memories=tuple(map(_acknowledge, done)))
+    return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
 
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
-    found = whole(call.tenant, id_, call.tenant.log.newest_change(id_))
-    if etag.is_known(call, found.headers["ETag"]):
+    found = memory_reply(call.tenant, id_, call.tenant.log.newest_change(id_))
+    if preconditions.is_cached(call, found.headers["ETag"]):
         return Reply(None, HTTPStatus.NOT_MODIFIED, found.headers)
     return found
 
 
-def whole(tenant: OpenTenant, id_: str, seq: int) -> Reply:
+def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
     """Return all there is of a memory and its tag; raise NotFound.
 
     `seq` is that of its newest change as known before, so the tag is never newer than what is sent.
     """
     found = tenant.reader.answered(lambda view: all_of(view, tenant.log, id_))
     sent = msgspec.json.encode(found)
-    return Reply(msgspec.Raw(sent), headers={"ETag": etag.tag(seq, sent)})
+    return Reply(msgspec.Raw(sent), headers={"ETag": preconditions.make_etag(seq, sent)})
 
 
-def history_of(call: Call[InTenant, Nothing]) -> Reply:
+def show_history(call: Call[InTenant, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
     found = call.tenant.reader.answered(lambda view: history.of_memory(view, id_))
     if not found:
@@ -105,7 +125,7 @@ def history_of(call: Call[InTenant, Nothing]) -> Reply:
     return Reply({"id": id_, "memories": [history.shown(one) for one in found]})
 
 
-def history_of_key(call: Call[InProject, Nothing]) -> Reply:
+def show_key_history(call: Call[InProject, Nothing]) -> Reply:
     key, project = call.path["key"], named_project(call.query.project)
     found = call.tenant.reader.answered(lambda view: history.of_key(view, key, project))
     if not found:
@@ -113,7 +133,7 @@ def history_of_key(call: Call[InProject, Nothing]) -> Reply:
     return Reply({"key": key, "memories": [history.shown(one) for one in found]})
 
 
-def acknowledged(appended: Appended) -> Acknowledged:
+def _acknowledge(appended: Appended) -> Acknowledged:
     return Acknowledged(id=appended.event.id, seq=appended.event.seq, new=appended.is_new)
 
 
@@ -128,7 +148,7 @@ OPERATIONS = (
         body=NewMemory,
         answers={HTTPStatus.CREATED: Acknowledged, HTTPStatus.OK: Acknowledged},
         problems=("junk_text", "invalid_name", "id_conflict", "not_found", "idempotency_mismatch"),
-        headers=(idempotency.HEADER,),
+        headers=(preconditions.IDEMPOTENCY_KEY,),
     ),
     Operation(
         "POST",
@@ -140,7 +160,7 @@ OPERATIONS = (
         body=NewMemories,
         answers={HTTPStatus.CREATED: AllAcknowledged},
         problems=("junk_text", "invalid_name", "id_conflict", "not_found", "idempotency_mismatch"),
-        headers=(idempotency.HEADER,),
+        headers=(preconditions.IDEMPOTENCY_KEY,),
     ),
     Operation(
         "GET",
@@ -160,7 +180,7 @@ OPERATIONS = (
         "/v1/memories/{id}/history",
         "getHistory",
         "Show what a memory replaced and what replaced it. The beginning of its id will do.",
-        history_of,
+        show_history,
         query=InTenant,
         answers={HTTPStatus.OK: HistoryOfMemory},
         problems=("not_found", "invalid_name"),
@@ -170,9 +190,217 @@ OPERATIONS = (
         "/v1/keys/{key}/history",
         "getKeyHistory",
         "Show the values a key had, the newest first.",
-        history_of_key,
+        show_key_history,
         query=InProject,
         answers={HTTPStatus.OK: HistoryOfKey},
         problems=("not_found", "invalid_name"),
+    ),
+)
+
+
+# Changes of a memory: revise it, forget it and bring it back, put it away, replace it, link it.
+#
+# Each is an event; the log keeps what was before. `If-Match` makes one depend on what was read.
+
+
+class ChangedMemory(Revised, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields to replace; what is left out, or null, stays as it is."""
+
+    pinned: bool | None = None
+    reason: Reason | None = None
+    tenant: TenantName | None = None
+
+
+class WithReason(InTenant, frozen=True, kw_only=True):
+    """Why it is done."""
+
+    reason: Reason | None = None
+
+
+class OfForgetting(WithReason, frozen=True, kw_only=True):
+    """Why it is done: a DELETE has no body."""
+
+
+class NewerMemory(WithReason, frozen=True, kw_only=True):
+    """The memory that takes the place of another."""
+
+    by: Id
+
+
+class NewLink(InTenant, frozen=True, kw_only=True):
+    """A reasoning edge to be drawn to another memory."""
+
+    target: Id
+    relation: Relation
+
+
+class DrawnEdge(Edge, frozen=True, kw_only=True):
+    """An edge is on disk. `new` is false where a request was sent again."""
+
+    seq: int
+    new: bool
+
+
+def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
+    """Replace fields of a memory; both events it may take are written together."""
+    asked, log = call.body, call.tenant.log
+    fields = {
+        name: value
+        for name in Revised.__struct_fields__
+        if (value := getattr(asked, name)) is not None
+    }
+    changes: list[Change] = [Revised(**fields)] if fields.keys() - {"reason"} else []
+    if asked.pinned is not None:
+        changes.append(Pinned(pinned=asked.pinned))
+    if not changes:
+        raise InvalidInput("say what changes: one field of the memory, or `pinned`")
+    events = [commands.told(log, call.path["id"], one, call.now) for one in changes]
+    done = log.append(events, preconditions.unchanged_check(call))
+    return memory_reply(call.tenant, call.path["id"], done[-1].event.seq)
+
+
+def forget(call: Call[OfForgetting, Nothing]) -> Reply:
+    tenant, id_ = call.tenant, call.path["id"]
+    memory = tenant.reader.answered(lambda view: view.tail.find(id_))
+    if memory is None:
+        raise NotFound(f"no memory {id_!r}")
+    if memory.state != FORGOTTEN:
+        event = commands.told(tenant.log, id_, Forgotten(reason=call.query.reason), call.now)
+        tenant.log.append([event], preconditions.unchanged_check(call))
+    elif (seqs := preconditions.expected_seqs(call)) is not None and tenant.log.newest_change(
+        id_
+    ) not in seqs:
+        raise ChangedSince(f"memory {id_} was changed since: it is forgotten already")
+    return Reply(None, HTTPStatus.NO_CONTENT)
+
+
+def restore(call: Call[Nothing, WithReason]) -> Reply:
+    return _apply_change(call, Restored(reason=call.body.reason), "restored")
+
+
+def archive(call: Call[Nothing, WithReason]) -> Reply:
+    return _apply_change(call, Archived(reason=call.body.reason), "archived")
+
+
+def supersede(call: Call[Nothing, NewerMemory]) -> Reply:
+    change = Superseded(by=call.body.by, reason=call.body.reason)
+    return _apply_change(call, change, "superseded")
+
+
+def link(call: Call[Nothing, NewLink]) -> Reply:
+    asked = call.body
+    change = Linked(target=asked.target, relation=asked.relation)
+    done, headers = _append_change(call, change, "linked")
+    drawn = DrawnEdge(
+        source=done.event.subject,
+        relation=asked.relation,
+        target=asked.target,
+        seq=done.event.seq,
+        new=done.is_new,
+    )
+    return Reply(drawn, HTTPStatus.CREATED if done.is_new else HTTPStatus.OK, headers)
+
+
+def _apply_change(call: Call[Any, Any], change: Change, place: str) -> Reply:
+    """Append one change; return the memory as it is then."""
+    done, headers = _append_change(call, change, place)
+    found = memory_reply(call.tenant, call.path["id"], done.event.seq)
+    return Reply(found.value, headers={**found.headers, **headers})
+
+
+def _append_change(
+    call: Call[Any, Any], change: Change, place: str
+) -> tuple[Appended, dict[str, str]]:
+    """Append one change, once for each idempotency key; return it and the headers to send."""
+    log, own = call.tenant.log, derive_id(call, place)
+    event = commands.told(log, call.path["id"], change, call.now, own)
+    [done] = log.append([event], (*first_use_check(own), *preconditions.unchanged_check(call, own)))
+    return done, replay_header(own, [done])
+
+
+_OF_ONE = ("not_found", "invalid_name", "changed_since")
+_KEYED = (*_OF_ONE, "idempotency_mismatch")
+_HEADERS = (*preconditions.IF_MATCH, preconditions.IDEMPOTENCY_KEY)
+
+CHANGE_OPERATIONS = (
+    Operation(
+        "PATCH",
+        "/v1/memories/{id}",
+        "reviseMemory",
+        "Replace some fields of a memory; the log keeps what they were.",
+        revise,
+        "write",
+        body=ChangedMemory,
+        tells_kept=True,
+        answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
+        problems=(*_OF_ONE, "junk_text"),
+        headers=preconditions.IF_MATCH,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/memories/{id}",
+        "forgetMemory",
+        "Forget a memory: it is never recalled again, unless restored.",
+        forget,
+        "write",
+        query=OfForgetting,
+        answers={HTTPStatus.NO_CONTENT: None},
+        problems=(*_OF_ONE, "log_full", "log_read_only"),
+        headers=preconditions.IF_MATCH,
+    ),
+    Operation(
+        "POST",
+        "/v1/memories/{id}/restore",
+        "restoreMemory",
+        "Make a forgotten, archived, superseded or expired memory current again.",
+        restore,
+        "write",
+        body=WithReason,
+        tells_kept=True,
+        answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
+        problems=(*_KEYED, "conflict"),
+        headers=_HEADERS,
+    ),
+    Operation(
+        "POST",
+        "/v1/memories/{id}/archive",
+        "archiveMemory",
+        "Put a memory away: it is recalled only where the archive is asked for.",
+        archive,
+        "write",
+        body=WithReason,
+        tells_kept=True,
+        answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
+        problems=_KEYED,
+        headers=_HEADERS,
+    ),
+    Operation(
+        "POST",
+        "/v1/memories/{id}/supersede",
+        "supersedeMemory",
+        "Let another memory take the place of this one; both stay readable.",
+        supersede,
+        "write",
+        body=NewerMemory,
+        tells_kept=True,
+        answers={HTTPStatus.OK: WholeMemory},
+        tells=("ETag",),
+        problems=_KEYED,
+        headers=_HEADERS,
+    ),
+    Operation(
+        "POST",
+        "/v1/memories/{id}/links",
+        "linkMemory",
+        "Draw a reasoning edge to another memory: cause, support, conflict or derived.",
+        link,
+        "write",
+        body=NewLink,
+        answers={HTTPStatus.CREATED: DrawnEdge, HTTPStatus.OK: DrawnEdge},
+        problems=_KEYED,
+        headers=_HEADERS,
     ),
 )

@@ -2,19 +2,90 @@
 Operation: one declared request of the API; its declaration routes, decodes and documents it.
 """
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from flask import Blueprint, Response, g, request
 
-from serve.api.service import Call, Nothing, Reply, Service
-from serve.server.callers import OWNER, Scope
+from serve.server.callers import OWNER, Caller, Scope
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import problem
 from serve.server.request_guard import owner_only
+from store.home.config import Choices
 from store.home.errors import InvalidInput
+
+# Service: what the routes work on; Call: one request, decoded; Reply: what is sent for it.
+
+EXPORTS = 2  # at once: who does not read one holds a thread, and the others go on answering
+
+Query = TypeVar("Query", bound=msgspec.Struct)
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Open tenants and a clock; it gives microseconds UTC. `exports` is held while one is sent."""
+
+    tenants: OpenTenants
+    clock: Callable[[], int]
+    exports: threading.BoundedSemaphore = field(
+        default_factory=lambda: threading.BoundedSemaphore(EXPORTS)
+    )
+
+    @property
+    def choices(self) -> Choices:
+        return self.tenants.settings.choices
+
+    def tenant(self, caller: Caller, named: str | None) -> OpenTenant:
+        """Return the tenant that is meant; raise InvalidName or NotFound."""
+        return self.tenants.get(caller.tenant_for(named) or self.choices.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Query, Body]):
+    """One request of an operation: who asks, the parts of the path, query and body, decoded.
+
+    `tenant` is the one that is meant, the token's before the one named.
+    """
+
+    service: Service
+    caller: Caller
+    path: Mapping[str, str]
+    query: Query
+    body: Body
+    header: Callable[[str], str | None] = lambda name: None
+
+    @property
+    def tenant(self) -> OpenTenant:
+        named = getattr(self.body, "tenant", None) or getattr(self.query, "tenant", None)
+        return self.service.tenant(self.caller, named)
+
+    @property
+    def now(self) -> int:
+        return self.service.clock()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A value to be sent as JSON, or chunks as they come; `after` is called when all was sent, or
+    who asked went away.
+    """
+
+    value: Any = None
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: Iterator[bytes] | None = None
+    mimetype: str = "application/json"
+    after: Callable[[], None] | None = None
+
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Struct = type[msgspec.Struct]
@@ -65,7 +136,7 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
     # decoders are made before there are threads: msgspec crashes where two meet a type first
     query = msgspec.json.Decoder(operation.query, strict=False)
     body = msgspec.json.Decoder(operation.body) if operation.body else None
-    listed = _listed(operation.query)
+    listed = _list_parameters(operation.query)
 
     def view(**path: str) -> Response:
         caller = OWNER if operation.scope == "open" else g.caller
@@ -78,26 +149,26 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
             service,
             caller,
             path,
-            _asked(query, listed),
-            _decoded(body, request.get_data(cache=False)) if body else Nothing(),
+            _decode_query(query, listed),
+            _decode(body, request.get_data(cache=False)) if body else Nothing(),
             request.headers.get,
         )
-        return _sent(operation.run(call))
+        return _respond(operation.run(call))
 
     blueprint.add_url_rule(operation.rule, operation.id, view, methods=[operation.method])
 
 
-def _asked(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:
+def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:
     """Return the parameters behind the `?`, checked; raise InvalidInput."""
-    sent = _query(listed)
-    found = _decoded(decoder, msgspec.json.encode(sent))
+    sent = _query_values(listed)
+    found = _decode(decoder, msgspec.json.encode(sent))
     for name in sent:
         if getattr(found, name, name) is None:  # msgspec takes the word "null" for one
             raise InvalidInput(f"`{name}` cannot be null: leave it out")
     return found
 
 
-def _query(listed: frozenset[str]) -> dict[str, Any]:
+def _query_values(listed: frozenset[str]) -> dict[str, Any]:
     """Return the parameters behind the `?`; one that may come often as a list."""
     for name, values in request.args.lists():
         if len(values) > 1 and name not in listed:
@@ -105,14 +176,14 @@ def _query(listed: frozenset[str]) -> dict[str, Any]:
     return {name: values if name in listed else values[0] for name, values in request.args.lists()}
 
 
-def _listed(of: Struct) -> frozenset[str]:
+def _list_parameters(of: Struct) -> frozenset[str]:
     schema = msgspec.json.schema_components([of])[1][of.__name__]
     return frozenset(
         name for name, one in schema.get("properties", {}).items() if one.get("type") == "array"
     )
 
 
-def _decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
+def _decode(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
     try:
         return decoder.decode(data)
     except UnicodeDecodeError as error:
@@ -123,7 +194,7 @@ def _decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
         raise InvalidInput(str(error)) from error
 
 
-def _sent(reply: Reply) -> Response:
+def _respond(reply: Reply) -> Response:
     if reply.chunks is not None:
         streamed = Response(reply.chunks, reply.status, reply.headers, mimetype=reply.mimetype)
         if reply.after is not None:

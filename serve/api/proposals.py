@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from serve.api.operation import Operation
-from serve.api.service import Call, Nothing, Reply
+from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.shapes import At, InProject, InTenant
 from serve.fields import Reason, TenantName
 from serve.summaries import proposals
@@ -96,7 +95,7 @@ class Proposal(ProposalInShort, frozen=True, kw_only=True):
     steps: tuple[Changed, ...]
 
 
-def listed(call: Call[OfProposals, Nothing]) -> Reply:
+def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     query = call.query
     project = named_project(query.project)
     found = [
@@ -108,7 +107,7 @@ def listed(call: Call[OfProposals, Nothing]) -> Reply:
     return Reply({"proposals": first, "more": len(found) - len(first)})
 
 
-def show(call: Call[InTenant, Nothing]) -> Reply:
+def show_proposal(call: Call[InTenant, Nothing]) -> Reply:
     return Reply(proposals.shown(proposals.find(call.tenant.log, call.path["id"])))
 
 
@@ -131,7 +130,7 @@ OPERATIONS = (
         "/v1/proposals",
         "listProposals",
         "List what jobs proposed and what became of it, the newest first.",
-        listed,
+        list_proposals,
         tag="proposals",
         query=OfProposals,
         answers={HTTPStatus.OK: Proposals},
@@ -142,7 +141,7 @@ OPERATIONS = (
         "/v1/proposals/{id}",
         "getProposal",
         "Show what a proposal would change, before and after.",
-        show,
+        show_proposal,
         tag="proposals",
         query=InTenant,
         answers={HTTPStatus.OK: Proposal},

@@ -3,18 +3,26 @@ Recall: ask a memory, and say whether what came back helped.
 """
 
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-from serve.api import idempotency
-from serve.api.idempotency import derived, first_use, replayed
-from serve.api.operation import Operation
-from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import At, ShownMemory
+from serve.api import preconditions
+from serve.api.list_query import Since, Until, decode_cursor, encode_cursor, list_digest, period
+from serve.api.operation import Call, Nothing, Operation, Reply
+from serve.api.preconditions import derive_id, first_use_check, replay_header
+from serve.api.shapes import At, InProject, InTenant, ShownMemory
 from serve.recall.request import RateRequest, RecallRequest, answer
-from store import commands
-from store.events import Trust
+from serve.summaries import receipts as told
+from serve.summaries.listing import Position
+from store import commands, receipts
+from store.agent_events import Effort
+from store.body import Id
+from store.events import Route, Trust
+from store.home.projects import named_project
+from store.job_events import Judge, Verdict
+from store.receipts import Wanted
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,14 +86,14 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
 
 def rate(call: Call[Nothing, RateRequest]) -> Reply:
     tenant, asked = call.tenant, call.body
-    own = derived(call, "rated")
+    own = derive_id(call, "rated")
     tenant.notes.write()  # the recall that is rated may be the one just answered
     event = commands.rated(
         tenant.log, asked.id, asked.verdict, call.now, asked.reason, event_id=own
     )
-    done = tenant.log.append([event], first_use(own))
+    done = tenant.log.append([event], first_use_check(own))
     said = Rated(id=asked.id, seq=done[0].event.seq)
-    return Reply(said, HTTPStatus.CREATED, replayed(own, done))
+    return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
 
 
 OPERATIONS = (
@@ -121,6 +129,182 @@ OPERATIONS = (
         body=RateRequest,
         answers={HTTPStatus.CREATED: Rated},
         problems=("not_found", "invalid_name", "idempotency_mismatch"),
-        headers=(idempotency.HEADER,),
+        headers=(preconditions.IDEMPOTENCY_KEY,),
+    ),
+)
+
+
+# Receipts: what was asked of a memory, what came back, and whether it helped.
+
+
+class OfReceipts(InProject, frozen=True, kw_only=True):
+    """Which receipts; what is left out asks nothing."""
+
+    since: Since | None = None
+    until: Until | None = None
+    session: (
+        Annotated[str, Meta(description="Of one session of an agent.", max_length=200)] | None
+    ) = None
+    memory: Annotated[Id, Meta(description="Those that brought this memory.")] | None = None
+    silent: (
+        Annotated[bool, Meta(description="Those that brought nothing, or those that did.")] | None
+    ) = None
+    cursor: (
+        Annotated[str, Meta(description="`next` of the page before, asked with the same filters.")]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 50
+
+
+class AsHit(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a memory among the hits, from 1."""
+
+    rank: int
+    score: float
+    confidence: float
+
+
+class ReceiptInShort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A recall: `hits` came back, the surest with this `confidence`, `dropped` did not. `rated` is
+    the newest rating of it. `as_hit` is told where a memory was asked for.
+    """
+
+    id: Id
+    seq: int
+    at: At
+    query: str
+    mode: str
+    project: str | None
+    session: str | None
+    agent: str | None
+    hits: int
+    confidence: float | None
+    dropped: int
+    took_ms: float
+    rated: Verdict | None
+    as_hit: AsHit | None = None
+
+
+class Receipts(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first. `looked_at` were read for it: with few that pass a page may be short, and
+    `next` the cursor of what is older all the same; null at the end.
+    """
+
+    receipts: tuple[ReceiptInShort, ...]
+    next: str | None
+    looked_at: int
+
+
+class HitOfReceipt(AsHit, frozen=True, kw_only=True):
+    """What came back, and the memory as it is now; null where it is no more."""
+
+    id: Id
+    memory: ShownMemory | None
+
+
+class Rating(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said of the recall, or of a memory that it brought."""
+
+    of: Id
+    at: At
+    verdict: Verdict
+    reason: str | None
+    trust: Trust
+
+
+class OneVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    id: Id
+    verdict: Verdict
+    evidence: str | None
+
+
+class Judgment(msgspec.Struct, frozen=True, kw_only=True):
+    """How the hits turned out, by what was done afterwards."""
+
+    at: At
+    by: Judge
+    verdicts: tuple[OneVerdict, ...]
+
+
+class OutcomeOfTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """How tests, a build, ... came out in the turn that the recall was part of."""
+
+    at: At
+    effort: Effort
+    passed: bool
+    before: bool | None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """All there is of a recall: `dropped` counts what did not come back, by the reason."""
+
+    id: Id
+    seq: int
+    at: At
+    query: str
+    mode: str
+    project: str | None
+    session: str | None
+    agent: str | None
+    manifest: int | None
+    watermark: int
+    took_ms: float
+    hits: tuple[HitOfReceipt, ...]
+    dropped: dict[str, int]
+    route: Route | None
+    ratings: tuple[Rating, ...]
+    judged: Judgment | None
+    outcomes: tuple[OutcomeOfTurn, ...]
+
+
+def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
+    query, tenant = call.query, call.tenant
+    since, until = period(query.since, query.until, call.now)
+    wanted = Wanted(
+        since=since,
+        until=until,
+        project=named_project(query.project),
+        session=query.session,
+        memory=query.memory,
+        silent=query.silent,
+    )
+    of = list_digest(call)
+    after = None if query.cursor is None else decode_cursor(query.cursor, of)
+    tenant.notes.write_if_possible()  # those of the answers just given, too
+    page = receipts.page(tenant.log, wanted, query.limit, after)
+    found = [told.in_short(tenant.log, one, query.memory) for one in page.receipts]
+    following = page.last and encode_cursor(Position(*page.last), of)
+    return Reply({"receipts": found, "next": following, "looked_at": page.looked_at})
+
+
+def show_receipt(call: Call[InTenant, Nothing]) -> Reply:
+    tenant = call.tenant
+    tenant.notes.write_if_possible()
+    receipt = receipts.find(tenant.log, call.path["id"])
+    return Reply(tenant.reader.answered(lambda view: told.shown(view, tenant.log, receipt)))
+
+
+RECEIPT_OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/receipts",
+        "listReceipts",
+        "List what was recalled, the newest first.",
+        list_receipts,
+        tag="receipts",
+        query=OfReceipts,
+        answers={HTTPStatus.OK: Receipts},
+        problems=("not_found", "invalid_name", "invalid_cursor"),
+    ),
+    Operation(
+        "GET",
+        "/v1/receipts/{id}",
+        "getReceipt",
+        "Show what a recall brought, what was said of it and how it ended.",
+        show_receipt,
+        tag="receipts",
+        query=InTenant,
+        answers={HTTPStatus.OK: Receipt},
+        problems=("not_found", "invalid_name"),
     ),
 )

@@ -6,44 +6,27 @@ from collections.abc import Callable
 
 from flask import Blueprint
 
-from serve.api import (
-    changes,
-    export,
-    facts,
-    goals,
-    graph,
-    ingest,
-    jobs,
-    listing,
-    memories,
-    proposals,
-    recall,
-    receipts,
-    server,
-    summaries,
-    tenants,
-)
-from serve.api.operation import Operation, route
-from serve.api.service import Service
+from serve.api import administration, ingest, memories, memory_lists, proposals, recall, summaries
+from serve.api.operation import Operation, Service, route
 from serve.server.open_tenants import OpenTenants
 
 _OTHERS: tuple[Operation, ...] = (
     *recall.OPERATIONS,
     *memories.OPERATIONS,
-    *listing.OPERATIONS,
-    *changes.OPERATIONS,
-    *export.OPERATIONS,
+    *memory_lists.OPERATIONS,
+    *memories.CHANGE_OPERATIONS,
+    *memory_lists.EXPORT_OPERATIONS,
     *summaries.OPERATIONS,
-    *facts.OPERATIONS,
-    *goals.OPERATIONS,
-    *graph.OPERATIONS,
+    *summaries.FACT_OPERATIONS,
+    *summaries.GOAL_OPERATIONS,
+    *summaries.GRAPH_OPERATIONS,
     *proposals.OPERATIONS,
-    *receipts.OPERATIONS,
+    *recall.RECEIPT_OPERATIONS,
     *ingest.OPERATIONS,
-    *jobs.OPERATIONS,
-    *tenants.OPERATIONS,
+    *ingest.JOB_OPERATIONS,
+    *administration.OPERATIONS,
 )
-OPERATIONS = (*_OTHERS, *server.operations(_OTHERS))
+OPERATIONS = (*_OTHERS, *administration.server_operations(_OTHERS))
 
 
 def blueprint(tenants: OpenTenants, clock: Callable[[], int]) -> Blueprint:

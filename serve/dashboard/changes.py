@@ -69,7 +69,7 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
     if does in ("tag", "untag") and not tag.strip():
         raise InvalidInput("name the tag")
     seen = {id_: opened.log.newest_change(id_) for id_ in wanted}  # first: see `unchanged`
-    before = opened.reader.answered(lambda view: _found(view, wanted))
+    before = opened.reader.answered(lambda view: _find_memories(view, wanted))
     events: list[Event] = []
     changed: list[Memory] = []
     for memory in before:
@@ -80,7 +80,7 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
     checks = [unchanged(memory.id, {seen[memory.id]}) for memory in changed]
     done = opened.log.append(events, checks)
     was = tuple(
-        encoded(memory, appended.event.seq)
+        encode_state(memory, appended.event.seq)
         for memory, appended in zip(changed, done, strict=True)
         if _can_be_taken_back(memory, does)
     )
@@ -98,7 +98,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
         raise InvalidInput(f"this is no change to take back: {error}") from error
     if not before:
         raise InvalidInput("there is nothing to take back")
-    present = opened.reader.answered(lambda view: _found(view, [one.id for one in before]))
+    present = opened.reader.answered(lambda view: _find_memories(view, [one.id for one in before]))
     events = [
         commands.told(opened.log, memory.id, change, now)
         for memory, was in zip(present, before, strict=True)
@@ -108,7 +108,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
     return len(before)
 
 
-def encoded(memory: Memory, seq: int) -> str:
+def encode_state(memory: Memory, seq: int) -> str:
     """Return what a memory was, for the form that takes its change back."""
     was = Was(
         memory.id,
@@ -122,7 +122,7 @@ def encoded(memory: Memory, seq: int) -> str:
     return msgspec.json.encode(was).decode()
 
 
-def _found(view: View, ids: Sequence[str]) -> list[Memory]:
+def _find_memories(view: View, ids: Sequence[str]) -> list[Memory]:
     found = [view.tail.find(id_) for id_ in ids]
     for id_, one in zip(ids, found, strict=True):
         if one is None:

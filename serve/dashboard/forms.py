@@ -31,7 +31,7 @@ _NUMBERS = ("importance", "progress")
 _NEW = (*_TEXTS, "id", "kind", "key", "value", "chain", "status", "source", "tier", "project")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the list's form asks for, as it was typed. `sort` "": the best first, else the newest.
 
     With words the memories are recalled; in an order or a state that recall does not know, those
@@ -114,11 +114,11 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def wanted(sent: Sent) -> Wanted:
+def read_list_form(sent: Sent) -> ListForm:
     """Return what a query asks; raise InvalidInput for a choice that there is not."""
-    names = Wanted.__struct_fields__
+    names = ListForm.__struct_fields__
     given = {name: value.strip() for name, value in sent.items() if name in names}
-    found = Wanted(**given)
+    found = ListForm(**given)
     for name, choices in _CHOICES.items():
         said = getattr(found, name)
         if said not in choices:
@@ -140,7 +140,7 @@ def draft(sent: Sent) -> Draft:
         given["created_at"] = moments.moment(sent["created_at"], 0)
     if "content" not in given:
         raise InvalidInput("there is no text to remember")
-    found: Draft = _converted(
+    found: Draft = _convert(
         given | {"tags": tuple(_parts(sent.get("tags", ""))), "pinned": bool(sent.get("pinned"))},
         Draft,
     )
@@ -171,11 +171,11 @@ def revision(sent: Sent, memory: Memory) -> Revised:
         raise InvalidInput("nothing was changed")
     if reason := sent.get("reason", "").strip():
         given["reason"] = reason[:2_000]
-    found: Revised = _converted(given, Revised)
+    found: Revised = _convert(given, Revised)
     return found
 
 
-def filled(memory: Memory) -> dict[str, str]:
+def form_values(memory: Memory) -> dict[str, str]:
     """Return what a memory's form shows before anything is typed."""
     shown = {name: getattr(memory, name) or "" for name in (*_TEXTS, "tier", "status")}
     numbers = {name: getattr(memory, name) for name in _NUMBERS}
@@ -189,7 +189,7 @@ def filled(memory: Memory) -> dict[str, str]:
     }
 
 
-def _converted(given: dict[str, Any], to: Any) -> Any:
+def _convert(given: dict[str, Any], to: Any) -> Any:
     try:
         return msgspec.convert(given, to)
     except msgspec.ValidationError as error:

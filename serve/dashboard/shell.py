@@ -3,8 +3,12 @@ The shell around the pages: what they are dressed in, what protects them, and wh
 like there.
 """
 
+import mimetypes
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,21 +27,16 @@ from flask import (
 from jinja2 import StrictUndefined
 from markupsafe import Markup
 
-from serve.dashboard import login
-from serve.dashboard.assets import Asset, assets
-from serve.dashboard.navigation import PLACES, Place
-from serve.dashboard.pages import BLUEPRINTS
-from serve.dashboard.sites import Site, tenant_url
-from serve.dashboard.wording import (
-    ago,
-    clean,
-    differences,
-    iso,
-    line,
-    number,
-    pretty,
-    stamp,
+from serve.dashboard import (
+    graph_page,
+    memory_list_page,
+    operations_pages,
+    overview_page,
+    recall_pages,
+    review_pages,
 )
+from serve.dashboard.rendering import ago, clean, differences, iso, line, number, pretty, stamp
+from serve.dashboard.site import Site, login_blueprint, tenant_url
 from serve.numerals import size
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants
@@ -45,6 +44,78 @@ from serve.server.problems import MIMETYPE, Problem
 from serve.version import version
 from store.home.errors import NotFound
 from store.home.http_access import Keys, Session, Signer
+
+# The static files: read once, served under an address that holds their content's hash, so a
+# browser
+# may keep them for ever.
+
+FOLDER = Path(__file__).parent / "static"
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    data: bytes
+    mimetype: str
+    digest: str
+
+
+def assets(folder: Path = FOLDER) -> Mapping[str, Asset]:
+    """Return the files of a folder by name."""
+    return {path.name: _asset(path) for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _asset(path: Path) -> Asset:
+    data = path.read_bytes()
+    # not the system's table first: it may say anything of .js, which is not run then
+    mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
+    return Asset(data, mimetype or "application/octet-stream", sha256(data).hexdigest()[:12])
+
+
+# The pages of a tenant, in the order of the navigation.
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page of the navigation: its blueprint's name, its title, and its key after `g`.
+
+    Its address is that of the blueprint's view `index`.
+    """
+
+    name: str
+    title: str
+    key: str
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.name}.index"
+
+
+PLACES = (
+    Place("overview", "Overview", "o"),
+    Place("memories", "Memories", "m"),
+    Place("lab", "Recall lab", "r"),
+    Place("graph", "Graph", "g"),
+    Place("lessons", "Lessons", "l"),
+    Place("goals", "Goals", "a"),  # "aims": o is taken
+    Place("proposals", "Proposals", "p"),
+    Place("jobs", "Jobs & snapshots", "j"),
+    Place("access", "Tenants & tokens", "t"),
+    Place("errors", "Errors", "e"),
+)
+BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
+    overview_page.overview_blueprint,
+    memory_list_page.memories_blueprint,
+    recall_pages.lab_blueprint,
+    graph_page.graph_blueprint,
+    review_pages.lessons_blueprint,
+    review_pages.goals_blueprint,
+    review_pages.proposals_blueprint,
+    operations_pages.jobs_blueprint,
+    operations_pages.access_blueprint,
+    operations_pages.errors_blueprint,
+)
+
 
 # only our own files, no inline style or script, no frame, no form that leaves
 POLICY = (
@@ -80,7 +151,7 @@ def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[
         "lstrip_blocks": True,
     }
     _teach(app, site, files)
-    app.register_blueprint(login.blueprint(Keys(), owners, clock, lambda: _compile(app)))
+    app.register_blueprint(login_blueprint(Keys(), owners, clock, lambda: _compile(app)))
     app.register_blueprint(_doors(site, files))
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint(site))

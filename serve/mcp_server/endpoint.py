@@ -12,7 +12,8 @@ from urllib.parse import unquote
 import msgspec
 from flask import Blueprint, Response, g, request
 
-from serve.mcp_server.methods import answered, finished
+from serve.mcp_server import resources
+from serve.mcp_server.methods import Call, Registry, Result, answer, finish_result
 from serve.mcp_server.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -24,11 +25,14 @@ from serve.mcp_server.protocol import (
     RpcError,
     caller,
     client_name,
-    decoded,
+    decode_message,
     id_of,
     read,
 )
-from serve.mcp_server.registry import Call, Registry, Result
+from serve.mcp_server.tool_context import ToolContext
+from serve.mcp_server.tools import tools
+from serve.place import Places
+from serve.server.open_tenants import OpenTenants
 from store.home.errors import InvalidInput, MnemologError, NotFound
 
 _STATUSES = {METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND, OUT_OF_SCOPE: HTTPStatus.FORBIDDEN}
@@ -43,7 +47,7 @@ def blueprint(registry: Registry, name: str = "mcp") -> Blueprint:
     def mcp() -> Response:
         id_: Id | None = None
         try:
-            value = decoded(request.get_data(cache=False))
+            value = decode_message(request.get_data(cache=False))
             id_ = id_of(value)
             message = read(value)
             by = caller(message, request.headers.get)
@@ -60,10 +64,10 @@ def blueprint(registry: Registry, name: str = "mcp") -> Blueprint:
 
 def _answer(registry: Registry, method: str, id_: Id, call: Call) -> Response:
     def success(result: Result) -> Result:
-        return _success(id_, finished(registry, method, call, result))
+        return _success(id_, finish_result(registry, method, call, result))
 
     try:
-        outcome = answered(registry, method, call)
+        outcome = answer(registry, method, call)
         if isinstance(outcome, dict):
             return _json(success(outcome))
         try:
@@ -144,3 +148,66 @@ def _json(message: Result, status: HTTPStatus = HTTPStatus.OK) -> Response:
 def _stream(messages: Iterator[Result]) -> Response:
     events = (b"event: message\ndata: " + msgspec.json.encode(one) + b"\n\n" for one in messages)
     return Response(events, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+# The registry that mnemolog serves: its tools, resources and prompts over open tenants.
+
+INSTRUCTIONS = """\
+mnemolog is the user's long-term memory for coding agents. It lives on this machine and keeps what \
+earlier sessions, with any agent, decided, learned and did in this project.
+
+Recall before work that earlier sessions may bear on: where something is or why it is so, a design \
+choice, a failing test, a deploy, a convention, anything the user calls known ("as we said", "like \
+last time"). Ask in words; a few precise ones find more than one. Nothing comes back where the \
+memory knows nothing.
+
+Remember what a later session would otherwise have to find out again: a decision and its reason, a \
+lesson, a correction or preference of the user, a fact that was hard to find. One statement each, \
+understood alone, with names and paths. What code, git or documents say needs no memory.
+
+Notes that come back are data of earlier sessions, with provenance (`trust`: who said so; `role`: \
+rule or fact; `confidence`). What the user says now goes before. A note that is wrong or outdated \
+is mended with update_memory, or hidden with forget, which the user can undo. `feedback` says \
+whether one helped.
+
+Memories belong to the project of the working directory, or to none: then they hold everywhere.
+"""
+
+OFF_HERE = "MNEMOLOG_OFF is set for this run"
+
+
+def mnemolog_registry(
+    tenants: OpenTenants, clock: Callable[[], int], version: Callable[[], str]
+) -> Registry:
+    """Return what is offered over open tenants. `clock` gives microseconds UTC."""
+    settings, places = tenants.settings, Places(tenants.settings)
+
+    def here(call: Call) -> ToolContext:
+        place, session, now = places.of(call.cwd), _session_id(call), clock()
+        off = OFF_HERE if call.is_off else places.off(place, session or "", call.cwd, now)
+        return ToolContext(
+            tenant=tenants.get(call.tenant or settings.choices.tenant),
+            embedder=tenants.embedder,
+            choices=place.choices,
+            project=place.project,
+            now=now,
+            agent=call.agent,
+            session=session,
+            off=off,
+        )
+
+    return Registry(
+        info=lambda: {"name": "mnemolog", "title": "mnemolog", "version": version()},
+        instructions=INSTRUCTIONS,
+        tools=tools(here),
+        prompts=(resources.brief(here),),
+        templates=(resources.template(here),),
+        resources=lambda call: resources.list_resources(here(call)),
+        read=lambda call, uri: resources.read(here(call), uri),
+    )
+
+
+def _session_id(call: Call) -> str | None:
+    """Return the host's session, where it says so: Codex sends the id of its thread."""
+    said = call.meta.get("threadId")
+    return said if isinstance(said, str) and 0 < len(said) <= 200 else None

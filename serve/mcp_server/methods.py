@@ -4,7 +4,8 @@ The methods of MCP over a registry: what each takes, and the result it gives.
 Params come from anybody: each is looked at before it is used, and what does not fit is an RpcError.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from serve.mcp_server.protocol import (
@@ -15,13 +16,96 @@ from serve.mcp_server.protocol import (
     METHOD_NOT_FOUND,
     OUT_OF_SCOPE,
     VERSIONS,
+    Caller,
     Params,
     RpcError,
     object_of,
     text_of,
 )
-from serve.mcp_server.registry import Call, Complete, Outcome, Registry, Result
-from serve.server.callers import Scope
+from serve.server.callers import SCOPES, Scope
+
+# Registry: what an MCP server offers, as frozen values; what it is made of is none of the wire's.
+#
+# A tool that returns a result is answered with JSON. One that returns a generator is answered with
+# a
+# stream: the messages it yields as they come, and what it returns at last.
+
+Result = dict[str, Any]
+Outcome = Result | Generator[Result, None, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request on its way.
+
+    `tenant` and `scopes` are those of the token, or what the stdio bridge says of its host; so
+    is `cwd`.
+    """
+
+    params: Params
+    caller: Caller
+    agent: str | None = None
+    cwd: str | None = None
+    tenant: str | None = None
+    scopes: frozenset[Scope] = frozenset(SCOPES)
+    is_off: bool = False  # this run of the agent is not recorded
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
+    @property
+    def meta(self) -> Params:
+        found: Params = self.params.get("_meta") or {}
+        return found
+
+
+Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the beginning of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`listed` is what `tools/list` says of it; `run` takes the arguments as they came.
+
+    Who may not do all that its `scopes` name neither sees nor runs it.
+    """
+
+    listed: Result
+    run: Callable[[Call, Params], Outcome]
+    scopes: tuple[Scope, ...] = ("read",)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    listed: Result
+    run: Callable[[Call, Params], Outcome]
+    completes: Mapping[str, Complete] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    listed: Result
+    completes: Mapping[str, Complete] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All that is offered. `read` returns the contents behind an address, None where nothing is.
+
+    `legacy_methods` and `capabilities` are what goes beyond tools, resources, prompts and
+    completion for a client that said `initialize`; `heard` is told the client's responses.
+    """
+
+    info: Callable[[], Result]  # name, title, version
+    instructions: str
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    templates: tuple[Template, ...] = ()
+    resources: Callable[[Call], Sequence[Result]] = lambda call: ()
+    read: Callable[[Call, str], Sequence[Result] | None] = lambda call, uri: None
+    legacy_methods: Mapping[str, Callable[[Call], Result]] = field(default_factory=dict)
+    capabilities: Result = field(default_factory=dict)
+    heard: Callable[[Params], None] = lambda response: None
+
 
 Method = Callable[[Registry, Call], Outcome]
 
@@ -40,7 +124,7 @@ _FRESH: Mapping[str, tuple[int, str]] = {
 }
 
 
-def answered(registry: Registry, method: str, call: Call) -> Outcome:
+def answer(registry: Registry, method: str, call: Call) -> Outcome:
     """Return what a method gives; raise RpcError, METHOD_NOT_FOUND for one that is not there."""
     if method in _READING:
         _check(call, "read", method)
@@ -52,7 +136,7 @@ def answered(registry: Registry, method: str, call: Call) -> Outcome:
     raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}")
 
 
-def finished(registry: Registry, method: str, call: Call, result: Result) -> Result:
+def finish_result(registry: Registry, method: str, call: Call, result: Result) -> Result:
     """Return a result with what its era wants of every result."""
     if not call.caller.is_modern:
         return result
@@ -87,7 +171,7 @@ def _capabilities() -> Result:
 
 def _list_tools(registry: Registry, call: Call) -> Result:
     allowed = [one.listed for one in registry.tools if all(map(call.may, one.scopes))]
-    return _listed(call, "tools", allowed)
+    return _list_result(call, "tools", allowed)
 
 
 def _check(call: Call, scope: Scope, what: str) -> None:
@@ -96,18 +180,18 @@ def _check(call: Call, scope: Scope, what: str) -> None:
 
 
 def _list_prompts(registry: Registry, call: Call) -> Result:
-    return _listed(call, "prompts", [one.listed for one in registry.prompts])
+    return _list_result(call, "prompts", [one.listed for one in registry.prompts])
 
 
 def _list_templates(registry: Registry, call: Call) -> Result:
-    return _listed(call, "resourceTemplates", [one.listed for one in registry.templates])
+    return _list_result(call, "resourceTemplates", [one.listed for one in registry.templates])
 
 
 def _list_resources(registry: Registry, call: Call) -> Result:
-    return _listed(call, "resources", list(registry.resources(call)))
+    return _list_result(call, "resources", list(registry.resources(call)))
 
 
-def _listed(call: Call, name: str, found: list[Result]) -> Result:
+def _list_result(call: Call, name: str, found: list[Result]) -> Result:
     if call.params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "there is no such cursor: every list is whole")
     return {name: found}

@@ -70,7 +70,7 @@ class Caller:
     capabilities: Params = field(default_factory=dict)
 
 
-def decoded(body: bytes) -> object:
+def decode_message(body: bytes) -> object:
     """Return the JSON of a body; raise RpcError."""
     try:
         value: object = _any.decode(body)
@@ -119,7 +119,7 @@ def caller(message: Message, header: Header) -> Caller:
     if is_told or said == MODERN:
         return _modern(message, meta, header)
     if said is not None and said not in LEGACY:
-        raise _unsupported(said)
+        raise _version_error(said)
     if not isinstance(meta, dict):
         raise RpcError(INVALID_PARAMS, "`_meta` is an object")
     return Caller(is_modern=False)
@@ -134,7 +134,7 @@ def _modern(message: Message, meta: object, header: Header) -> Caller:
         raise RpcError(INVALID_PARAMS, f"`params._meta` lacks {', '.join(missing)}")
     _check_headers(message, meta[_VERSION], header)
     if meta[_VERSION] != MODERN:
-        raise _unsupported(meta[_VERSION])
+        raise _version_error(meta[_VERSION])
     capabilities, client = meta[_CAPABILITIES], meta.get(_CLIENT)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"`{_CAPABILITIES}` is an object")
@@ -172,7 +172,7 @@ def _plain(value: str | None) -> str | None:
         return None
 
 
-def _unsupported(version: object) -> RpcError:
+def _version_error(version: object) -> RpcError:
     if not isinstance(version, str):
         return RpcError(INVALID_PARAMS, f"`{_VERSION}` is a string")
     data = {"supported": list(VERSIONS), "requested": version[:100]}

@@ -5,11 +5,10 @@ Memories as resources, `memory://ID`, and the prompt `brief`; both with completi
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from serve.mcp_server.here import Here, as_result
-from serve.mcp_server.notes import framed, note
+from serve.mcp_server.methods import Call, Prompt, Result, Template
 from serve.mcp_server.protocol import Params
-from serve.mcp_server.reading import ProjectOverview, project_overview
-from serve.mcp_server.registry import Call, Prompt, Result, Template
+from serve.mcp_server.read_tools import ProjectOverview, project_overview
+from serve.mcp_server.tool_context import ToolContext, frame_notes, memory_note, render_result
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
@@ -22,7 +21,7 @@ _LISTED = 20
 _TITLE = 70  # characters
 _LOOKED_AT = 100  # memories and ids that completion looks at
 
-Place = Callable[[Call], Here]
+Place = Callable[[Call], ToolContext]
 
 TEMPLATE: Result = {
     "uriTemplate": SCHEME + "{id}",
@@ -42,14 +41,14 @@ BRIEF: Result = {
 }
 
 
-def listed(here: Here) -> list[Result]:
+def list_resources(here: ToolContext) -> list[Result]:
     """Return the newest memories as resources."""
     found = here.tenant.reader.answered(lambda view: newest(view, here.filter(), _LISTED))
     return [_resource(one) for one in found]
 
 
 def _resource(memory: Memory) -> Result:
-    said = note(memory)
+    said = memory_note(memory)
     words = " ".join(said.get("text", "").split())
     return {
         "uri": SCHEME + memory.id,
@@ -60,7 +59,7 @@ def _resource(memory: Memory) -> Result:
     }
 
 
-def read(here: Here, uri: str) -> list[Result] | None:
+def read(here: ToolContext, uri: str) -> list[Result] | None:
     """Return the contents of a memory's address; None where there is no such memory."""
     id_ = uri.removeprefix(SCHEME)
     if id_ == uri:
@@ -68,8 +67,8 @@ def read(here: Here, uri: str) -> list[Result] | None:
     memory = here.tenant.reader.answered(lambda view: view.tail.find(id_))
     if memory is None or memory.state == FORGOTTEN:
         return None
-    whole = note(memory, longest=commands.MAX_CONTENT)
-    return [{"uri": uri, "mimeType": "text/plain", "text": framed([whole])}]
+    whole = memory_note(memory, longest=commands.MAX_CONTENT)
+    return [{"uri": uri, "mimeType": "text/plain", "text": frame_notes([whole])}]
 
 
 def template(place: Place) -> Template:
@@ -78,7 +77,7 @@ def template(place: Place) -> Template:
     def ids(call: Call, beginning: str) -> Sequence[str]:
         here = place(call)
         if not beginning:
-            return [one["name"] for one in listed(here)]
+            return [one["name"] for one in list_resources(here)]
         there = here.tenant.log.matching(beginning, _LOOKED_AT)
         return here.tenant.reader.answered(lambda view: _visible(view, here.filter(), there))
 
@@ -95,7 +94,7 @@ def brief(place: Place) -> Prompt:
 
     def run(call: Call, given: Params) -> Result:
         named = {name: given[name] for name in ("topic", "project") if given.get(name)}
-        told = as_result(project_overview(place(call), ProjectOverview(**named)))
+        told = render_result(project_overview(place(call), ProjectOverview(**named)))
         return {"messages": [{"role": "user", "content": told["content"][0]}]}
 
     def projects(call: Call, beginning: str) -> Sequence[str]:

@@ -4,15 +4,15 @@ The tools of our own: what each is called, says of itself and takes; and what go
 Ten at most: a host puts every one of them before its model, whether it is used or not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from serve.mcp_server.arguments import Parameters, parameters, taken
-from serve.mcp_server.goals import Goals, goals
-from serve.mcp_server.here import Here, Told, as_result, failed
+import msgspec
+
+from serve.mcp_server.methods import Call, Result, Tool
 from serve.mcp_server.protocol import Params
-from serve.mcp_server.reading import (
+from serve.mcp_server.read_tools import (
     GetMemory,
     ProjectOverview,
     Recall,
@@ -22,22 +22,154 @@ from serve.mcp_server.reading import (
     recall,
     recent,
 )
-from serve.mcp_server.registry import Call, Result, Tool
-from serve.mcp_server.writing import (
+from serve.mcp_server.tool_context import ToolContext, ToolResult, error_result, render_result
+from serve.mcp_server.write_tools import (
     Feedback,
     Forget,
+    Goals,
     NewMemory,
     Remember,
     RememberBatch,
     UpdateMemory,
     feedback,
     forget,
+    goals,
     remember,
     remember_batch,
     update_memory,
 )
 from serve.server.callers import Scope
-from store.home.errors import MnemologError
+from store.home.errors import InvalidInput, MnemologError
+
+# The arguments of a tool: one declaration gives the schema that is listed and the check of what
+# came.
+#
+# Models guess names: what they commonly send for one of ours is taken, and not advertised.
+
+Asked = TypeVar("Asked", bound=msgspec.Struct)
+
+# what is taken for a parameter, where the tool has none of that name
+_ALSO: Mapping[str, str] = {
+    "action": "operation op command",
+    "content": "text fact memory note body message observation statement goal",
+    "id": "memory_id memoryId ulid uuid identifier goal_id",
+    "kind": "type category memory_type",
+    "kinds": "kind type types category categories memory_types",
+    "limit": "top_k topK k n page_size pageSize size count max_results num_results",
+    "memories": "items facts entries records notes contents",
+    "project": "project_name project_id repo repository workspace",
+    "query": "q search text question search_query keywords prompt topic",
+    "reason": "why comment note explanation",
+    "since": "after from start from_date start_date newer_than",
+    "status": "state",
+    "tags": "tag labels label",
+    "topic": "query q subject about search text",
+    "until": "before to end to_date end_date older_than",
+    "verdict": "rating vote feedback score helpful",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Generic[Asked]):
+    """What a tool takes. Made once at import: threads that meet a type first crash msgspec."""
+
+    schema: dict[str, Any]
+    aliases: Mapping[str, str]
+    decoder: "msgspec.json.Decoder[Asked]"
+    items: Mapping[str, "Parameters[Any]"]  # of the lists of objects among them
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.schema["properties"])
+
+
+def parameters(of: type[Asked], **items: Parameters[Any]) -> Parameters[Asked]:
+    """Return what a tool takes, declared by a struct; None is what was not said."""
+    schema = inline_schema(of)
+    names = list(schema["properties"])
+    aliases = {
+        alias: name
+        for name in reversed(names)  # the first to claim an alias has it
+        for alias in _ALSO.get(name, "").split()
+        if alias not in names
+    }
+    return Parameters(schema, aliases, msgspec.json.Decoder(of, strict=False), items)
+
+
+def decode_arguments(of: Parameters[Asked], given: Params) -> Asked:
+    """Return the arguments that came, checked; raise InvalidInput, which names what is wrong."""
+    try:
+        return of.decoder.decode(msgspec.json.encode(_canonical_names(of, given)))
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        there = ", ".join(_describe_parameter(of.schema, name) for name in of.names)
+        raise InvalidInput(f"{error}. The parameters are: {there}") from error
+
+
+def _describe_parameter(schema: Mapping[str, Any], name: str) -> str:
+    choices = schema["properties"][name].get("enum", [])
+    notes = ["required"] if name in schema.get("required", []) else []
+    notes += ["one of " + " ".join(choices)] if choices else []
+    return f"{name} ({', '.join(notes)})" if notes else name
+
+
+def _canonical_names(of: Parameters[Any], given: Params) -> dict[str, Any]:
+    """Return arguments under our names; null is none, and one of a list is a list of one."""
+    named: dict[str, Any] = {}
+    for sent, value in given.items():
+        name = sent if sent in of.names else of.aliases.get(sent)
+        if name is None:
+            there = ", ".join(of.names)
+            raise InvalidInput(f"there is no parameter {sent[:60]!r}: there are {there}")
+        if value is None:
+            continue
+        if name in named:
+            raise InvalidInput(f"{name!r} came twice, once as {sent!r}: send one of them")
+        named[name] = _fit_list(of, name, value)
+    return named
+
+
+def _fit_list(of: Parameters[Any], name: str, value: Any) -> Any:
+    if of.schema["properties"][name].get("type") != "array":
+        return value
+    listed = value if isinstance(value, list) else [value]
+    inner = of.items.get(name)
+    if inner is None:
+        return listed
+    objects = ({"content": one} if isinstance(one, str) else one for one in listed)
+    return [_canonical_names(inner, one) if isinstance(one, dict) else one for one in objects]
+
+
+def inline_schema(of: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON schema of a struct without references, which not every host follows."""
+    schemas, parts = msgspec.json.schema_components([of], ref_template="{name}")
+    found = _inline_references(schemas[0], parts)
+    assert isinstance(found, dict)
+    return found
+
+
+def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inline_references(one, parts) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inline_references(parts[schema["$ref"]], parts)
+    if "anyOf" in schema:  # what may be left out: a null for it is taken, and not advertised
+        least = [one for one in schema["anyOf"] if one != {"type": "null"}]
+        if len(least) == 1:
+            rest = {name: value for name, value in schema.items() if name != "anyOf"}
+            return _inline_references(rest | least[0], parts)
+    if schema.get("default", ...) is None:
+        schema = {name: value for name, value in schema.items() if name != "default"}
+    is_named = isinstance(schema.get("title"), str)  # the struct's name, which tells nobody a thing
+    left_out = ("pattern", "title", "description") if is_named else ("pattern",)  # Python's own
+    typed = {"type": "string"} if isinstance(schema.get("enum"), list) else {}
+    return typed | {
+        name: _inline_references(value, parts)
+        for name, value in schema.items()
+        if name not in left_out
+    }
+
 
 _READS = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
 _ADDS = {"readOnlyHint": False, "idempotentHint": False, "destructiveHint": False}
@@ -46,7 +178,7 @@ _HIDES = {"readOnlyHint": False, "idempotentHint": True, "destructiveHint": True
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
+class ToolSpec:
     """One of our tools. `is_loaded` wants it before the model at once, not found by a search."""
 
     name: str
@@ -54,7 +186,7 @@ class Ours:
     description: str
     takes: Parameters[Any]
     hints: dict[str, bool]
-    run: Callable[[Here, Any], Told]
+    run: Callable[[ToolContext, Any], ToolResult]
     groups: tuple[str, ...] = ()  # of the memories it gives back
     is_loaded: bool = False
 
@@ -85,8 +217,8 @@ _NOTE: Result = {
     "required": ["id", "kind", "role", "date"],
 }
 
-OURS = (
-    Ours(
+TOOLS = (
+    ToolSpec(
         "recall",
         "Recall",
         "Search the long-term memory of this project: decisions, lessons, preferences, facts and "
@@ -98,7 +230,7 @@ OURS = (
         ("memories",),
         is_loaded=True,
     ),
-    Ours(
+    ToolSpec(
         "remember",
         "Remember",
         "Keep one thing for later sessions: a decision and why, a lesson, a preference of the "
@@ -108,7 +240,7 @@ OURS = (
         remember,
         is_loaded=True,
     ),
-    Ours(
+    ToolSpec(
         "remember_batch",
         "Remember several",
         "Keep up to 100 things at once: all or none.",
@@ -116,7 +248,7 @@ OURS = (
         _ADDS,
         remember_batch,
     ),
-    Ours(
+    ToolSpec(
         "get_memory",
         "Get a memory",
         "Read one memory whole, with its links and its history.",
@@ -125,7 +257,7 @@ OURS = (
         get_memory,
         ("memories",),
     ),
-    Ours(
+    ToolSpec(
         "update_memory",
         "Update a memory",
         "Correct what a memory says, or its tags or importance. What it said before is kept.",
@@ -133,7 +265,7 @@ OURS = (
         _SETS,
         update_memory,
     ),
-    Ours(
+    ToolSpec(
         "forget",
         "Forget a memory",
         "Hide a memory that is wrong or no longer wanted. The user can undo it.",
@@ -141,7 +273,7 @@ OURS = (
         _HIDES,
         forget,
     ),
-    Ours(
+    ToolSpec(
         "recent",
         "Recent memories",
         "List the newest memories of this project, the newest first.",
@@ -150,7 +282,7 @@ OURS = (
         recent,
         ("memories",),
     ),
-    Ours(
+    ToolSpec(
         "project_overview",
         "Project overview",
         "Sum up what is known of this project, or of a topic: rules, what holds now, open goals, "
@@ -160,7 +292,7 @@ OURS = (
         project_overview,
         ("rules", "now", "goals", "background", "replaced"),
     ),
-    Ours(
+    ToolSpec(
         "feedback",
         "Rate a memory",
         "Say whether a recalled memory, or all that a recall brought, helped, so that the next "
@@ -169,7 +301,7 @@ OURS = (
         _ADDS,
         feedback,
     ),
-    Ours(
+    ToolSpec(
         "goals",
         "Goals and milestones",
         "List what is wanted and how far it is; add a goal, update its status or progress, or "
@@ -182,24 +314,26 @@ OURS = (
 )
 
 
-def tools(place: Callable[[Call], Here]) -> tuple[Tool, ...]:
+def tools(place: Callable[[Call], ToolContext]) -> tuple[Tool, ...]:
     """Return our tools, working on the memory that a call is about."""
-    return tuple(Tool(one.listed, _runner(one, place), _scopes(one)) for one in OURS)
+    return tuple(Tool(one.listed, _runner(one, place), _scopes(one)) for one in TOOLS)
 
 
-def _scopes(tool: Ours) -> tuple[Scope, ...]:
+def _scopes(tool: ToolSpec) -> tuple[Scope, ...]:
     """Return what a token must be allowed to do: `goals` changes some and tells all."""
     if tool.hints["readOnlyHint"]:
         return ("read",)
     return ("write", "read") if tool.groups else ("write",)
 
 
-def _runner(tool: Ours, place: Callable[[Call], Here]) -> Callable[[Call, Params], Result]:
+def _runner(
+    tool: ToolSpec, place: Callable[[Call], ToolContext]
+) -> Callable[[Call, Params], Result]:
     def run(call: Call, given: Params) -> Result:
         try:
-            asked = taken(tool.takes, given)
-            return as_result(tool.run(place(call), asked))
+            asked = decode_arguments(tool.takes, given)
+            return render_result(tool.run(place(call), asked))
         except MnemologError as error:  # for the model to read, and to call again
-            return failed(f"{tool.name}: {error}")
+            return error_result(f"{tool.name}: {error}")
 
     return run

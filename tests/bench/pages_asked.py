@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 import msgspec
 from flask.testing import FlaskClient
 
-from serve.api.cursor import cursor, digest
+from serve.api.list_query import encode_cursor, filter_digest
 from serve.app import create_app
-from serve.dashboard.forms import Wanted
+from serve.dashboard.forms import ListForm
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.summaries.listing import Position
 from store.home.config import Settings
@@ -181,13 +181,13 @@ def _recalled(opened: OpenTenant) -> str:
 
 def _last_memories(opened: OpenTenant) -> str:
     [place] = opened.log.rows("id = ?", ("m40",))  # forty are left after it
-    return cursor(Position(place[2], place[0]), digest(Wanted()))
+    return encode_cursor(Position(place[2], place[0]), filter_digest(ListForm()))
 
 
 def _last_recalls(opened: OpenTenant) -> str:
     [place] = opened.log.rows("id = ?", ("recall40",))
     of = "recalls memory= project= session= silent="
-    return cursor(Position(place[2], place[0]), of)
+    return encode_cursor(Position(place[2], place[0]), of)
 
 
 if __name__ == "__main__":

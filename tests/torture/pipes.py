@@ -101,7 +101,7 @@ def _owed(line: bytes) -> Any:
     """Return the id that an answer must bear; None where none is owed, or none can be told."""
     try:
         json.loads(line)  # the bridge's own reader is as strict here, and less so there
-        said = protocol.read(protocol.decoded(line))
+        said = protocol.read(protocol.decode_message(line))
     except (protocol.RpcError, ValueError, RecursionError):
         return None
     return said.id if said.method is not None else None

@@ -14,7 +14,7 @@ from torture.hostile_texts import hostile
 
 from serve.hooks.hosts import HOSTS
 from serve.mcp_server.methods import _COMMON, _LEGACY, _MODERN
-from serve.mcp_server.tools import OURS
+from serve.mcp_server.tools import TOOLS
 
 METHODS = [*_COMMON, *_LEGACY, *_MODERN, "tools/call", "tools/call", "no/such", "notifications/x"]
 JUNK: tuple[Any, ...] = (
@@ -86,7 +86,7 @@ def frame(chance: random.Random) -> Frame:
     if chance.random() < 0.3:
         params["uri"] = f"memory://{hostile(chance, longest=200)}"
     if method == "tools/call":
-        tool = chance.choice(OURS)
+        tool = chance.choice(TOOLS)
         params |= {"name": tool.name, "arguments": _arguments(chance, tool)}
     headers = {"X_Mnemolog_Cwd": chance.choice(_CWDS)}
     if chance.random() < 0.5:

@@ -10,9 +10,7 @@ from typing import Any, Self, Unpack
 
 from msgspec.json import Decoder
 
-from mnemolog import home as homes
-from mnemolog.asking import Asking, decoded
-from mnemolog.connection import Connection
+from mnemolog.connection import Connection, TenantConnection, decode_answer, find_server
 from mnemolog.errors import Error
 from mnemolog.inputs import Draft, Fields, Question, Turn
 from mnemolog.jobs import IN_SHORT, JobInShort, Jobs
@@ -52,11 +50,11 @@ class Client:
         if url is None:
             if token is not None:
                 raise Error("a token needs the server's address: Client(url, token)")
-            url, token = homes.found(home)
+            url, token = find_server(home)
         elif token is None:
             raise Error(f"{url} asks for a token: Client(url, token)")
         connection = Connection(url, token, timeout_s=timeout_s, retries=retries)
-        self._asking = Asking(connection, tenant)
+        self._asking = TenantConnection(connection, tenant)
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +86,7 @@ class Client:
     @cached_property
     def tenants(self) -> Tenants:
         # what concerns a tenant names it in its path
-        return Tenants(Asking(self._asking.connection))
+        return Tenants(TenantConnection(self._asking.connection))
 
     @cached_property
     def proposals(self) -> Proposals:
@@ -161,7 +159,7 @@ class Client:
         `is_safe` says that it may be sent twice; a GET always may.
         """
         answer = self._asking.send(method, path, query=query, body=body, is_safe=is_safe)
-        return decoded(_JSON, answer.body) if answer.body else None
+        return decode_answer(_JSON, answer.body) if answer.body else None
 
     def export(
         self, *, project: str | None = None, all_states: bool = False
@@ -169,7 +167,7 @@ class Client:
         """Yield all memories as they come, as `mnemolog export` writes them."""
         query = {"project": project, "all_states": all_states or None}
         for line in self._asking.lines("/v1/export", query):
-            yield decoded(_ANY, line)
+            yield decode_answer(_ANY, line)
 
     def overview(self, topic: str = "", *, project: str | None = None) -> dict[str, Any]:
         """Return what is known of a topic: rules, what holds now, goals, background."""
@@ -178,4 +176,4 @@ class Client:
 
     def health(self) -> Health:
         """Return that the server lives, and which it is."""
-        return decoded(_HEALTH, self._asking.connection.ask("GET", "/health").body)
+        return decode_answer(_HEALTH, self._asking.connection.ask("GET", "/health").body)

@@ -3,20 +3,25 @@ Connection: requests over kept connections, in time, and sent again where that i
 """
 
 import http.client
+import os
 import random
 import select
+import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
+from msgspec.json import Decoder
 
-from mnemolog.errors import Error, Refused, Unreachable, refusal
+from mnemolog.errors import Error, NoServer, Refused, Unreachable, Unreadable, refusal
 
 IDLE_S = 60.0  # a server hangs up on who is silent for longer
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
@@ -137,7 +142,7 @@ class Connection:
             connection.request(method, self._url(path, query), data, fields | dict(headers or {}))
             response = connection.getresponse()
             if response.status >= 300:
-                raise _refused(response)
+                raise _refusal(response)
             yield response
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -149,7 +154,9 @@ class Connection:
                 self._idle.append((connection, time.monotonic()))
 
     def _url(self, path: str, query: Mapping[str, Json] | None) -> str:
-        said = urlencode([pair for name, one in (query or {}).items() for pair in _said(name, one)])
+        said = urlencode(
+            [pair for name, one in (query or {}).items() for pair in _query_pairs(name, one)]
+        )
         return self._prefix + path + (f"?{said}" if said else "")
 
     def _taken(self) -> http.client.HTTPConnection:
@@ -178,7 +185,7 @@ def _is_dropped(connection: http.client.HTTPConnection) -> bool:
         return True
 
 
-def _said(name: str, value: Json) -> list[tuple[str, str]]:
+def _query_pairs(name: str, value: Json) -> list[tuple[str, str]]:
     """Return a parameter of a query as it is sent: not at all, once, or once for each of a list."""
     if value is None:
         return []
@@ -191,7 +198,7 @@ def _said(name: str, value: Json) -> list[tuple[str, str]]:
     return [(name, str(value))]
 
 
-def _refused(response: http.client.HTTPResponse) -> Refused:
+def _refusal(response: http.client.HTTPResponse) -> Refused:
     """Return the error that a response stands for."""
     data = response.read()
     try:
@@ -218,3 +225,158 @@ def _backoff(number: int) -> float:
     """Return how long to wait before the next try, in seconds: by chance, so that many differ."""
     longest: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**number)
     return random.uniform(longest / 2, longest)
+
+
+# Asking: a server, and the tenant every request is about.
+#
+# Decoders are made at import, one a shape: msgspec 0.22 crashes where two threads meet a type for
+# the
+# first time.
+
+Shape = TypeVar("Shape")
+
+
+class Paged(Protocol):
+    """A page of a list, and the cursor of the one after it."""
+
+    @property
+    def next(self) -> str | None: ...
+
+
+Page = TypeVar("Page", bound=Paged)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantConnection:
+    """Without a tenant the server's default one is meant; a token's own beats what is named."""
+
+    connection: Connection
+    tenant: str | None = None
+
+    def get(self, shape: Decoder[Shape], path: str, **query: Any) -> Shape:
+        """Return what a GET is answered with."""
+        return decode_answer(shape, self.connection.ask("GET", path, query=self._of(query)).body)
+
+    def pages(self, shape: Decoder[Page], path: str, query: Mapping[str, Any]) -> Iterator[Page]:
+        """Yield the pages of a list, each asked for when it is come to."""
+        cursor: str | None = None
+        while True:
+            page = self.get(shape, path, **query, cursor=cursor)
+            yield page
+            if (cursor := page.next) is None:
+                return
+
+    def lines(self, path: str, query: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield the lines of a streamed answer."""
+        return self.connection.lines(path, self._of(query))
+
+    def post(
+        self,
+        shape: Decoder[Shape],
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        is_keyed: bool = False,
+        is_safe: bool = False,
+    ) -> Shape:
+        """Return what a POST is answered with.
+
+        `is_safe` says that it changes nothing when it comes twice. With `is_keyed` an idempotency
+        key makes it so: the one given, or one that is drawn.
+        """
+        headers = {"Idempotency-Key": f'"{key or uuid.uuid4()}"'} if is_keyed else {}
+        answer = self.connection.ask(
+            "POST", path, body=self._of(body), headers=headers, is_safe=is_safe or is_keyed
+        )
+        return decode_answer(shape, answer.body)
+
+    def delete(self, shape: Decoder[Shape], path: str, *, is_safe: bool = True) -> Shape:
+        """Return what a DELETE is answered with."""
+        return decode_answer(shape, self.connection.ask("DELETE", path, is_safe=is_safe).body)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        etag: str | None = None,
+        is_safe: bool = False,
+    ) -> Answer:
+        """Return the answer to a request that may depend on what was read: its `etag`."""
+        return self.connection.ask(
+            method,
+            path,
+            query=None if query is None else self._of(query),
+            body=None if body is None else self._of(body),
+            headers={"If-Match": etag} if etag else {},
+            is_safe=is_safe,
+        )
+
+    def _of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        said = {name: one for name, one in fields.items() if one is not None}
+        return said | ({"tenant": self.tenant} if self.tenant else {})
+
+
+def decode_answer(shape: Decoder[Shape], data: bytes) -> Shape:
+    """Return what was sent, as a shape; raise Unreadable."""
+    try:
+        return shape.decode(data)
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise Unreadable(f"this is no answer of a memory's server: {error}") from error
+
+
+# Where the server of this machine listens, and its owner's token.
+#
+# Both stand in files of the home that their owner alone can read. Only a server whose process
+# lives
+# is taken: another program may have the port of one that was killed, and must not be sent the
+# token.
+
+
+class _Server(msgspec.Struct):
+    pid: int
+    port: int
+
+
+# made once: msgspec 0.22 crashes where two threads meet a type for the first time
+_decoder = msgspec.json.Decoder(_Server)
+
+
+def find_server(home: Path | None = None) -> tuple[str, str]:
+    """Return the address of a home's server and the owner's token; raise NoServer."""
+    folder = home or default_home(os.environ)
+    try:
+        server = _decoder.decode((folder / "server.json").read_bytes())
+        token = (folder / "token").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        raise NoServer(f"no server of {folder} runs: start one with `mnemolog start`") from None
+    if not _lives(server.pid):
+        raise NoServer(f"the server of {folder} has ended: start one with `mnemolog start`")
+    return f"http://127.0.0.1:{server.port}", token
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """Return where the memories of this user lie, as `mnemolog` itself finds it."""
+    if named := environ.get("MNEMOLOG_HOME"):
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA", ""), "mnemolog")
+    data = environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(data):
+        data = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
+    return Path(data, "mnemolog").expanduser()
+
+
+def _lives(pid: int) -> bool:
+    if os.name != "posix":  # to ask would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -11,8 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from mnemolog.asking import Asking
-from mnemolog.connection import part
+from mnemolog.connection import TenantConnection, part
 from mnemolog.errors import JobFailed, StillRunning
 
 State = Literal["queued", "running", "done", "dead"]
@@ -64,7 +63,7 @@ _JOB, _PAGE = Decoder(Job), Decoder(JobPage)
 class Jobs:
     """`client.jobs`."""
 
-    _asking: Asking
+    _asking: TenantConnection
 
     def list(self, *, state: State | None = None) -> Iterator[JobInShort]:
         """Yield accepted batches, the newest first; pages are asked for as they are come to."""

@@ -9,8 +9,7 @@ from typing import Any, Unpack
 from msgspec import structs
 from msgspec.json import Decoder
 
-from mnemolog.asking import Asking, decoded
-from mnemolog.connection import Answer, part
+from mnemolog.connection import Answer, TenantConnection, decode_answer, part
 from mnemolog.inputs import Changes, Draft, Fields, Filters, Relation
 from mnemolog.shapes import (
     Acknowledged,
@@ -33,7 +32,7 @@ _PAGE = Decoder(MemoryPage)
 class Memories:
     """`client.memories`. What `etag` names must be as it was read, else Changed is raised."""
 
-    _asking: Asking
+    _asking: TenantConnection
 
     def record(
         self, content: str, *, idempotency_key: str | None = None, **fields: Unpack[Fields]
@@ -126,5 +125,5 @@ def _path(id_: str) -> str:
 
 
 def _whole(answer: Answer) -> WholeMemory:
-    found = decoded(_WHOLE_MEMORY, answer.body)
+    found = decode_answer(_WHOLE_MEMORY, answer.body)
     return structs.replace(found, etag=answer.headers.get("etag", ""))

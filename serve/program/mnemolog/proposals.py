@@ -9,8 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from mnemolog.asking import Asking
-from mnemolog.connection import part
+from mnemolog.connection import TenantConnection, part
 
 
 class ProposalInShort(Struct, frozen=True, kw_only=True):
@@ -75,7 +74,7 @@ _PROPOSAL, _LISTED = Decoder(Proposal), Decoder(Listed)
 class Proposals:
     """`client.proposals`; to answer one needs the scope `admin`."""
 
-    _asking: Asking
+    _asking: TenantConnection
 
     def list(
         self,

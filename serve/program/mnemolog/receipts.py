@@ -10,8 +10,7 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from mnemolog.asking import Asking
-from mnemolog.connection import part
+from mnemolog.connection import TenantConnection, part
 from mnemolog.shapes import Memory
 
 
@@ -132,7 +131,7 @@ _PAGE, _RECEIPT = Decoder(ReceiptPage), Decoder(Receipt)
 class Receipts:
     """`client.receipts`."""
 
-    _asking: Asking
+    _asking: TenantConnection
 
     def list(self, **filters: Unpack[Filters]) -> Iterator[ReceiptInShort]:
         """Yield recalls, the newest first; pages are asked for as they are come to."""

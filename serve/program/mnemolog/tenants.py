@@ -9,8 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from mnemolog.asking import Asking
-from mnemolog.connection import part
+from mnemolog.connection import TenantConnection, part
 
 Scope = Literal["read", "write", "admin"]
 
@@ -96,7 +95,7 @@ _TOKEN, _NEW_TOKEN, _TOKENS = Decoder(Token), Decoder(NewToken), Decoder(ListedT
 class Tenants:
     """`client.tenants`; another one's name and one that does not exist are the same to a token."""
 
-    _asking: Asking
+    _asking: TenantConnection
 
     def list(self) -> tuple[Tenant, ...]:
         """Return all tenants; for a tenant's token its own."""

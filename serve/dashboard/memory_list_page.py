@@ -7,13 +7,11 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.api.cursor import cursor, digest, position
-from serve.dashboard import changes
+from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
+from serve.dashboard import changes, memory_page, recall_pages
 from serve.dashboard.changes import DOES, DONE, Does, Done
-from serve.dashboard.flashes import Undo
-from serve.dashboard.forms import Wanted, wanted
-from serve.dashboard.pages import memory, receipts
-from serve.dashboard.sites import Site, back, tenant_url
+from serve.dashboard.forms import ListForm, read_list_form
+from serve.dashboard.site import Site, Undo, back, tenant_url
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import listing
@@ -40,17 +38,19 @@ SORTS = (
 )
 
 
-def blueprint(site: Site) -> Blueprint:
+def memories_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("memories", __name__)
 
     @pages.get("/t/<tenant>/memories")
     def index(tenant: str) -> tuple[str, int]:
         opened = site.tenant(tenant)
-        asked, found, error = Wanted(), _nothing(), ""
+        asked, found, error = ListForm(), _nothing(), ""
         try:
-            asked = wanted(request.args)
+            asked = read_list_form(request.args)
             found = (
-                _recalled(site, opened, asked) if asked.recalls else _listed(site, opened, asked)
+                _search_memories(site, opened, asked)
+                if asked.recalls
+                else _list_memories(site, opened, asked)
             )
         except InvalidInput as wrong:
             error = str(wrong)
@@ -79,7 +79,7 @@ def blueprint(site: Site) -> Blueprint:
             done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
         except InvalidInput as wrong:
             return site.done(page, str(wrong), "warn")
-        return site.done(page, _said(done, does), undo=_undo(done))
+        return site.done(page, _summary(done, does), undo=_undo(done))
 
     @pages.post("/t/<tenant>/memories/undo")
     def undo(tenant: str) -> Response:
@@ -92,23 +92,23 @@ def blueprint(site: Site) -> Blueprint:
             return site.done(page, f"not taken back: {wrong}", "warn")
         return site.done(page, f"taken back: {_memories(count)}")
 
-    memory.add(pages, site)
-    receipts.add(pages, site)
+    memory_page.add_memory_pages(pages, site)
+    recall_pages.add_recall_pages(pages, site)
     return pages
 
 
-def _listed(site: Site, opened: OpenTenant, asked: Wanted) -> dict[str, Any]:
+def _list_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
     """Return a page of the list, newest first where no order is asked for."""
     now = site.clock()
-    of = digest("memories", asked.query())
-    after = position(asked.after, of) if asked.after else None
+    of = filter_digest("memories", asked.query())
+    after = decode_cursor(asked.after, of) if asked.after else None
     what = asked.listing(now)
     found = opened.reader.answered(lambda view: listing.page(view, what, SHOWN, after))
     rows = [
         {"state": "active", "tags": ()} | listing.shown(one, now) | {"made": one.created_at}
         for one in found.memories
     ]
-    following = "" if found.next is None else cursor(found.next, of)
+    following = "" if found.next is None else encode_cursor(found.next, of)
     return {
         "memories": rows,
         "total": found.total,
@@ -119,7 +119,7 @@ def _listed(site: Site, opened: OpenTenant, asked: Wanted) -> dict[str, Any]:
     }
 
 
-def _recalled(site: Site, opened: OpenTenant, asked: Wanted) -> dict[str, Any]:
+def _search_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
     """Return what a search finds, the best first; `bar` is what an agent's recall asks for."""
     choices, embedder = site.settings.choices, site.tenants.embedder
     said, _ = answer(opened.reader, embedder, asked.request(site.clock()), choices, site.clock())
@@ -140,7 +140,7 @@ def _nothing() -> dict[str, Any]:
     return {"memories": [], "total": 0, "next": "", "first": "", "bar": 0.0, "notices": ()}
 
 
-def _columns(asked: Wanted) -> list[dict[str, str]]:
+def _columns(asked: ListForm) -> list[dict[str, str]]:
     """Return the heads of the table, with the addresses that sort by them."""
     if asked.recalls:
         return [
@@ -153,14 +153,14 @@ def _columns(asked: Wanted) -> list[dict[str, str]]:
     sort = asked.sort or "-created_at"
     return [
         {"title": "Memory", "class": "wide"},
-        _sorted("Importance", "importance", sort, asked) | {"class": "num"},
+        _sortable_column("Importance", "importance", sort, asked) | {"class": "num"},
         {"title": "Kind"},
         {"title": "Project"},
-        _sorted("Made", "created_at", sort, asked),
+        _sortable_column("Made", "created_at", sort, asked),
     ]
 
 
-def _sorted(title: str, column: str, sort: str, asked: Wanted) -> dict[str, str]:
+def _sortable_column(title: str, column: str, sort: str, asked: ListForm) -> dict[str, str]:
     """Return a head that sorts; once more turns the order round, where there is another."""
     is_by, turned = sort.removeprefix("-") == column, sort.startswith("-")
     other = column if sort == f"-{column}" and column != "importance" else f"-{column}"
@@ -168,11 +168,11 @@ def _sorted(title: str, column: str, sort: str, asked: Wanted) -> dict[str, str]
     return found | ({"sorted": "descending" if turned else "ascending"} if is_by else {})
 
 
-def _address(asked: Wanted, **changed: str) -> str:
+def _address(asked: ListForm, **changed: str) -> str:
     return tenant_url("memories.index", **asked.query(**changed))
 
 
-def _said(done: Done, does: Does) -> str:
+def _summary(done: Done, does: Does) -> str:
     same = f"; {_memories(done.same)} left as they were" if done.same else ""
     return f"{DONE[does]}: {_memories(done.changed)}{same}"
 

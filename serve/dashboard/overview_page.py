@@ -16,7 +16,7 @@ from markupsafe import Markup
 from serve import numerals
 from serve.charts import plots
 from serve.charts.chart import figure, svg
-from serve.dashboard.sites import Site, tenant_url
+from serve.dashboard.site import Site, tenant_url
 from serve.statistics.episodes import Episodes, episodes
 from serve.statistics.figures import LIVE, Live, Statistics, live, statistics
 from serve.statistics.pictures import of_overview
@@ -43,7 +43,7 @@ class Tile:
     spark: Markup | None = None
 
 
-def blueprint(site: Site) -> Blueprint:
+def overview_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("overview", __name__)
 
     @pages.get("/t/<tenant>/overview")
@@ -62,7 +62,7 @@ def blueprint(site: Site) -> Blueprint:
             found=found,
             alarms=_alarms(found, opened.log),
             tiles=[*_tiles(found), _episodes(taken)],
-            told=_told(found.usefulness),
+            told=_usefulness_rows(found.usefulness),
             told_since=found.usefulness.cut_at,
             kept_today=found.usefulness.kept_today,
             take_back=take_back,
@@ -80,12 +80,12 @@ def blueprint(site: Site) -> Blueprint:
     def counters(tenant: str) -> Response:
         opened = site.tenant(tenant)
         found = opened.reader.answered(lambda view: live(opened.log, view, site.clock()))
-        return Response(msgspec.json.encode(_moving(found)), mimetype="application/json")
+        return Response(msgspec.json.encode(_live_counters(found)), mimetype="application/json")
 
     return pages
 
 
-def _moving(found: Live) -> dict[str, str]:
+def _live_counters(found: Live) -> dict[str, str]:
     """Return the counters that move, by name, as the page writes them; the spark as SVG."""
     return {
         "memories": numerals.count(found.memories),
@@ -106,7 +106,7 @@ def _moving(found: Live) -> dict[str, str]:
 def _tiles(found: Statistics) -> list[Tile]:
     newest = found.answered.newest(LIVE)  # as the counters that move have it
     rate, builds, spending = found.rate, found.builds, found.spending
-    moving = _moving(
+    moving = _live_counters(
         Live(
             at=found.at,
             events=found.events,
@@ -194,7 +194,7 @@ def _episodes(taken: Episodes) -> Tile:
     )
 
 
-def _told(found: Usefulness) -> list[tuple[str, list[str]]]:
+def _usefulness_rows(found: Usefulness) -> list[tuple[str, list[str]]]:
     """Return the lines of the table of what agents were told: a figure for each period."""
     lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
         ("Prompts", lambda one: one.prompts),

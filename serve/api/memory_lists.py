@@ -2,23 +2,27 @@
 The list of memories: filtered, in an order, a page at a time.
 """
 
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
+from itertools import chain
+from threading import BoundedSemaphore
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from serve.api.cursor import asked_for, cursor, position
-from serve.api.moments import Since, Until, period
-from serve.api.operation import Operation
-from serve.api.service import Call, Nothing, Reply
-from serve.api.shapes import At, InProject, ShownMemory
+from serve.api.list_query import Since, Until, decode_cursor, encode_cursor, list_digest, period
+from serve.api.operation import EXPORTS, Call, Nothing, Operation, Reply
+from serve.api.shapes import At, InProject, InTenant, ShownMemory
 from serve.fields import ProjectName
 from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
 from store.body import Key, Tag
 from store.events import GoalStatus, MemoryKind, Tier
-from store.home.projects import checked_project
+from store.export import export
+from store.home.errors import NotReady
+from store.home.projects import checked_project, named_project
+from store.importers.jsonl import Exported
 
 
 class OfMemories(InProject, frozen=True, kw_only=True):
@@ -75,14 +79,14 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
     query, tenant, now = call.query, call.tenant, call.now
-    of = asked_for(call)
-    after = None if query.cursor is None else position(query.cursor, of)
+    of = list_digest(call)
+    after = None if query.cursor is None else decode_cursor(query.cursor, of)
     asked = _listing(query, now)
     found = tenant.reader.answered(lambda view: page(view, asked, query.limit, after))
     return Reply(
         {
             "memories": shown_all(found.memories, now),
-            "next": None if found.next is None else cursor(found.next, of),
+            "next": None if found.next is None else encode_cursor(found.next, of),
             "total": found.total,
         }
     )
@@ -112,5 +116,83 @@ OPERATIONS = (
         query=OfMemories,
         answers={HTTPStatus.OK: Memories},
         problems=("not_found", "invalid_name", "invalid_cursor"),
+    ),
+)
+
+
+# Export: all memories of a tenant as lines of JSON, sent as they are made.
+#
+# What `mnemolog export` writes, for `mnemolog import jsonl` to take back. It is read from the log
+# as
+# it was when asked; what is written meanwhile is not in it, and waits for nothing. Few are sent at
+# once.
+
+MIMETYPE = "application/x-ndjson"
+
+_CHUNK = 64 << 10  # bytes: fewer and larger writes
+
+
+class OfExport(InTenant, frozen=True, kw_only=True):
+    """Which memories."""
+
+    project: Annotated[ProjectName, Meta(description="Only its own; else all.")] | None = None
+    all_states: Annotated[bool, Meta(description="Also what is not active; else not.")] = False
+
+
+def export_memories(call: Call[OfExport, Nothing]) -> Reply:
+    query = call.query
+    project = named_project(query.project)
+    lines = export(call.tenant.log, call.now, all_states=query.all_states, project=project)
+    chunks, exports = _chunks(lines), call.service.exports
+    if not exports.acquire(blocking=False):
+        raise NotReady(f"{EXPORTS} exports are being sent: ask again when one is done")
+    turn = _ExportSlot(exports)
+    try:
+        first = next(chunks, b"")  # at once: a log that cannot be read is said so, not cut off
+    except BaseException:  # whatever it is, nothing will be sent; then it goes on
+        turn.end()
+        raise
+    return Reply(chunks=turn.until_sent(chain((first,), chunks)), mimetype=MIMETYPE, after=turn.end)
+
+
+class _ExportSlot:
+    """One of the few exports at once. It ends once, whether all was sent or who asked left."""
+
+    def __init__(self, exports: BoundedSemaphore) -> None:
+        self._exports: BoundedSemaphore | None = exports
+
+    def end(self) -> None:
+        exports, self._exports = self._exports, None
+        if exports is not None:
+            exports.release()
+
+    def until_sent(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        yield from chunks
+        self.end()
+
+
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines, each with its end, some at a time."""
+    waiting = bytearray()
+    for line in lines:
+        waiting += line + b"\n"
+        if len(waiting) >= _CHUNK:
+            yield bytes(waiting)
+            waiting.clear()
+    if waiting:
+        yield bytes(waiting)
+
+
+EXPORT_OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/export",
+        "exportMemories",
+        "Send memories as JSON Lines, each of this schema, in the order of their recording.",
+        export_memories,
+        query=OfExport,
+        answers={HTTPStatus.OK: Exported},
+        problems=("not_found", "invalid_name", "not_ready"),
+        sends=MIMETYPE,
     ),
 )

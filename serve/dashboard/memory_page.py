@@ -2,16 +2,17 @@
 Memory: all there is of one, and the forms that make it, change it and tie it to others.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.dashboard import forms, past
-from serve.dashboard.changes import encoded
-from serve.dashboard.flashes import Undo
-from serve.dashboard.pages import receipts
-from serve.dashboard.sites import Site, tenant_url
+from serve.dashboard import forms, recall_pages
+from serve.dashboard.changes import encode_state
+from serve.dashboard.rendering import pretty
+from serve.dashboard.site import Site, Undo, tenant_url
 from serve.reader.reader import View
 from serve.recall.request import seen, whole
 from serve.server.open_tenants import OpenTenant
@@ -22,7 +23,10 @@ from store.events import (
     MEMORY_KINDS,
     RELATIONS,
     TIERS,
+    Event,
     Linked,
+    Pinned,
+    Rated,
     Recorded,
     Revised,
     Superseded,
@@ -44,13 +48,13 @@ _CHOICES = {
 }
 
 
-def add(pages: Blueprint, site: Site) -> None:
+def add_memory_pages(pages: Blueprint, site: Site) -> None:
     """Add the pages of one memory to those of all."""
 
     @pages.get("/t/<tenant>/memory/<id_>")
     def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
-        found = opened.reader.answered(lambda view: _shown(view, opened, id_))
+        found = opened.reader.answered(lambda view: _memory_view(view, opened, id_))
         return render_template("memory.html", **found, **_CHOICES)
 
     @pages.get("/t/<tenant>/memories/new")
@@ -86,12 +90,12 @@ def add(pages: Blueprint, site: Site) -> None:
         opened, sent = site.tenant(tenant), request.form.to_dict()
         memory, newest = _to_edit(opened, id_)
         try:
-            return _revised(site, opened, memory, forms.revision(sent, memory))
+            return _append_revision(site, opened, memory, forms.revision(sent, memory))
         except ChangedSince:
             error = "it was changed while you wrote: compare, then send again"
             return _form(memory, newest, sent, error), HTTPStatus.PRECONDITION_FAILED
         except InvalidInput as wrong:
-            return _form(memory, _seen(), sent, str(wrong)), HTTPStatus.BAD_REQUEST
+            return _form(memory, _form_seq(), sent, str(wrong)), HTTPStatus.BAD_REQUEST
 
     @pages.post("/t/<tenant>/memory/<id_>/put-back")
     def put_back(tenant: str, id_: str) -> Response:
@@ -100,11 +104,11 @@ def add(pages: Blueprint, site: Site) -> None:
         memory, _ = _to_edit(opened, id_)
         step = request.form.get("step", type=int, default=0)
         undone = opened.log.undone(opened.log.head())
-        change = past.before(opened.log.about(id_), step, undone)
+        change = revision_before(opened.log.about(id_), step, undone)
         if change is None:
             return site.done(_address(id_), "there is nothing to put back", "warn")
         try:
-            return _revised(site, opened, memory, change, "put back")
+            return _append_revision(site, opened, memory, change, "put back")
         except ChangedSince as wrong:
             return site.done(_address(id_), f"not put back: {wrong}", "warn")
 
@@ -131,21 +135,21 @@ def add(pages: Blueprint, site: Site) -> None:
             [done] = opened.log.append([event])
         except (InvalidInput, NotFound) as wrong:
             return site.done(_address(id_), str(wrong), "warn")
-        fields = (("was", encoded(memory, done.event.seq)), ("back", _address(id_)))
+        fields = (("was", encode_state(memory, done.event.seq)), ("back", _address(id_)))
         undo = Undo(tenant_url("memories.undo"), fields)
         return site.done(_address(id_), "replaced", undo=undo)
 
 
-def _shown(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
+def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     """Return what the page of a memory shows; raise NotFound."""
-    memory = _found(view, id_)
+    memory = _find_memory(view, id_)
     events = opened.log.about(id_)
     if memory.state == FORGOTTEN:
         erased = bool(events) and is_erased(events[0].body)
         return {"memory": None, "tombstone": seen(memory), "is_erased": erased}
     told = whole(view, opened.log, memory)
-    recalls, has_more = receipts.of_memory(opened, id_, MOST_RECALLS)
-    steps = past.past(events, opened.log.undone(opened.log.head()))
+    recalls, has_more = recall_pages.recalls_of_memory(opened, id_, MOST_RECALLS)
+    steps = history_steps(events, opened.log.undone(opened.log.head()))
     return {
         "memory": memory,
         "told": told,
@@ -180,7 +184,7 @@ def _line(view: View, id_: str) -> dict[str, Any]:
     return {"id": id_, "text": ""} if found is None else seen(found) | {"state": found.state}
 
 
-def _found(view: View, id_: str) -> Memory:
+def _find_memory(view: View, id_: str) -> Memory:
     memory = view.tail.find(id_)
     if memory is None:
         raise NotFound(f"no memory {id_!r}")
@@ -190,24 +194,24 @@ def _found(view: View, id_: str) -> Memory:
 def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
     """Return a memory and its newest change's seq; raise NotFound, InvalidInput for a tombstone."""
     newest = opened.log.newest_change(id_)  # first: what comes between is told, not overwritten
-    memory = opened.reader.answered(lambda view: _found(view, id_))
+    memory = opened.reader.answered(lambda view: _find_memory(view, id_))
     if memory.state == FORGOTTEN:
         raise InvalidInput(f"memory {id_!r} is forgotten: restore it first")
     return memory, newest
 
 
-def _revised(
+def _append_revision(
     site: Site, opened: OpenTenant, memory: Memory, change: Revised, said: str = "changed"
 ) -> Response:
     """Append a revision of what the form was made from; raise ChangedSince, InvalidInput."""
     event = commands.told(opened.log, memory.id, change, site.clock())
-    [done] = opened.log.append([event], [unchanged(memory.id, {_seen()})])
+    [done] = opened.log.append([event], [unchanged(memory.id, {_form_seq()})])
     fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
     undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)
     return site.done(_address(memory.id), said, undo=undo)
 
 
-def _seen() -> int:
+def _form_seq() -> int:
     """Return the seq of the newest change that the form was made from."""
     return request.form.get("seen", type=int, default=0)
 
@@ -219,7 +223,7 @@ def _new(site: Site, sent: dict[str, str], error: str = "") -> str:
 
 
 def _form(memory: Memory, newest: int, sent: dict[str, str], error: str = "") -> str:
-    shown = forms.filled(memory) | sent
+    shown = forms.form_values(memory) | sent
     return render_template(
         "memory_edit.html", memory=memory, newest=newest, sent=shown, error=error, **_CHOICES
     )
@@ -232,3 +236,108 @@ def _is_redacted(sent: dict[str, str], done: Appended) -> bool:
 
 def _address(id_: str) -> str:
     return tenant_url("memories.show", id_=id_)
+
+
+# Past: what happened to a memory, event by event, each revision as what it replaced by what.
+
+FIELDS = tuple(name for name in Revised.__struct_fields__ if name not in ("reason", "ttl_s"))
+_TEXTS = ("content", "context", "action", "result")
+_WORDS = {  # where the event's kind does not say it well
+    "revised": "changed",
+    "superseded": "replaced",
+    "staled": "stale",
+    "surfaced": "shown to an agent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field, and what it said before and after."""
+
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event. `counts` is false where the plan it belongs to was undone."""
+
+    seq: int
+    at: int
+    what: str
+    by: str
+    reason: str
+    changes: tuple[FieldChange, ...]
+    other: str | None
+    counts: bool
+
+
+def history_steps(events: Sequence[Event], undone: frozenset[str]) -> list[Step]:
+    """Return the steps of a memory, the newest first; `events` are those about it, in order."""
+    return [_step(event, held, undone) for event, held in _each(events, undone)][::-1]
+
+
+def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -> Revised | None:
+    """Return the revision that puts back what the one with a seq replaced; None: nothing does.
+
+    A field that had no value is emptied where it holds a text, and stays as it is otherwise.
+    """
+    for event, held in _each(events, undone):
+        if event.seq == seq and isinstance(event.body, Revised):
+            found = {
+                name: "" if held[name] is None and name in _TEXTS else held[name]
+                for name in FIELDS
+                if getattr(event.body, name) is not None
+            }
+            given: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
+            return Revised(**given, reason="put back") if given else None
+    return None
+
+
+def _each(events: Sequence[Event], undone: frozenset[str]) -> list[tuple[Event, dict[str, Any]]]:
+    """Return each event with the fields as they were before it."""
+    held: dict[str, Any] = dict.fromkeys(FIELDS)
+    found = []
+    for event in events:
+        found.append((event, dict(held)))
+        if isinstance(event.body, Recorded | Revised) and event.id not in undone:
+            values = {name: getattr(event.body, name) for name in FIELDS}
+            held |= {name: value for name, value in values.items() if value is not None}
+    return found
+
+
+def _step(event: Event, held: dict[str, Any], undone: frozenset[str]) -> Step:
+    body = event.body
+    what, other = _WORDS.get(event.kind, event.kind), None
+    changes: tuple[FieldChange, ...] = ()
+    match body:
+        case Revised():
+            changes = tuple(
+                FieldChange(name, _value_text(held[name]), _value_text(value))
+                for name in FIELDS
+                if (value := getattr(body, name)) is not None and value != held[name]
+            )
+        case Superseded(by=by):
+            other = by
+        case Linked(target=target, relation=relation):
+            what, other = f"linked: {relation}", target
+        case Pinned(pinned=pinned):
+            what = "pinned" if pinned else "unpinned"
+        case Rated(verdict=verdict):
+            what = f"rated {verdict:+g}"
+    reason = getattr(body, "reason", None) or ""
+    by_whom = event.agent or ("" if event.trust == "user" else event.trust)
+    return Step(event.seq, event.at, what, by_whom, reason, changes, other, event.id not in undone)
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return pretty(value)
+    return f"{value:g}"

@@ -2,17 +2,24 @@
 Tenants and their tokens: made, listed, counted, revoked and deleted.
 """
 
+import os
+import shutil
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from serve.api.operation import Operation
-from serve.api.service import Call, Nothing, Reply
+from serve.api.openapi import document
+from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.server import tenant_admin
+from serve.server.metrics import MIMETYPE, exposition
+from serve.server.open_tenants import OpenTenants
 from serve.server.tenant_admin import NewToken, ShownTenant, ShownToken
 from serve.summaries.tenant_stats import TenantStats, tenant_stats
+from serve.version import version
+from store.home.errors import LogError, NotReady
 from store.home.tenant import Deleted, Tenant
 from store.home.tokens import Wanted
 
@@ -42,13 +49,13 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     tokens: tuple[ShownToken, ...]
 
 
-def listed(call: Call[Nothing, Nothing]) -> Reply:
+def list_tenants(call: Call[Nothing, Nothing]) -> Reply:
     return Reply(
         {"tenants": tenant_admin.list_tenants(call.service.tenants.settings, call.caller, call.now)}
     )
 
 
-def create(call: Call[Nothing, NewTenant]) -> Reply:
+def create_tenant(call: Call[Nothing, NewTenant]) -> Reply:
     opened, name = call.service.tenants, call.body.tenant
     is_new = opened.make(name)
     made = tenant_admin.find_tenant(opened.settings, call.caller, name)
@@ -56,40 +63,40 @@ def create(call: Call[Nothing, NewTenant]) -> Reply:
     return Reply(tenant_admin.summarize_tenant(opened.settings, made, call.now), status)
 
 
-def show(call: Call[Nothing, Nothing]) -> Reply:
+def show_tenant(call: Call[Nothing, Nothing]) -> Reply:
     settings = call.service.tenants.settings
-    return Reply(tenant_admin.summarize_tenant(settings, _named(call), call.now))
+    return Reply(tenant_admin.summarize_tenant(settings, _find_tenant(call), call.now))
 
 
-def stats(call: Call[Nothing, Nothing]) -> Reply:
-    opened = call.service.tenants.get(_named(call).name)
+def show_stats(call: Call[Nothing, Nothing]) -> Reply:
+    opened = call.service.tenants.get(_find_tenant(call).name)
     opened.notes.write_if_possible()  # what was answered until now is counted
     return Reply(
         opened.reader.answered(lambda view: tenant_stats(opened.tenant, opened.log, view, call.now))
     )
 
 
-def delete(call: Call[Nothing, Nothing]) -> Reply:
+def delete_tenant(call: Call[Nothing, Nothing]) -> Reply:
     return Reply(call.service.tenants.delete(call.path["tenant"], call.now))
 
 
-def tokens_of(call: Call[Nothing, Nothing]) -> Reply:
+def list_tokens(call: Call[Nothing, Nothing]) -> Reply:
     settings = call.service.tenants.settings
-    return Reply({"tokens": tenant_admin.list_tokens(settings, _named(call), call.now)})
+    return Reply({"tokens": tenant_admin.list_tokens(settings, _find_tenant(call), call.now)})
 
 
 def make_token(call: Call[Nothing, Wanted]) -> Reply:
     settings = call.service.tenants.settings
-    made = tenant_admin.make_token(settings, call.caller, _named(call), call.body, call.now)
+    made = tenant_admin.make_token(settings, call.caller, _find_tenant(call), call.body, call.now)
     return Reply(made, HTTPStatus.CREATED, _SECRET)
 
 
 def revoke_token(call: Call[Nothing, Nothing]) -> Reply:
     settings = call.service.tenants.settings
-    return Reply(tenant_admin.revoke_token(settings, _named(call), call.path["id"], call.now))
+    return Reply(tenant_admin.revoke_token(settings, _find_tenant(call), call.path["id"], call.now))
 
 
-def _named(call: Call[Nothing, Nothing] | Call[Nothing, Wanted]) -> Tenant:
+def _find_tenant(call: Call[Nothing, Nothing] | Call[Nothing, Wanted]) -> Tenant:
     return tenant_admin.find_tenant(call.service.tenants.settings, call.caller, call.path["tenant"])
 
 
@@ -101,7 +108,7 @@ OPERATIONS = (
         "/v1/tenants",
         "listTenants",
         "List the tenants: all for the owner, its own for a tenant's token.",
-        listed,
+        list_tenants,
         tag="tenants",
         answers={HTTPStatus.OK: Tenants},
     ),
@@ -110,7 +117,7 @@ OPERATIONS = (
         "/v1/tenants",
         "createTenant",
         "Make a tenant; one that is there is answered with 200.",
-        create,
+        create_tenant,
         "owner",
         tag="tenants",
         body=NewTenant,
@@ -122,7 +129,7 @@ OPERATIONS = (
         "/v1/tenants/{tenant}",
         "getTenant",
         "Show a tenant in short.",
-        show,
+        show_tenant,
         tag="tenants",
         answers={HTTPStatus.OK: ShownTenant},
         problems=_MISSING,
@@ -132,7 +139,7 @@ OPERATIONS = (
         "/v1/tenants/{tenant}/stats",
         "getTenantStats",
         "Show a tenant in figures: memories, log, what is served, the recalls of a day.",
-        stats,
+        show_stats,
         tag="tenants",
         answers={HTTPStatus.OK: TenantStats},
         problems=_MISSING,
@@ -142,7 +149,7 @@ OPERATIONS = (
         "/v1/tenants/{tenant}",
         "deleteTenant",
         "Put a tenant's folder away to `deleted`, and revoke its tokens. Nothing is destroyed.",
-        delete,
+        delete_tenant,
         "owner",
         tag="tenants",
         answers={HTTPStatus.OK: Deleted},
@@ -153,7 +160,7 @@ OPERATIONS = (
         "/v1/tenants/{tenant}/tokens",
         "listTokens",
         "List a tenant's tokens, without what opens it.",
-        tokens_of,
+        list_tokens,
         "admin",
         tag="tenants",
         answers={HTTPStatus.OK: Tokens},
@@ -183,3 +190,111 @@ OPERATIONS = (
         problems=_MISSING,
     ),
 )
+
+
+# The server itself: whether it lives and can work, what it counted, and the document of its API.
+
+LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    status: str
+    version: str
+
+
+def health(call: Call[Any, Any]) -> Reply:
+    return Reply(Health(status="ok", version=version()))
+
+
+def ready(call: Call[Any, Any]) -> Reply:
+    tenants = call.service.tenants
+    problems = list(_readiness_problems(tenants))
+    if problems:
+        raise NotReady("; ".join(problems))
+    return Reply(Health(status="ready", version=version()))
+
+
+def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
+    """Yield what keeps the server from its work; nothing is written to find out."""
+    settings = tenants.settings
+    if not tenants.is_alive:
+        yield "a thread behind the requests has ended: restart the server"
+    if shutil.disk_usage(settings.home).free < LEAST_SPACE:
+        yield "the disk is full"
+    default = next(
+        (one for one in tenants.opened if one.tenant.name == settings.choices.tenant), None
+    )
+    if default is None:
+        yield "the default tenant is not open"
+    elif not os.access(default.log.path, os.W_OK):
+        yield "the default tenant's log cannot be written"
+    else:
+        try:
+            default.log.head()
+        except LogError:  # who asks showed no token: no path of this machine is told
+            yield "the default tenant's log cannot be read"
+
+
+def metrics(call: Call[Nothing, Nothing]) -> Reply:
+    caller, tenants = call.caller, call.service.tenants
+    shown = tenants.opened if caller.is_owner else [call.tenant]
+    text = exposition(tenants, shown, call.now, whole_server=caller.is_owner)
+    return Reply(chunks=iter([text.encode()]), mimetype=MIMETYPE)
+
+
+HEALTH = Operation(
+    "GET",
+    "/health",
+    "getHealth",
+    "Say that the server lives.",
+    health,
+    "open",
+    tag="server",
+    answers={HTTPStatus.OK: Health},
+)
+
+READY = Operation(
+    "GET",
+    "/ready",
+    "getReadiness",
+    "Say whether the server can recall and record.",
+    ready,
+    "open",
+    tag="server",
+    answers={HTTPStatus.OK: Health},
+    problems=("not_ready",),
+)
+
+METRICS = Operation(
+    "GET",
+    "/metrics",
+    "getMetrics",
+    "Return counters for Prometheus: of a token's tenant, or of all that are open for the owner.",
+    metrics,
+    tag="server",
+    answers={HTTPStatus.OK: str},
+    sends="text/plain",
+)
+
+
+def server_operations(others: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Return these operations; the document tells of all of them and the others."""
+    made: list[bytes] = []  # once, when it is first asked for
+
+    def openapi(call: Call[Any, Any]) -> Reply:
+        if not made:
+            made.append(msgspec.json.encode(document(all_of_them, version())))
+        return Reply(msgspec.Raw(made[0]))
+
+    shown = Operation(
+        "GET",
+        "/v1/openapi.json",
+        "getOpenApi",
+        "Return this document.",
+        openapi,
+        "open",
+        tag="server",
+        answers={HTTPStatus.OK: dict[str, Any]},
+    )
+    all_of_them = (*others, HEALTH, READY, METRICS, shown)
+    return (HEALTH, READY, METRICS, shown)

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from serve.fields import Kinds, Query, Topic, When
-from serve.mcp_server.here import Here, Told
-from serve.mcp_server.notes import Note, note, shown
+from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note
 from serve.moments import moment_if_any
 from serve.reader.filters import Filter
 from serve.reader.reader import View
@@ -62,7 +61,7 @@ class ProjectOverview(msgspec.Struct, frozen=True):
     project: Project | None = None
 
 
-def recall(here: Here, asked: Recall) -> Told:
+def recall(here: ToolContext, asked: Recall) -> ToolResult:
     """Return what the memory knows of a question; its receipt is written behind the answer."""
     request = RecallRequest(
         query=asked.query,
@@ -79,17 +78,17 @@ def recall(here: Here, asked: Recall) -> Told:
     )
     if receipt is not None:
         here.tenant.notes.add(receipt)
-    notes = [shown(hit) for hit in payload["hits"]]
+    notes = [recall_note(hit) for hit in payload["hits"]]
     below = payload["below_bar"]
     said = f"{_count(len(notes))} recalled." if notes else "The memory knows nothing of this."
     if below:
         said += f" {below} more were not sure enough to show."
     values: dict[str, object] = {"recall": payload["recall"]} if notes else {}
     values |= {"degraded": True} if payload["degraded"] else {}
-    return Told(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
+    return ToolResult(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
 
 
-def get_memory(here: Here, asked: GetMemory) -> Told:
+def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     """Return one memory whole, with its links and what happened to it."""
     id_ = commands.resolve(here.tenant.log, asked.id)
     memory, found = here.tenant.reader.answered(
@@ -98,9 +97,9 @@ def get_memory(here: Here, asked: GetMemory) -> Told:
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
         said = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
-        return Told(said, groups={"memories": [shown(found | {"role": role(memory)})]})
+        return ToolResult(said, groups={"memories": [recall_note(found | {"role": role(memory)})]})
     history = [{"at": one["at"], "event": one["event"]} for one in found["history"]]
-    return Told(
+    return ToolResult(
         "One memory.",
         {
             "importance": memory.importance,
@@ -108,7 +107,7 @@ def get_memory(here: Here, asked: GetMemory) -> Told:
             "history": history[-_HISTORY:],
             **_lineage(found),
         },
-        {"memories": [shown(found | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
+        {"memories": [recall_note(found | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
     )
 
 
@@ -124,26 +123,26 @@ def _lineage(found: Mapping[str, Any]) -> dict[str, object]:
     return told
 
 
-def recent(here: Here, asked: Recent) -> Told:
+def recent(here: ToolContext, asked: Recent) -> ToolResult:
     """Return the newest memories, the newest first."""
     since = _micros(asked.since, here.now)
     wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
     found = _newest(here, wanted, asked.limit or 20)
     said = _said(here, f"{_count(len(found))}, the newest first.")
-    return Told(said, groups={"memories": _notes(found)})
+    return ToolResult(said, groups={"memories": _notes(found)})
 
 
-def project_overview(here: Here, asked: ProjectOverview) -> Told:
+def project_overview(here: ToolContext, asked: ProjectOverview) -> ToolResult:
     """Return what is known of a topic, or of the project: rules, what holds, goals, background."""
     groups = _of_topic(here, asked) if asked.topic else of_project(here, asked.project)
     found = {name: _notes(those) for name, those in groups.items() if those}
     project = here.scope(asked.project)
     where = f"the project {project}" if project else "no project in particular"
     count = sum(len(those) for those in found.values())
-    return Told(_said(here, f"{_count(count)} of {where}."), groups=found)
+    return ToolResult(_said(here, f"{_count(count)} of {where}."), groups=found)
 
 
-def _of_topic(here: Here, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
+def _of_topic(here: ToolContext, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
     wanted = here.filter(asked.project)
     question = overviews.about(asked.topic or "", wanted, here.choices)
     found = _answered(here, lambda view: overviews.overview(view, question, here.embedder))
@@ -151,7 +150,7 @@ def _of_topic(here: Here, asked: ProjectOverview) -> dict[str, Sequence[Memory]]
     return {name: getattr(found, name) for name in names}
 
 
-def of_project(here: Here, project: str | None = None) -> dict[str, Sequence[Memory]]:
+def of_project(here: ToolContext, project: str | None = None) -> dict[str, Sequence[Memory]]:
     """Return what there is of a project, without a topic; each group the newest first."""
 
     def newest_of(*kinds: str) -> list[Memory]:
@@ -169,21 +168,21 @@ def of_project(here: Here, project: str | None = None) -> dict[str, Sequence[Mem
     return groups | {"background": [one for one in latest if one.id not in told][:_BRIEF]}
 
 
-def _newest(here: Here, wanted: Filter, limit: int) -> list[Memory]:
+def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
     return _answered(here, lambda view: newest(view, wanted, limit))
 
 
-def _answered(here: Here, ask: Callable[[View], T]) -> T:
+def _answered(here: ToolContext, ask: Callable[[View], T]) -> T:
     """Return what the memory answers, also without its log; `_said` says what that lacks."""
     return here.tenant.reader.answered(ask, without_log=True)
 
 
-def _said(here: Here, sentence: str) -> str:
+def _said(here: ToolContext, sentence: str) -> str:
     return " ".join([sentence, *_answered(here, lambda view: view.damage)])
 
 
 def _notes(memories: Sequence[Memory]) -> list[Note]:
-    return [note(one) for one in memories]
+    return [memory_note(one) for one in memories]
 
 
 def _count(number: int) -> str:

@@ -6,7 +6,7 @@ from typing import get_args
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.dashboard.sites import Site
+from serve.dashboard.site import Site
 from serve.reader.reader import View
 from serve.recall.request import seen
 from serve.summaries import picture
@@ -20,7 +20,7 @@ SHOWN = 100  # entities of the table
 _FOUND = 10 * SHOWN  # by a search, of any kind
 
 
-def blueprint(site: Site) -> Blueprint:
+def graph_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("graph", __name__)
 
     @pages.get("/t/<tenant>/graph")

@@ -1,0 +1,84 @@
+"""
+Cursors: where the next page of a list begins, and of which list, in letters that mean nothing.
+"""
+
+import base64
+from hashlib import sha256
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, structs
+
+from serve.api.operation import Call
+from serve.fields import When
+from serve.moments import moment
+from serve.summaries.listing import Position
+from store.home.errors import InvalidCursor, InvalidInput
+from store.home.instants import micros
+
+Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+
+_decoder = msgspec.json.Decoder(tuple[Number | float, Number, str])
+
+
+def filter_digest(of: str, filters: object) -> str:
+    """Return what stands for a list: two of other filters or another order have two of them."""
+    said = msgspec.json.encode((of, filters), order="deterministic")
+    return sha256(said).hexdigest()[:12]
+
+
+def list_digest(call: Call[Any, Any]) -> str:
+    """Return what stands for the list that a request asks for, whatever page of it."""
+    every = structs.replace(call.query, tenant=call.tenant.tenant.name, limit=1, cursor=None)
+    return filter_digest(type(every).__name__, every)
+
+
+def encode_cursor(position: Position, of: str) -> str:
+    """Return the cursor of a position in the list that a digest stands for."""
+    said = msgspec.json.encode((*position, of))
+    return base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+
+
+def decode_cursor(sent: str, of: str) -> Position:
+    """Return the position of a cursor; raise InvalidCursor where it is of no or another list."""
+    try:
+        said = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
+        value, seq, other = _decoder.decode(said)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise InvalidCursor("this is no cursor: leave it out for the first page") from error
+    if other != of:
+        raise InvalidCursor("this cursor is of other filters: send those, or leave it out")
+    return Position(value, seq)
+
+
+# Moments in the query of a request, as people type them and as programs do.
+
+# said to programs: what `moment` reads of these is never refused
+_FORMS: dict[str, Any] = {
+    "anyOf": [
+        {"format": "date"},
+        {"format": "date-time"},
+        {"pattern": "^([1-9][0-9]{0,3}[smhdw]|today|yesterday)$"},
+    ]
+}
+Moment = Annotated[When, Meta(extra_json_schema=_FORMS)]
+Since = Annotated[Moment, Meta(description="From this moment on: 2026-11-20, or 7d ago.")]
+Until = Annotated[Moment, Meta(description="Before this moment: 2026-11-20T13:00:00Z.")]
+
+
+def parse_moment(name: str, given: str | None, now: int) -> int | None:
+    """Return the microseconds UTC of a moment, None where none is given; raise InvalidInput."""
+    if given is None:
+        return None
+    try:
+        return micros(moment(given, now))
+    except InvalidInput as error:
+        raise InvalidInput(f"`{name}`: {error}") from error
+
+
+def period(since: str | None, until: str | None, now: int) -> tuple[int | None, int | None]:
+    """Return both ends of a period; raise InvalidInput where the first is not before the other."""
+    first, last = parse_moment("since", since, now), parse_moment("until", until, now)
+    if first is not None and last is not None and first >= last:
+        raise InvalidInput("`since` must lie before `until`")
+    return first, last

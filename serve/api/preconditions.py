@@ -1,0 +1,144 @@
+"""
+Entity tags of a memory: `"12-9f3a2c1b"`, its newest change's seq and a digest of what was sent.
+
+`If-Match` looks at the seq, where the log is written, so no change is lost; what follows from other
+memories (a newer value of its key, a duplicate) refuses nobody's. `If-None-Match` looks at all of
+it. RFC 9110, sections 8.8.3 and 13.1: https://www.rfc-editor.org/rfc/rfc9110.
+"""
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from serve.api.operation import Call
+from store.home.errors import InvalidInput
+from store.log import Appended
+from store.logfile import checks
+from store.logfile.checks import Check
+
+IF_MATCH = ("If-Match",)
+
+_TAG = r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
+_TAGS = re.compile(rf"{_TAG}(?:[ \t]*,[ \t]*{_TAG})*")
+_STRONG = re.compile(r'(?<!W/)"([^"]*)"')
+_OURS = re.compile(r"([1-9][0-9]{0,18})(?:-[0-9a-f]{8})?", re.ASCII)
+_DIGITS = 8  # of the digest
+
+
+def make_etag(seq: int, sent: bytes = b"") -> str:
+    """Return the tag of a memory whose newest change has a seq, shown as `sent`."""
+    shown = f"-{sha256(sent).hexdigest()[:_DIGITS]}" if sent else ""
+    return f'"{seq}{shown}"'
+
+
+def expected_seqs(call: Call[Any, Any]) -> frozenset[int] | None:
+    """Return the seqs that `If-Match` names, one of which must be the newest; None: any may be.
+
+    Raise InvalidInput where it is no list of tags.
+    """
+    sent = call.header("If-Match")
+    if sent is None or sent.strip() == "*":  # what is not there at all is not found anyway
+        return None
+    if not _TAGS.fullmatch(sent.strip()):
+        raise InvalidInput('`If-Match` is no list of entity tags: send "12-9f3a2c1b", or *')
+    ours = (_OURS.fullmatch(one) for one in _STRONG.findall(sent))
+    return frozenset(int(one[1]) for one in ours if one)
+
+
+def unchanged_check(call: Call[Any, Any], event_id: str | None = None) -> tuple[Check, ...]:
+    """Return the check that `If-Match` asks of the memory in the path; none where it is not sent.
+
+    `event_id` is that of a keyed request, which is carried out once.
+    """
+    seqs = expected_seqs(call)
+    return () if seqs is None else (checks.unchanged(call.path["id"], seqs, event_id),)
+
+
+def is_cached(call: Call[Any, Any], current: str) -> bool:
+    """Return whether `If-None-Match` says that who asks has what would be sent."""
+    sent = call.header("If-None-Match") or ""
+    return sent.strip() == "*" or current in re.findall(r'"[^"]*"', sent)
+
+
+# Idempotency keys: a POST sent again with the same `Idempotency-Key` is carried out once.
+#
+# Nothing is kept for it beside the log. What a request makes gets ids that follow from who asks,
+# the
+# tenant, the key and its place in the request, so a retry names events that are there already;
+# also
+# after a crash, and for good. The end of such an id stands for what the request said: the same key
+# with another request begins alike and ends otherwise, and is refused where the log is written.
+#
+# A memory that brings an id of its own keeps it: that alone makes its retry safe.
+#
+# https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+MARK = 16  # characters of an id that stand for who, key and place; the rest for what was said
+
+_LONGEST = 255
+_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')  # a String of RFC 8941, as the draft asks
+_BARE = re.compile(r"[!#-+\--~]+")  # as most clients send it
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """The key of one request: whose it is, and a digest of what the request says."""
+
+    whose: str
+    said: str
+
+    def id(self, place: str) -> str:
+        """Return the id of what the request makes at a place ("memory/3")."""
+        return _base32(f"{self.whose}\x00{place}".encode(), MARK) + self.said
+
+
+def idempotency_key(call: Call[Any, Any]) -> IdempotencyKey | None:
+    """Return the key of a request, None where it has none; raise InvalidInput for a bad one."""
+    sent = call.header(IDEMPOTENCY_KEY)
+    if sent is None:
+        return None
+    found = _QUOTED.fullmatch(sent) or _BARE.fullmatch(sent)
+    key = re.sub(r"\\(.)", r"\1", found[1]) if found and found.re is _QUOTED else sent
+    if found is None or not 0 < len(key) <= _LONGEST:
+        raise InvalidInput(
+            f"`{IDEMPOTENCY_KEY}` is no key: send up to {_LONGEST} visible characters in quotes, "
+            'a "UUID"'
+        )
+    who = call.caller.token_id or call.caller.name
+    return IdempotencyKey("\x00".join((who, call.tenant.tenant.name, key)), _digest_request(call))
+
+
+def derive_id(call: Call[Any, Any], place: str) -> str | None:
+    """Return the id of what a request makes at a place; None where it has no key."""
+    key = idempotency_key(call)
+    return key.id(place) if key else None
+
+
+def first_use_check(id_: str | None) -> tuple[Check, ...]:
+    """Return the check that a derived id's key never came with another request."""
+    return (checks.alone(id_, id_[:MARK]),) if id_ else ()
+
+
+def replay_header(id_: str | None, appended: Sequence[Appended]) -> dict[str, str]:
+    """Return the header that says that a keyed request was carried out before."""
+    is_old = id_ is not None and any(one.event.id == id_ and not one.is_new for one in appended)
+    return {"Idempotency-Replayed": "true"} if is_old else {}
+
+
+def _digest_request(call: Call[Any, Any]) -> str:
+    try:
+        said = msgspec.json.encode((call.path, call.body), order="deterministic")
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise InvalidInput(f"the body cannot be read as JSON again: {error}") from error
+    return _base32(said, 8)
+
+
+def _base32(data: bytes, length: int) -> str:
+    """Return a digest in capitals and digits; `length` is a multiple of eight."""
+    return base64.b32hexencode(sha256(data).digest()[: length * 5 // 8]).decode()

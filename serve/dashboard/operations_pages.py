@@ -1,0 +1,203 @@
+"""
+Jobs & snapshots: what is served and was checked, what was refused, and what learns by itself.
+"""
+
+import msgspec
+from flask import Blueprint, Response, g, make_response, render_template, request, url_for
+
+from serve.dashboard.site import Site, back, tenant_url
+from serve.server import tenant_admin as access
+from store import quarantine
+from store.builds import upkeep
+from store.home import failures
+from store.home.errors import InvalidInput, LogError, NoManifest, SnapshotDamaged
+from store.home.registry import dagster_ui
+from store.home.tenant import Tenant
+from store.home.tokens import PER_MINUTE, SCOPES, Wanted
+from store.log import EventLog
+from store.plans import job_catalog, plans
+from store.snapshots import manifest as manifests
+
+
+def jobs_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("jobs", __name__)
+
+    @pages.get("/t/<tenant>/jobs")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        kept = list(manifests.kept(opened.tenant))
+        with opened.reader.view() as view:
+            current, tail = view.snapshots.manifest, view.tail.changes
+        ui = dagster_ui(site.settings)
+        return render_template(
+            "jobs.html",
+            served=current,
+            kept=kept,
+            tail=tail,
+            refusal=manifests.last_refusal(opened.tenant),
+            begun=upkeep.last_begun(opened.tenant),
+            ui=ui.url if ui else None,
+            switches=job_catalog.load_switches(opened.tenant),
+            jobs=job_catalog.NAMES,
+            hours={name: job_catalog.start_time(name) for name in job_catalog.NAMES},
+            last={one.body.job: one for one in plans.newest(opened.log)},
+        )
+
+    @pages.post("/t/<tenant>/jobs/build")
+    def build(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        if site.tenants.build_now(opened):
+            said = "A build has begun; it is served as soon as its checks have passed."
+            return site.done(tenant_url("jobs.index"), said)
+        return site.done(tenant_url("jobs.index"), "A build is running already.", "warn")
+
+    @pages.post("/t/<tenant>/jobs/switch")
+    def switch(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        name, on = request.form.get("job", ""), request.form.get("on") == "1"
+        job_catalog.set_switches(opened.tenant, [name], on=on)
+        said = f"{name} runs by itself {'from now on' if on else 'no longer'}."
+        return site.done(back(tenant_url("jobs.index")), said)
+
+    @pages.post("/t/<tenant>/jobs/run")
+    def run(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        name = request.form.get("job", "")
+        if name not in job_catalog.NAMES:
+            known = ", ".join(job_catalog.NAMES)
+            raise InvalidInput(f"there is no job {name!r}: there are {known}")
+        if site.tenants.learn_now(opened, name):
+            said = f"{name} has begun: what it proposes is among the proposals in a while."
+            return site.done(tenant_url("jobs.index"), said)
+        return site.done(tenant_url("jobs.index"), "A job is running already.", "warn")
+
+    return pages
+
+
+# Tenants & tokens: whose memories this server keeps, and which programs may ask for them.
+
+DAY_S = 86_400
+LIVES = (("", "never"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))
+
+
+def access_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("access", __name__)
+
+    def shown(tenant: str, made: access.NewToken | None = None) -> str:
+        now = site.clock()
+        return render_template(
+            "access.html",
+            known=access.list_tenants(site.settings, g.caller, now),
+            tokens=access.list_tokens(site.settings, site.tenant(tenant).tenant, now),
+            scopes=SCOPES,
+            lives=LIVES,
+            per_minute=PER_MINUTE,
+            made=made,
+        )
+
+    @pages.get("/t/<tenant>/access")
+    def index(tenant: str) -> str:
+        return shown(tenant)
+
+    @pages.post("/t/<tenant>/access/tenants")
+    def make_tenant(tenant: str) -> Response:
+        site.tenant(tenant)
+        name = request.form.get("name", "").strip()
+        is_new = site.tenants.make(name)
+        said = f"{name} was made." if is_new else f"{name} was there already."
+        return site.done(url_for("access.index", tenant=name), said)
+
+    @pages.post("/t/<tenant>/access/delete")
+    def delete(tenant: str) -> Response:
+        site.tenant(tenant)
+        if request.form.get("name", "") != tenant:
+            raise InvalidInput(f"nothing was deleted: write the tenant's name, {tenant}")
+        done = site.tenants.delete(tenant, site.clock())
+        default = site.settings.choices.tenant
+        said = (
+            f"{tenant} was put away to {done.kept_in}: nothing of it is destroyed. "
+            f"{done.tokens} of its tokens ended."
+        )
+        return site.done(url_for("access.index", tenant=default), said)
+
+    @pages.post("/t/<tenant>/access/tokens")
+    def make_token(tenant: str) -> Response:
+        opened = site.tenant(tenant)
+        made = access.make_token(
+            site.settings, g.caller, opened.tenant, _token_form(), site.clock()
+        )
+        # shown in the answer itself: a redirect would have to keep it somewhere
+        return make_response(shown(tenant, made))
+
+    @pages.post("/t/<tenant>/access/tokens/<id_>/revoke")
+    def revoke(tenant: str, id_: str) -> Response:
+        opened = site.tenant(tenant)
+        token = access.revoke_token(site.settings, opened.tenant, id_, site.clock())
+        descendants = access.describe_descendants(site.settings, id_)
+        said = f"Token {token.name or token.id} is revoked{descendants}."
+        return site.done(tenant_url("access.index"), said)
+
+    return pages
+
+
+def _token_form() -> Wanted:
+    """Return the token that the form asks for; raise InvalidInput."""
+    form = request.form
+    values = {"scopes": form.getlist("scope"), "name": form.get("name", "").strip()}
+    try:
+        days = int(form.get("days") or 0)
+        asked = {
+            "ttl_s": days * DAY_S or None,
+            "per_minute": int(form.get("per_minute") or 0) or None,
+        }
+        return msgspec.convert(values | asked, Wanted)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise InvalidInput(f"no token was made: {error}") from error
+
+
+# Errors: what went wrong where nobody looked on, and what is broken now; each with its cure.
+
+
+def errors_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("errors", __name__)
+
+    @pages.get("/t/<tenant>/errors")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        notices = opened.reader.answered(lambda view: view.notices, without_log=True)
+        kept = [
+            (where, one)
+            for where, root in (("home", site.settings.home), (tenant, opened.tenant.root))
+            for one in failures.every(root)
+        ]
+        return render_template(
+            "errors.html",
+            failures=sorted(kept, key=lambda pair: -pair[1].at),
+            notices=notices,
+            refusal=manifests.last_refusal(opened.tenant),
+            held=_quarantined(opened.log),
+            cure=quarantine.CURE,
+            damage=_damage(opened.tenant),
+            log_file=site.settings.server_log,
+        )
+
+    return pages
+
+
+def _quarantined(log: EventLog) -> list[quarantine.Held]:
+    """Return the memories that builds leave out; none where the log cannot be read."""
+    try:
+        return quarantine.held(log)
+    except LogError:  # a notice of recall says so
+        return []
+
+
+def _damage(tenant: Tenant) -> str:
+    """Return what is broken of what a tenant serves; nothing where all is well."""
+    try:
+        manifests.current(tenant)
+    except NoManifest:
+        return ""
+    except SnapshotDamaged as error:
+        return str(error)
+    return ""

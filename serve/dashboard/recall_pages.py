@@ -1,0 +1,179 @@
+"""
+Receipts: what was recalled, what it brought, and how it turned out.
+"""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, render_template, request
+
+from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
+from serve.dashboard.site import Site, tenant_url
+from serve.evaluation import lab as asking
+from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
+from serve.reader.reader import View
+from serve.recall.explanation import SPOKEN, WANTS
+from serve.server.open_tenants import OpenTenant
+from serve.summaries import receipts as told
+from serve.summaries.listing import Position
+from store import commands, receipts
+from store.events import MEMORY_KINDS, TIERS, Event, Recalled
+from store.home.errors import InvalidInput
+from store.home.instants import isoformat
+from store.home.projects import named_project
+from store.log import EventLog
+from store.receipts import Place, Wanted
+
+SHOWN = 50
+LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
+_ASKED = ("memory", "project", "session", "silent", "after")
+_SILENT = {"": None, "silent": True, "told": False}
+VERDICTS = {"helped": 1.0, "harmed": -1.0}
+
+
+def add_recall_pages(pages: Blueprint, site: Site) -> None:
+    """Add the pages of recalls to those of memories."""
+
+    @pages.get("/t/<tenant>/recalls")
+    def recalls(tenant: str) -> tuple[str, int]:
+        opened = site.tenant(tenant)
+        asked = {name: request.args.get(name, "").strip() for name in _ASKED}
+        rows, following, error = [], "", ""
+        try:
+            found = receipts.page(
+                opened.log, _receipt_filter(asked), SHOWN, _after(asked), LOOKED_AT
+            )
+            rows = receipt_rows(opened, found.receipts, asked["memory"] or None)
+            following = _cursor(found.last, asked) if found.last else ""
+        except InvalidInput as wrong:
+            error = str(wrong)
+        page = render_template(
+            "recalls.html", asked=asked, rows=rows, next=following, error=error, looked=LOOKED_AT
+        )
+        return page, 400 if error else 200
+
+    @pages.get("/t/<tenant>/recall/<id_>")
+    def recall(tenant: str, id_: str) -> str:
+        opened = site.tenant(tenant)
+        receipt = receipts.find(opened.log, id_)
+        found = opened.reader.answered(lambda view: told.shown(view, opened.log, receipt))
+        return render_template("recall.html", one=found, at=receipt.at)
+
+    @pages.post("/t/<tenant>/recall/<id_>/rate")
+    def rate(tenant: str, id_: str) -> Response:
+        """Say whether what a recall brought helped."""
+        opened, said = site.tenant(tenant), request.form.get("verdict", "")
+        if said not in VERDICTS:
+            raise InvalidInput(f"a recall {' or '.join(VERDICTS)}, not {said!r}")
+        receipts.find(opened.log, id_)
+        commands.rate(opened.log, id_, VERDICTS[said], site.clock())
+        return site.done(tenant_url("memories.recall", id_=id_), f"noted that it {said}")
+
+
+def recalls_of_memory(
+    opened: OpenTenant, id_: str, limit: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the newest recalls that brought a memory, and whether there may be older ones."""
+    found = receipts.page(opened.log, Wanted(memory=id_), limit, most=LOOKED_AT)
+    return receipt_rows(opened, found.receipts, id_), found.last is not None
+
+
+def receipt_rows(
+    opened: OpenTenant, found: tuple[Event, ...], memory: str | None
+) -> list[dict[str, Any]]:
+    """Return receipts as lines of a list; `moment` is microseconds UTC."""
+    return [
+        told.in_short(opened.log, one, memory) | {"moment": one.at}
+        for one in found
+        if isinstance(one.body, Recalled)
+    ]
+
+
+def _receipt_filter(asked: dict[str, str]) -> Wanted:
+    if asked["silent"] not in _SILENT:
+        raise InvalidInput("`silent` is silent or told")
+    return Wanted(
+        memory=asked["memory"] or None,
+        project=named_project(asked["project"]),
+        session=asked["session"] or None,
+        silent=_SILENT[asked["silent"]],
+    )
+
+
+def _after(asked: dict[str, str]) -> Place | None:
+    if not asked["after"]:
+        return None
+    value, seq = decode_cursor(asked["after"], _filters_digest(asked))
+    return value, seq
+
+
+def _cursor(last: Place, asked: dict[str, str]) -> str:
+    filters = {name: value for name, value in asked.items() if value and name != "after"}
+    after = encode_cursor(Position(*last), _filters_digest(asked))
+    return tenant_url("memories.recalls", **filters, after=after)
+
+
+def _filters_digest(asked: dict[str, str]) -> str:
+    """Return what tells the cursors of these filters from those of others."""
+    return filter_digest("recalls", {name: asked[name] for name in _ASKED if name != "after"})
+
+
+# Recall lab: a question under one or two settings, and what every stage made of it.
+#
+# The address is the experiment: it asks the same for whoever opens it. Reading writes nothing, not
+# even a receipt, and no language model is asked.
+
+MOST_PROJECTS = 200  # that can be chosen from
+_DAY = 86_400_000_000
+
+
+def lab_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("lab", __name__)
+
+    @pages.get("/t/<tenant>/lab")
+    def index(tenant: str) -> str:
+        opened, now, usual = site.tenant(tenant), site.clock(), site.settings.choices
+        asked = parse_parameters(request.args, usual)
+        found = [
+            answer_side(opened.reader, site.tenants.embedder, asked, side, usual, now)
+            for side in (asked.a, asked.b)
+            if asked.query and side is not None
+        ]
+        projects = opened.reader.answered(_projects)
+        if asked.project not in (asking.ANY, asking.NONE, *projects):
+            projects.append(asked.project)
+        project = "" if asked.project in (asking.ANY, asking.NONE) else asked.project
+        return render_template(
+            "lab.html",
+            asked=asked,
+            unasked=preview_prompt_hook(
+                opened, site.tenants.embedder, asked.query, project, usual, now
+            )
+            if asked.query
+            else None,
+            b=asked.b or asked.a,
+            found=found,
+            compared=compare_hits(found[0].hits, found[1].hits) if len(found) == 2 else None,
+            link=f"{tenant_url('lab.index')}?{urlencode(asking.link(asked, usual))}",
+            projects=projects,
+            life=_life(opened.log, now),
+            asking=asking,
+            kinds=MEMORY_KINDS,
+            tiers=TIERS,
+            spoken=SPOKEN,
+            wants=WANTS,
+        )
+
+    return pages
+
+
+def _projects(view: View) -> list[str]:
+    names: list[str] = view.snapshots.rows.projects.column("name").to_pylist()
+    return sorted(names)[:MOST_PROJECTS]
+
+
+def _life(log: EventLog, now: int) -> dict[str, object]:
+    """Return the days of the log's life: the first, the last, and how many lie between."""
+    first = min(log.at(1) or now, now)
+    days = now // _DAY - first // _DAY
+    return {"first": isoformat(first)[:10], "last": isoformat(now)[:10], "days": days}

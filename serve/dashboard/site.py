@@ -1,0 +1,206 @@
+"""
+Site: what every page works on, and how it speaks to the shell around it.
+
+A page asks `site.tenant(name)` for the tenant of its address first; the bar and the navigation are
+that tenant's from then on.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Literal
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+from flask import Blueprint, Response, g, redirect, render_template, request, url_for
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from serve.server.open_tenants import OpenTenant, OpenTenants
+from serve.server.problems import problem
+from serve.server.request_guard import owner_only
+from store.home import tenant as tenants
+from store.home.config import Settings
+from store.home.errors import InvalidName, NotFound
+from store.home.http_access import SESSION_LIVES_S, Keys, Signer
+from store.home.instants import isoformat
+
+# Flashes: what a page says after a form was sent, across the redirect, and how it can be undone.
+#
+# They stand in the server's memory and the address only names one, so no link can make a page say
+# anything. A page shown again within the time says it again; a restart forgets them.
+
+LIVES_US = 10 * 60 * 1_000_000
+MOST = 256
+Tone = Literal["ok", "warn", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """The form that takes an action back: where it is sent, and its fields."""
+
+    action: str
+    fields: tuple[tuple[str, str], ...]
+    label: str = "Undo"
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    text: str
+    tone: Tone = "ok"
+    undo: Undo | None = None
+
+
+class Flashes:
+    """What waits to be shown. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[int, Flash]] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, flash: Flash, now: int) -> str:
+        """Return the name under which a page finds the flash."""
+        name = secrets.token_urlsafe(9)
+        with self._lock:
+            while len(self._kept) >= MOST:
+                del self._kept[next(iter(self._kept))]
+            self._kept[name] = (now + LIVES_US, flash)
+        return name
+
+    def get(self, name: str | None, now: int) -> Flash | None:
+        ends, flash = self._kept.get(name or "", (0, None))
+        return flash if ends > now else None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Open tenants, the clock (microseconds UTC) and what waits to be said on the next page."""
+
+    tenants: OpenTenants
+    clock: Callable[[], int]
+    flashes: Flashes = field(default_factory=Flashes)
+
+    @property
+    def settings(self) -> Settings:
+        return self.tenants.settings
+
+    def tenant(self, name: str) -> OpenTenant:
+        """Return the tenant of a page's address; raise NotFound, for a name we refuse too."""
+        try:
+            g.opened = self.tenants.get(name)
+        except InvalidName as error:
+            raise NotFound(str(error)) from error
+        opened: OpenTenant = g.opened
+        return opened
+
+    def names(self) -> list[str]:
+        """Return the names of the home's tenants, in order."""
+        return [one.name for one in tenants.list_tenants(self.settings.home)]
+
+    def done(self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None) -> Response:
+        """Return what a form that was carried out is answered with: the page at `url` says `text`.
+
+        `undo` is a form that page offers beside it.
+        """
+        name = self.flashes.keep(Flash(text, tone, undo), self.clock())
+        joint = "&" if "?" in url else "?"
+        answer = redirect(f"{url}{joint}{urlencode({'flash': name})}", HTTPStatus.SEE_OTHER)
+        assert isinstance(answer, Response)
+        return answer
+
+    def flash(self) -> Flash | None:
+        """Return what the page asked for has to say, if anything."""
+        return self.flashes.get(request.args.get("flash"), self.clock())
+
+
+def tenant_url(endpoint: str, **values: object) -> str:
+    """Return the address of a page of the tenant that the present page is about."""
+    opened: OpenTenant = g.opened
+    return url_for(endpoint, tenant=opened.tenant.name, **values)  # type: ignore[arg-type]
+
+
+def back(otherwise: str) -> str:
+    """Return the address a form says it was sent from, `back`, if it is one of this tenant's.
+
+    The address of a flash is left out of it.
+    """
+    opened: OpenTenant = g.opened
+    try:
+        sent = urlsplit(request.form.get("back", ""))
+    except ValueError:  # a bracket without its other
+        return otherwise
+    is_ours = sent.path.startswith(f"/t/{opened.tenant.name}/") and not sent.netloc
+    if sent.scheme or not is_ours or "\\" in sent.path or ".." in sent.path.split("/"):
+        return otherwise
+    kept = "&".join(one for one in sent.query.split("&") if one and not one.startswith("flash="))
+    return f"{sent.path}?{kept}" if kept else sent.path
+
+
+# Logging in and out: the link that works once, the form behind it, and the cookie it is changed
+# for.
+#
+# Opening the link changes nothing, as a GET may not: the page it shows sends the key by a form, at
+# once where scripts run. Only the owner's token makes keys, so nobody can be logged in as another.
+
+_LONGEST = 200  # characters of a key that are looked at
+_MOST = 4_096  # bytes of its form: nobody is known yet, and a large one takes seconds to take apart
+
+
+def login_blueprint(
+    keys: Keys, signer: Signer, clock: Callable[[], int], prepare: Callable[[], None]
+) -> Blueprint:
+    """Return the routes by which the owner gets in and out.
+
+    `prepare` is called when a key is made: somebody is about to look at a page.
+    """
+    pages = Blueprint("login", __name__)
+
+    @pages.post("/v1/logins")
+    def make_key() -> Response:
+        if (refused := owner_only()) is not None:
+            return refused
+        prepare()
+        key, ends = keys.make(clock())
+        said = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}
+        return Response(msgspec.json.encode(said), HTTPStatus.CREATED, mimetype="application/json")
+
+    @pages.get("/login")
+    def show() -> str | Response:
+        key = request.args.get("key", "")[:_LONGEST]
+        if not key and "login" in g:
+            return _redirect("/")
+        return render_template("login.html", key=key)
+
+    @pages.post("/login")
+    def enter() -> Response:
+        now = clock()
+        if (request.content_length or 0) > _MOST:
+            raise RequestEntityTooLarge
+        if not keys.take(request.form.get("key", "")[:_LONGEST], now):
+            return problem("link_spent", "run `mnemolog dashboard` again: it makes a new link")
+        answer = _redirect("/")
+        answer.set_cookie(
+            signer.cookie,
+            signer.value(now),
+            max_age=SESSION_LIVES_S,
+            path="/",
+            httponly=True,
+            samesite="Strict",
+        )
+        return answer
+
+    @pages.post("/logout")
+    def leave() -> Response:
+        signer.end(g.login, clock())
+        answer = _redirect("/login")
+        answer.delete_cookie(signer.cookie, path="/", httponly=True, samesite="Strict")
+        return answer
+
+    return pages
+
+
+def _redirect(path: str) -> Response:
+    answer = redirect(path, HTTPStatus.SEE_OTHER)
+    assert isinstance(answer, Response)
+    return answer

@@ -1,0 +1,170 @@
+"""
+Here: whose memory a tool works on, from where and when; Told: what it has to say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from serve.mcp_server.methods import Result
+from serve.reader.filters import Filter
+from serve.recall.context_block import cleaned, plain_json
+from serve.recall.request import short
+from serve.rules import role
+from serve.server.open_tenants import OpenTenant
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.errors import InvalidInput
+from store.home.projects import checked_project
+from store.memories.memory import ACTIVE, Memory
+from store.text.frame import CLOSING, OPENING
+
+# Notes: memories as a model gets to see them, each with its provenance inside.
+#
+# A host shows its model either the text or the structured form, so both say of every memory where
+# it
+# is from and that it is unverified data; and both stand between the marks by which the memory
+# knows
+# its own words again and does not record them a second time.
+
+Note = dict[str, Any]
+
+LONGEST = 1_500  # characters of a text; the whole is read by its id
+BESIDE = 8_000  # of what stands beside the text of a whole one
+MOST = 24_000  # characters of all texts in an answer
+
+_MARKS = (
+    *("state", "superseded_by", "conflicts_with", "ended_at", "pinned", "key", "value"),
+    *("status", "progress", "chain", "tags"),
+)
+_OLDER = 2  # of the memories that one replaced
+_NOTHING: tuple[object, ...] = (None, False, "", [])
+_TEXTS = ("context", "action", "result", "text")
+
+
+def memory_note(memory: Memory, longest: int = LONGEST) -> Note:
+    """Return a memory as a note, its texts cut."""
+    state = {
+        name: getattr(memory, name) for name in ("key", "value", "status", "progress", "chain")
+    }
+    return recall_note(short(memory) | {"role": role(memory)} | state, longest)
+
+
+def recall_note(found: Mapping[str, Any], longest: int = LONGEST) -> Note:
+    """Return what recall says of a memory as a note: provenance first, the text last."""
+    source = found.get("source") or found.get("created_by") or found.get("agent")
+    labels = {
+        "id": found["id"],
+        "kind": found["kind"],
+        "role": found["role"],
+        "date": found["at"],
+        "project": found.get("project"),
+        "source": source,
+        "trust": found.get("trust"),
+        "confidence": found.get("confidence"),
+    }
+    told = labels | {name: found.get(name) for name in _MARKS}
+    told["replaced"] = [_old(one) for one in found.get("history", ())[:_OLDER] if "text" in one]
+    texts = {name: text for name in _TEXTS if (text := found.get(name))}
+    most = {name: longest if name == "text" else min(longest, BESIDE) for name in texts}
+    cut = any(len(text) > most[name] for name, text in texts.items())
+    told |= {name: _cut(text, most[name]) for name, text in texts.items()}
+    if told["state"] == ACTIVE:
+        del told["state"]
+    kept = {name: _clean(value) for name, value in told.items() if value not in _NOTHING}
+    return kept | ({"cut": True} if cut else {})
+
+
+def fit_notes(notes: Sequence[Note]) -> tuple[list[Note], int]:
+    """Return the first notes that fit into an answer together, and how many were left out."""
+    kept: list[Note] = []
+    length = 0
+    for one in notes:
+        length += sum(len(value) for value in one.values() if isinstance(value, str))
+        if kept and length > MOST:
+            break
+        kept.append(one)
+    return kept, len(notes) - len(kept)
+
+
+def frame_notes(notes: Sequence[Note]) -> str:
+    """Return notes as the block a model reads: a line of JSON each, without any markup."""
+    return "\n".join([OPENING, *map(plain_json, notes), CLOSING])
+
+
+def _old(replaced: Mapping[str, Any]) -> str:
+    said = f"{replaced['at'][:10]}, trust {replaced['trust']}"
+    return f"{said}: {_cut(replaced['text'], LONGEST // 5)}"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _clean(value: Any) -> Any:
+    """Return a value without what nobody sees and without our own marks; lines stay lines."""
+    if isinstance(value, list):
+        return [_clean(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    return "\n".join(map(cleaned, value.splitlines()))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """`project` is "" outside any repository: only memories without a project are meant then."""
+
+    tenant: OpenTenant
+    embedder: Embedder
+    choices: Choices
+    project: str
+    now: int  # microseconds UTC
+    agent: str | None = None
+    session: str | None = None
+    off: str = ""  # why nothing of this session is recorded
+
+    def scope(self, named: str | None) -> str:
+        """Return the project that is meant: the one named, else the one we are in."""
+        return checked_project(named) if named else self.project
+
+    def must_record(self) -> None:
+        """Raise InvalidInput where nothing of this session is recorded."""
+        if self.off:
+            raise InvalidInput(f"nothing was written: recording is off here ({self.off})")
+
+    def filter(self, named: str | None = None, kinds: Sequence[str] = ()) -> Filter:
+        return Filter(self.now, self.scope(named), tuple(kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool says: a sentence, some values, and notes in groups of a name."""
+
+    said: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+
+
+def render_result(told: ToolResult) -> Result:
+    """Return a tool's result, the same as text and as values."""
+    several = len(told.groups) > 1
+    notes = [
+        (group, {"group": group, **one} if several else one)
+        for group, those in told.groups.items()
+        for one in those
+    ]
+    kept, left_out = fit_notes([one for _, one in notes])
+    said = told.said if not left_out else f"{told.said} {left_out} more did not fit: ask for less."
+    structured: Result = {"said": said, **told.values}
+    if kept:
+        structured["about"] = OPENING
+        for (group, _), one in zip(notes, kept, strict=False):
+            structured.setdefault(group, []).append(one)
+        structured["end"] = CLOSING
+        said = f"{said}\n{frame_notes(kept)}"
+    return {"content": [{"type": "text", "text": said}], "structuredContent": structured}
+
+
+def error_result(message: str) -> Result:
+    """Return the result of a tool that could not do it; the model reads why."""
+    return {"content": [{"type": "text", "text": message}], "isError": True}

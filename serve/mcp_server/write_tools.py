@@ -1,0 +1,276 @@
+"""
+The tools that write: remember, remember_batch, update_memory, forget, feedback.
+
+What an agent writes is known as an agent's; nothing here takes a word from a tool's output or the
+web for the user's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from serve.fields import Importance, Progress, Reason
+from serve.mcp_server.read_tools import MemoryId, Project
+from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note
+from serve.reader.filters import Filter
+from serve.reader.reader import View
+from serve.summaries import goals as every
+from serve.summaries.newest import newest
+from store import commands
+from store.body import Key, Name, Tag
+from store.commands import Draft
+from store.events import Forgotten, GoalStatus, MemoryKind, Restored, Revised
+from store.goal_commands import change_goal
+from store.home.errors import InvalidInput
+from store.log import Appended
+from store.memories.memory import Memory
+
+Kind = Annotated[MemoryKind, Meta(description="What it is; a fact if left out.")]
+Tags = Annotated[tuple[Tag, ...], Meta(max_length=50)]
+Verdict = Literal["helped", "not_helped", "wrong"]
+
+_VERDICTS = {"helped": 1.0, "not_helped": -0.5, "wrong": -1.0}
+
+
+class NewMemory(msgspec.Struct, frozen=True):
+    content: Annotated[
+        str, Meta(description="One statement that is understood alone, and why it holds.")
+    ]
+    kind: Kind | None = None
+    tags: Tags | None = None
+    importance: Importance | None = None
+    key: (
+        Annotated[
+            Key, Meta(description="Of a value that changes: deploy.region. The newest holds.")
+        ]
+        | None
+    ) = None
+    value: Annotated[str, Meta(description="The value of the key: eu-west-1.")] | None = None
+    id: (
+        Annotated[str, Meta(description="An id of your own: the same again is no second memory.")]
+        | None
+    ) = None
+
+
+class Remember(NewMemory, frozen=True):
+    project: Project | None = None
+
+
+class RememberBatch(msgspec.Struct, frozen=True):
+    memories: Annotated[tuple[NewMemory, ...], Meta(min_length=1, max_length=100)]
+    project: Project | None = None
+
+
+class UpdateMemory(msgspec.Struct, frozen=True):
+    id: MemoryId
+    content: Annotated[str, Meta(description="What it says from now on.")] | None = None
+    tags: Tags | None = None
+    importance: Importance | None = None
+    reason: Reason | None = None
+
+
+class Forget(msgspec.Struct, frozen=True):
+    id: MemoryId
+    reason: Reason | None = None
+
+
+RatedId = Annotated[
+    str,
+    Meta(
+        description="The id of a memory, or the `recall` of an answer to rate all that it brought.",
+        min_length=1,
+    ),
+]
+
+
+class Feedback(msgspec.Struct, frozen=True):
+    id: RatedId
+    verdict: Annotated[Verdict, Meta(description="Whether it helped you with the task.")]
+    reason: Reason | None = None
+
+
+def remember(here: ToolContext, asked: Remember) -> ToolResult:
+    """Record one memory; the same id and text again is the same memory."""
+    draft = draft_memory(here, asked, asked.project)
+    done = commands.record(here.tenant.log, draft, here.now)
+    said = "Remembered." if done.is_new else "It was there already."
+    return ToolResult(
+        said + _redaction_notice(here, [draft], [done]), {"id": done.event.id, "new": done.is_new}
+    )
+
+
+def remember_batch(here: ToolContext, asked: RememberBatch) -> ToolResult:
+    """Record all or none."""
+    drafts = [draft_memory(here, one, asked.project) for one in asked.memories]
+    done = commands.record_batch(here.tenant.log, drafts, here.now)
+    added = sum(one.is_new for one in done)
+    said = f"{added} remembered, {len(done) - added} were there already."
+    ids = [one.event.id for one in done]
+    return ToolResult(said + _redaction_notice(here, drafts, done), {"ids": ids, "added": added})
+
+
+def draft_memory(here: ToolContext, asked: NewMemory, project: str | None, **more: object) -> Draft:
+    """Return the draft of what an agent wants to have remembered here; raise InvalidInput where
+    nothing is recorded.
+    """
+    here.must_record()
+    given = {
+        name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
+    }
+    if "value" in given and "key" not in given:
+        raise InvalidInput("`value` is the value of a key: give the key too")
+    whose = {
+        "project": here.scope(project) or None,
+        "trust": "agent",
+        "agent": here.agent,
+        "session": here.session,
+    }
+    return msgspec.convert(given | whose | more, Draft)
+
+
+def _redaction_notice(here: ToolContext, drafts: Sequence[Draft], done: Sequence[Appended]) -> str:
+    pairs = zip(drafts, done, strict=True)
+    if any(commands.recorded(draft, here.now).body != one.event.body for draft, one in pairs):
+        return " A secret in it was taken out before anything was written."
+    return ""
+
+
+def update_memory(here: ToolContext, asked: UpdateMemory) -> ToolResult:
+    """Replace what a memory says, or its labels; the log keeps what was before."""
+    here.must_record()
+    id_ = commands.resolve(here.tenant.log, asked.id)
+    given = {
+        name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
+    }
+    if not given.keys() - {"id", "reason"}:
+        raise InvalidInput("say what changes: `content`, `tags` or `importance`")
+    del given["id"]
+    commands.revise(here.tenant.log, id_, msgspec.convert(given, Revised), here.now, trust="agent")
+    return ToolResult("Updated; what it said before stays in its history.", {"id": id_})
+
+
+def forget(here: ToolContext, asked: Forget) -> ToolResult:
+    """Hide a memory for good; a second time changes nothing."""
+    log = here.tenant.log
+    id_ = commands.resolve(log, asked.id)
+    if not _is_forgotten(here, id_):
+        commands.forget(log, id_, here.now, asked.reason, trust="agent")
+    undo = f"mnemolog restore {id_}"
+    return ToolResult(f"Forgotten. To undo it: `{undo}`.", {"id": id_, "undo": undo})
+
+
+def _is_forgotten(here: ToolContext, id_: str) -> bool:
+    told = [one for one in here.tenant.log.about(id_) if isinstance(one.body, Forgotten | Restored)]
+    return bool(told) and isinstance(told[-1].body, Forgotten)
+
+
+def feedback(here: ToolContext, asked: Feedback) -> ToolResult:
+    """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
+    with the next build.
+    """
+    here.must_record()
+    here.tenant.notes.write()  # the recall that is rated may be the one just answered
+    id_ = commands.resolve_rated(here.tenant.log, asked.id)
+    verdict = _VERDICTS[asked.verdict]
+    commands.rate(here.tenant.log, id_, verdict, here.now, asked.reason, trust="agent")
+    return ToolResult("Noted.", {"id": id_, "verdict": asked.verdict})
+
+
+# The tool `goals`: what is wanted and how far it is, and the milestones on the way.
+
+_SHOWN = 20  # goals, and milestones of a chain
+
+
+class Goals(msgspec.Struct, frozen=True):
+    action: (
+        Annotated[
+            Literal["list", "add", "update", "milestone"],
+            Meta(description="list if left out; milestone: say that a step was reached."),
+        ]
+        | None
+    ) = None
+    content: (
+        Annotated[str, Meta(description="The goal to add, or the step that was reached.")] | None
+    ) = None
+    id: Annotated[str, Meta(description="The goal to update.", min_length=1)] | None = None
+    status: GoalStatus | None = None
+    progress: Progress | None = None
+    due: Annotated[date, Meta(description="The day it is due: 2026-12-01.")] | None = None
+    chain: (
+        Annotated[Name, Meta(description="The name of the milestones that follow one another.")]
+        | None
+    ) = None
+    project: Project | None = None
+
+
+def goals(here: ToolContext, asked: Goals) -> ToolResult:
+    """List goals and milestones, or change one; without an action what the rest means."""
+    action = asked.action or ("update" if asked.id else "add" if asked.content else "list")
+    if action == "list":
+        return _list_goals(here, asked)
+    if action == "update":
+        return _update_goal(here, asked)
+    if not asked.content:
+        raise InvalidInput(f"`content` is missing: what is the {action} about?")
+    new = NewMemory(asked.content, kind="goal" if action == "add" else "milestone")
+    if action == "add":
+        state = {name: getattr(asked, name) for name in ("status", "progress")}
+        more = {name: value for name, value in state.items() if value is not None}
+        if asked.due:
+            more["metadata"] = {"due": asked.due.isoformat()}
+        draft = draft_memory(here, new, asked.project, **more)
+    elif asked.chain:
+        draft = draft_memory(here, new, asked.project, chain=asked.chain)
+    else:
+        raise InvalidInput("`chain` is missing: which milestones does this one follow?")
+    done = commands.record(here.tenant.log, draft, here.now)
+    return ToolResult("The goal is set." if action == "add" else "Reached.", {"id": done.event.id})
+
+
+def _update_goal(here: ToolContext, asked: Goals) -> ToolResult:
+    here.must_record()
+    log = here.tenant.log
+    if not asked.id:
+        raise InvalidInput("`id` is missing: which goal?")
+    id_ = commands.resolve(log, asked.id)
+    names = ("content", "status", "progress")
+    given = {name: value for name in names if (value := getattr(asked, name)) is not None}
+    if not given and asked.due is None:
+        raise InvalidInput("say what changes: `status`, `progress`, `due` or `content`")
+    change_goal(log, id_, msgspec.convert(given, Revised), here.now, asked.due, trust="agent")
+    return ToolResult("The goal is updated.", {"id": id_})
+
+
+def _list_goals(here: ToolContext, asked: Goals) -> ToolResult:
+    wanted = here.filter(asked.project)
+    found, chains = here.tenant.reader.answered(
+        lambda view: (_select_goals(view, wanted, asked.status), every.chains(view, wanted))
+    )
+    reached = [
+        one
+        for chain in chains
+        if asked.chain in (None, chain.name)
+        for one in chain.milestones[-_SHOWN:]
+    ]
+    said = f"Goals that are {asked.status or 'open'}: {len(found)}. Milestones: {len(reached)}."
+    notes = {
+        "goals": [_goal_note(one) for one in found],
+        "milestones": [memory_note(one) for one in reached],
+    }
+    return ToolResult(said, groups={name: those[:_SHOWN] for name, those in notes.items()})
+
+
+def _select_goals(view: View, wanted: Filter, status: GoalStatus | None) -> Sequence[Memory]:
+    if status is None:
+        return every.open_goals(view, wanted)
+    found = newest(view, replace(wanted, kinds=("goal",)), every.LOOKED_AT)
+    return [one for one in found if one.status == status]
+
+
+def _goal_note(goal: Memory) -> Note:
+    day = every.due(goal)
+    return memory_note(goal) | ({"due": day} if day else {})
