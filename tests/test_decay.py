@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.cli.explain import hit
+from serve.cli.explanations import hit_reason
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.analysis import usual
@@ -108,5 +108,5 @@ def test_why_tells_a_person_that_it_faded():
         "channels": {}, "adds": {}, "signals": {"importance": 0.52}, "importance_told": 0.9,
         "words": {}, "question_words": {}, "coverage": 1.0, "nearness": 0.4, "fresh": False,
     }  # fmt: skip
-    assert "importance 0.52 (of 0.90, faded)" in hit(why)
-    assert "faded" not in hit(why | {"importance_told": 0.52})
+    assert "importance 0.52 (of 0.90, faded)" in hit_reason(why)
+    assert "faded" not in hit_reason(why | {"importance_told": 0.52})

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from test_app import TOKEN, get
 
 from serve.app import create_app
-from serve.cli import main, session
+from serve.cli import environment, main
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.server.open_tenants import OpenTenants
@@ -34,7 +34,7 @@ MODEL = LexicalEmbedder()
 @pytest.fixture(params=["fresh", "built"])
 def log(request: pytest.FixtureRequest, home: Path, monkeypatch) -> Iterator[EventLog]:
     """A memory of three days of work, from the log's tail or from a build."""
-    monkeypatch.setattr(session, "now", lambda: NOW)
+    monkeypatch.setattr(environment, "now", lambda: NOW)
     place = tenant.tenant(home)
     with EventLog(place.log, create=True) as made:
         work(made)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from test_app import TOKEN, get
 
 from serve.app import create_app
+from serve.cli import environment as cli
 from serve.cli import main
-from serve.cli import session as cli
 from serve.reader.filters import Filter
 from serve.recall.recall import Question, recall
 from serve.summaries.newest import newest

@@ -20,7 +20,7 @@ from transcript_files import (
     written,
 )
 
-from serve.cli import imports, main
+from serve.cli import main, transfer
 from store import commands
 from store.agent_events import Acted, Prompted, SessionTold
 from store.commands import Draft
@@ -651,7 +651,7 @@ def test_one_broken_transcript_of_many_is_named_and_stops_nothing(
 def test_a_long_import_notes_its_progress_where_there_is_no_terminal(
     agent: str, tmp_path: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "_NOTED_EVERY_S", 0)
+    monkeypatch.setattr(transfer, "_NOTED_EVERY_S", 0)
     source = said(agent, host, "Run the tests.", "And the logout, please.")
     words = ["--home", str(tmp_path / "home"), "import", agent, str(source)]
     done = CliRunner().invoke(main, words)

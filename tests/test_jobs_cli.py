@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from serve.cli import main
-from serve.cli import roster as command
+from serve.cli import main, schedule
 from store.audits.health import checkup
 from store.commands import Draft
 from store.events import Event
@@ -76,7 +75,7 @@ def test_the_last_plan_and_those_that_wait_are_shown(built, proposed):
 
 
 def test_what_models_cost_today_is_summed_over_the_home(built, monkeypatch):
-    monkeypatch.setattr("serve.cli.session.now", lambda: NOW + 5)
+    monkeypatch.setattr("serve.cli.environment.now", lambda: NOW + 5)
     CliRunner().invoke(main, ["--tenant", "work", "init"])
     for at, cost, error in (
         (NOW, 0.5, None),
@@ -142,7 +141,7 @@ def test_a_job_that_cannot_be_run_is_no_traceback(built, capfd):
 
 
 def test_what_ran_is_told_in_a_line_each(capsys):
-    command._show_runs(
+    schedule._print_runs(
         [
             {"job": "facts", "outcome": "failed", "plan": None, "state": "", "steps": 0}
             | {"warnings": ["no answer\x1b[2J"]},

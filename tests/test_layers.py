@@ -26,7 +26,7 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
     "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
     "serve/program/mnemolog/connection.py",
-    "serve/cli/session.py",
+    "serve/cli/environment.py",
     "store/importers/git.py",
     "pipelines/orchestration/dagster_home.py",
     "pipelines/llm/claude_code.py",

@@ -235,7 +235,7 @@ def run(session: Session, *arguments: str) -> str:
 def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: pytest.MonkeyPatch):
     session.ask(RULE)
     (rule,) = stated(session)
-    monkeypatch.setattr("serve.cli.session.now", lambda: session.at)
+    monkeypatch.setattr("serve.cli.environment.now", lambda: session.at)
     lines, found = run(session), msgspec.json.decode(run(session, "--json"))["usefulness"]
     undo = f"mnemolog forget {short_id(rule.id)}"
     assert "today     1 prompt: 0 with notes, 1 without" in lines

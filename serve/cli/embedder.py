@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import output, processes, session
+from serve.cli import environment, output, processes
+from serve.cli.environment import Environment
 from serve.cli.group import FAILED
-from serve.cli.session import Session
 from serve.numerals import size
 from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
@@ -44,9 +44,9 @@ def embedder() -> None:
 @embedder.command("list", epilog=output.example("mnemolog embedder list"))
 @output.json_option
 @click.pass_obj
-def list_(session_: Session, /, as_json: bool) -> None:
+def list_(env: Environment, /, as_json: bool) -> None:
     """List the available embedders, and how to name others."""
-    settings = session_.settings()
+    settings = env.settings()
     rows = _here(settings)
     if as_json:
         others = [{"name": name, "what": what} for name, what in _OTHERS]
@@ -90,9 +90,9 @@ def test(context: click.Context, name: str | None, as_json: bool) -> None:
 @embedder.command(epilog=output.example("mnemolog embedder recommend"))
 @output.json_option
 @click.pass_obj
-def recommend(session_: Session, /, as_json: bool) -> None:
+def recommend(env: Environment, /, as_json: bool) -> None:
     """Recommend an embedder for what is installed, and say why."""
-    settings = session_.settings()
+    settings = env.settings()
     name, why, then = _recommended(settings)
     if as_json:
         output.emit({"name": name, "why": why, "then": then})
@@ -237,7 +237,7 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
     from store.snapshots.projection import Inputs, checked_build
 
     try:
-        tenant = session.chosen(settings)
+        tenant = environment.chosen_tenant(settings)
     except NotFound:
         return []
     with EventLog(tenant.log) as log:

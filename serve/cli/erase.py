@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from serve.cli import output, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from serve.server import processes
 from store import commands
 from store.events import Recorded
 from store.home.errors import InvalidInput, NotFound
+from store.home.instants import isoformat
 
 if TYPE_CHECKING:
     from store.erase.receipt import Receipt
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from store.home.config import Settings
     from store.log import EventLog
     from store.logfile.erasing import Erasure
+    from store.quarantine import Held
+
 
 _SHOWN = 10  # of a list, on a terminal
 
@@ -51,7 +54,7 @@ _SHOWN = 10  # of a list, on a terminal
 @output.json_option
 @click.pass_obj
 def erase(
-    session_: Session,
+    env: Environment,
     /,
     ids: tuple[str, ...],
     texts: tuple[str, ...],
@@ -80,9 +83,9 @@ def erase(
     """
     from store.erase import receipt, wiping
 
-    settings = session_.settings()
-    tenant = session.chosen(settings)
-    with session.open_log(settings) as log:
+    settings = env.settings()
+    tenant = environment.chosen_tenant(settings)
+    with environment.open_log(settings) as log:
         asked = _asked(log, ids, texts, sessions, with_derived, also_quotes)
         if not dry_run and not yes:
             _ask(log, asked, as_json=as_json)
@@ -91,7 +94,7 @@ def erase(
             return
         with wiping.alone(tenant):
             before = wiping.names(tenant)
-            now = session.now()
+            now = environment.now()
             wiped = wiping.wipe(tenant, log, asked, now)
             _build_anew(settings, tenant.name)
             found = receipt.made(settings.home, tenant, wiped, _who(), now, before)
@@ -196,7 +199,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     child.communicate()
     if child.returncode:
-        tenant = session.chosen(settings)
+        tenant = environment.chosen_tenant(settings)
         wiping.drop_served(tenant)
         wiping.drop_derived(tenant)
         output.note("note: the rebuild failed, so nothing is served: run `mnemolog build`")
@@ -244,3 +247,69 @@ def _each(what: str, found: "tuple[str, ...] | list[str]") -> None:
         output.say(f"{what}: {output.clean(one)}")
     if len(found) > _SHOWN:
         output.say(f"{what}: {len(found) - _SHOWN} more, see the receipt")
+
+
+# `mnemolog quarantine`: the memories that builds leave out, to be released or forgotten.
+
+
+@click.command(
+    name="quarantine",
+    epilog=output.example(
+        "mnemolog quarantine", "mnemolog quarantine --release 01KA2B3C4D", "... --forget --all"
+    ),
+)
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.option("--release", "does", flag_value="release", help="Include them in builds again.")
+@click.option("--forget", "does", flag_value="forget", help="Exclude them for good.")
+@click.option("--all", "are_all", is_flag=True, help="All listed memories.")
+@output.json_option
+@click.pass_obj
+def quarantine_command(
+    env: Environment, /, ids: tuple[str, ...], does: str | None, are_all: bool, as_json: bool
+) -> None:
+    """List memories that builds leave out. Release or forget them.
+
+    A memory that alone fails a check is left out, so that it holds up no other. Nobody finds it
+    until you release it, as what it was: archived, if it was. A text is then taken as it is, with
+    any secret redacted, while what an index makes of it is checked again by the next build.
+    """
+    from store import quarantine
+
+    if does is None and (ids or are_all):
+        raise click.UsageError("choose what to do with them: --release or --forget")
+    if does is not None and bool(ids) == are_all:
+        raise click.UsageError("give the memories' ids, or --all")
+    with environment.open_log(env.settings()) as log:
+        held = quarantine.held(log)
+        if does is None:
+            _print_quarantine(held, as_json=as_json)
+            return
+        if are_all:
+            wanted = [one.id for one in held]
+        else:
+            wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
+        settle = quarantine.release if does == "release" else quarantine.forget
+        events = settle(log, wanted, environment.now())
+    if as_json:
+        changed = [{"id": event.subject, "seq": event.seq} for event in events]
+        output.emit({"done": does, "memories": changed})
+        return
+    done = "released" if does == "release" else "forgot"
+    for id_ in wanted:
+        output.say(f"{done} {id_}")
+    if not wanted:
+        output.say("the quarantine is empty")
+
+
+def _print_quarantine(held: "list[Held]", *, as_json: bool) -> None:
+    if as_json:
+        shown = [
+            {"id": one.id, "since": isoformat(one.at), "check": one.check, "reason": one.reason}
+            for one in held
+        ]
+        output.emit({"quarantined": shown})
+        return
+    for one in held:
+        output.say(f"{one.id}  since {isoformat(one.at)}  {one.check}: {output.clean(one.reason)}")
+    if not held:
+        output.say("the quarantine is empty")

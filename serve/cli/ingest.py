@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import output, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from serve.summaries.ingested import shown
 from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
@@ -61,19 +61,19 @@ def ingest(context: click.Context, as_json: bool) -> None:
 @click.option("--project", help="The project of lines without one.")
 @output.json_option
 @click.pass_obj
-def add(session_: Session, /, file: Path, project: str | None, as_json: bool) -> None:
+def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> None:
     """Accept JSON Lines, one draft of a memory per line, and record them; `-` is standard input.
 
     A running server helps with the recording. Adding the same file again adds nothing. An export
     with links, ratings or states is refused: `mnemolog import jsonl` keeps those.
     """
-    from serve.cli.imports import standard_input
+    from serve.cli.transfer import standard_input
     from store.importers.jsonl import drafts
 
-    settings = session_.settings()
+    settings = env.settings()
     belongs = checked_project(project) if project is not None else None
     source = standard_input() if str(file) == "-" else file
-    with session.open_or_make(settings) as log:
+    with environment.open_or_make(settings) as log:
         queue = _queue(settings)
         jobs = [
             _accepted(queue, log, some)
@@ -90,18 +90,18 @@ def add(session_: Session, /, file: Path, project: str | None, as_json: bool) ->
 )
 @output.json_option
 @click.pass_obj
-def list_(session_: Session, /, state: str | None, limit: int, as_json: bool) -> None:
+def list_(env: Environment, /, state: str | None, limit: int, as_json: bool) -> None:
     """List the accepted batches, newest first."""
-    _list(session_, state, limit, as_json=as_json)
+    _list(env, state, limit, as_json=as_json)
 
 
 @ingest.command(epilog=output.example("mnemolog ingest show 01KA2B3C4D5E6F7G8H9J0KMNPQ"))
 @click.argument("job")
 @output.json_option
 @click.pass_obj
-def show(session_: Session, /, job: str, as_json: bool) -> None:
+def show(env: Environment, /, job: str, as_json: bool) -> None:
     """Show the result of a job: its memories, and what was refused and why."""
-    queue = _queue(session_.settings())
+    queue = _queue(env.settings())
     found, outcome = queue.get(job), queue.outcome(job)
     if as_json:
         because = [{"item": one.item, "reason": one.reason} for one in outcome.refused]
@@ -119,12 +119,12 @@ def show(session_: Session, /, job: str, as_json: bool) -> None:
 @click.argument("job")
 @output.json_option
 @click.pass_obj
-def requeue(session_: Session, /, job: str, as_json: bool) -> None:
+def requeue(env: Environment, /, job: str, as_json: bool) -> None:
     """Retry a dead job now."""
-    settings = session_.settings()
-    with session.open_log(settings) as log:
+    settings = env.settings()
+    with environment.open_log(settings) as log:
         queue = _queue(settings)
-        again = queue.requeue(job, session.now())
+        again = queue.requeue(job, environment.now())
         _work_off(queue, log, [again])
         _tell(queue, [again], as_json=as_json)
 
@@ -132,7 +132,7 @@ def requeue(session_: Session, /, job: str, as_json: bool) -> None:
 def _queue(settings: Settings) -> "Queue":
     from store.ingest.job_queue import Queue
 
-    return Queue(session.chosen(settings).ingest)
+    return Queue(environment.chosen_tenant(settings).ingest)
 
 
 def _parts(drafts: "Iterable[Draft]") -> "Iterator[list[Draft]]":
@@ -146,7 +146,7 @@ def _accepted(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
     from store.home.instants import new_id
     from store.ingest import batch
 
-    now = session.now()
+    now = environment.now()
     id_ = new_id(now)
     waiting = batch.of_drafts(id_, now, drafts)
     while True:
@@ -165,7 +165,7 @@ def _work_off(queue: "Queue", log: EventLog, jobs: "list[Job]") -> None:
 
 
 def _may_go_on(job: "Job") -> bool:
-    return job.state == "running" or (job.state == "queued" and job.next_at <= session.now())
+    return job.state == "running" or (job.state == "queued" and job.next_at <= environment.now())
 
 
 def _work(queue: "Queue", log: EventLog) -> bool:
@@ -175,13 +175,13 @@ def _work(queue: "Queue", log: EventLog) -> bool:
     from store.ingest.recording import is_gone, new_owner, record
 
     queue.release_of(is_gone)
-    lease = queue.lease(new_owner(), session.now())
+    lease = queue.lease(new_owner(), environment.now())
     if lease is None:
         return False
     try:
-        record(queue, log, lease, session.now)
+        record(queue, log, lease, environment.now)
     except LogError as error:
-        queue.fail(lease, f"{type(error).__name__}: {error}", session.now(), random.random())
+        queue.fail(lease, f"{type(error).__name__}: {error}", environment.now(), random.random())
         raise
     return True
 
@@ -201,8 +201,8 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
         output.note(f"note: {job.id} is waiting for a retry: {output.clean(job.error or '')}")
 
 
-def _list(session_: Session, state: Any, limit: int, *, as_json: bool) -> None:
-    found = _queue(session_.settings()).listed(state, limit=limit)
+def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:
+    found = _queue(env.settings()).listed(state, limit=limit)
     if as_json:
         output.emit({"jobs": [shown(one) for one in found]})
     elif not found:

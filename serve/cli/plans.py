@@ -1,13 +1,17 @@
 """`mnemolog plans`: what jobs propose, as diffs; apply one, or take it back."""
 
-from typing import TYPE_CHECKING, Literal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import msgspec
 
-from serve.cli import output, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
+from store.home.projects import checked_project
 from store.job_events import Job
 from store.log import EventLog
 
@@ -28,7 +32,7 @@ def plans(context: click.Context, as_json: bool) -> None:
     from serve.summaries.plan_text import shown
     from store.plans import plans as kept
 
-    with session.open_log(context.obj.settings()) as log:
+    with environment.open_log(context.obj.settings()) as log:
         found = kept.every(log)
     if as_json:
         output.emit({"plans": [shown(one) for one in found]})
@@ -51,19 +55,19 @@ def plans(context: click.Context, as_json: bool) -> None:
 SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alike
 
 
-@plans.command(epilog=output.example("mnemolog plans show 7HQ2"))
+@plans.command("show", epilog=output.example("mnemolog plans show 7HQ2"))
 @click.argument("plan")
 @output.json_option
 @click.pass_obj
-def show(session_: Session, /, plan: str, as_json: bool) -> None:
+def show_plan(env: Environment, /, plan: str, as_json: bool) -> None:
     """Show what a plan does, step by step, and why. You can shorten its id."""
     from store.plans import plans as kept
 
-    with session.open_log(session_.settings()) as log:
+    with environment.open_log(env.settings()) as log:
         print_plan(log, kept.find(log, plan), as_json=as_json)
 
 
-_CHANGES = {
+_PLAN_HELP = {
     "apply": (
         "Apply all of a plan or none; a plan whose memories have changed is refused.",
         "Only check whether it can still be applied.",
@@ -75,19 +79,19 @@ _CHANGES = {
 }
 
 
-def changing(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Command:
+def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Command:
     """Return the command that applies plans, or undoes them; with a job, only those it made."""
-    does, dry = _CHANGES[verb]
+    does, dry = _PLAN_HELP[verb]
 
     @click.command(verb, help=does, epilog=output.example(f"mnemolog {job or 'plans'} {verb} 7HQ2"))
     @click.argument("plan")
     @click.option("--dry-run", is_flag=True, help=dry)
     @output.json_option
     @click.pass_obj
-    def command(session_: Session, /, plan: str, dry_run: bool, as_json: bool) -> None:
+    def command(env: Environment, /, plan: str, dry_run: bool, as_json: bool) -> None:
         from store.plans import plans as kept
 
-        with session.open_log(session_.settings()) as log:
+        with environment.open_log(env.settings()) as log:
             found = kept.find(log, plan)
             if job is not None and found.body.job != job:
                 raise InvalidInput(
@@ -95,26 +99,30 @@ def changing(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Co
                     f"run `mnemolog plans {verb} {plan}`"
                 )
             act = kept.apply if verb == "apply" else kept.undo
-            tell(found if dry_run else act(log, found.id, session.now()), as_json=as_json)
+            print_outcome(
+                found if dry_run else act(log, found.id, environment.now()), as_json=as_json
+            )
 
     return command
 
 
-@plans.command(epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"'))
+@plans.command(
+    "reject", epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"')
+)
 @click.argument("plan")
 @click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
-def reject(session_: Session, /, plan: str, reason: str | None, as_json: bool) -> None:
+def reject_plan(env: Environment, /, plan: str, reason: str | None, as_json: bool) -> None:
     """Reject a plan: its steps are not proposed again."""
     from store.plans import plans as kept
 
-    with session.open_log(session_.settings()) as log:
-        tell(kept.reject(log, plan, session.now(), reason), as_json=as_json)
+    with environment.open_log(env.settings()) as log:
+        print_outcome(kept.reject(log, plan, environment.now(), reason), as_json=as_json)
 
 
-plans.add_command(changing("apply"))
-plans.add_command(changing("undo"))
+plans.add_command(plan_command("apply"))
+plans.add_command(plan_command("undo"))
 
 
 def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
@@ -132,7 +140,7 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
         output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
 
 
-def tell(plan: "Plan", *, as_json: bool) -> None:
+def print_outcome(plan: "Plan", *, as_json: bool) -> None:
     """Print what became of a plan; of a stale one, why it is."""
     if as_json:
         output.emit(
@@ -147,3 +155,187 @@ def tell(plan: "Plan", *, as_json: bool) -> None:
     output.say(f"{plan.state}  {plan.body.job}, {len(plan.body.steps)} steps")
     for reason in plan.because:
         output.say(f"         {output.clean(reason)}")
+
+
+# `mnemolog recommendations`: changes that wait for your yes or no.
+
+# letters of an id that are shown; two of a thousand begin alike
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example(
+        "mnemolog recommendations --refresh", "mnemolog recommendations accept 7HQ2"
+    ),
+)
+@click.option("--refresh", is_flag=True, help="Search for new ones first.")
+@click.option("--dry-run", is_flag=True, help="With --refresh: only show new ones.")
+@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option("--all", "is_all", is_flag=True, help="Include answered and outdated ones.")
+@output.json_option
+@click.pass_context
+def recommendations(
+    context: click.Context,
+    /,
+    refresh: bool,
+    dry_run: bool,
+    project: str | None,
+    is_all: bool,
+    as_json: bool,
+) -> None:
+    """List suggested changes that wait for your decision. A suggestion archives, merges, promotes
+    or rephrases memories.
+
+    Nothing changes without your decision, and what you reject is never proposed again.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if dry_run and not refresh:
+        raise click.UsageError("--dry-run requires --refresh")
+    if project is not None:
+        checked_project(project)
+    new = _refresh(context.obj, project, dry_run=dry_run) if refresh else []
+    if dry_run:
+        _print_new(new, as_json=as_json)
+        return
+    from serve.summaries.recommended import shown
+    from store.plans import recommendations as kept
+
+    with environment.open_log(context.obj.settings()) as log:
+        found = [
+            shown(one)
+            for one in kept.every(log)
+            if (is_all or one.state == "pending") and project in (None, one.project or project)
+        ]
+        if as_json:
+            output.emit({"recommendations": found, "new": [one["id"] for one in new]})
+        else:
+            _print_recommendations(log, found)
+
+
+@recommendations.command("show", epilog=output.example("mnemolog recommendations show 7HQ2"))
+@click.argument("id_", metavar="ID")
+@output.json_option
+@click.pass_obj
+def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
+    """Show what a recommendation would do, as a diff. You can shorten its id."""
+    from serve.summaries.plan_text import steps_of
+    from serve.summaries.recommended import shown
+    from store.plans import recommendations as kept
+
+    with environment.open_log(env.settings()) as log:
+        one = kept.find(log, id_)
+    if as_json:
+        output.emit(shown(one))
+        return
+    output.say(f"{one.id}  {one.what}  {one.state}: {output.one_line(one.because, 160)}")
+    for line in steps_of(one.change.steps):
+        output.say(output.clean(line))
+
+
+@recommendations.command("accept", epilog=output.example("mnemolog recommendations accept 7HQ2"))
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
+@output.json_option
+@click.pass_obj
+def accept_recommendations(
+    env: Environment, /, ids: tuple[str, ...], dry_run: bool, as_json: bool
+) -> None:
+    """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
+    from serve.summaries.recommended import shown
+    from store.plans import recommendations as kept
+
+    with environment.open_log(env.settings()) as log:
+        wanted = [kept.find(log, id_) for id_ in ids]
+        if dry_run:
+            _print_recommendations(log, [shown(one) for one in wanted], as_json=as_json)
+            return
+        done = [kept.accept(log, one.id, environment.now()) for one in wanted]
+    if as_json:
+        pairs = zip(wanted, done, strict=True)
+        output.emit({"accepted": [{"id": one.id, "plan": plan.id} for one, plan in pairs]})
+        return
+    for one, plan in zip(wanted, done, strict=True):
+        output.say(f"accepted {one.id[:SHORT]}: {one.what}, {len(plan.body.steps)} steps")
+        output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
+
+
+@recommendations.command(
+    "reject", epilog=output.example('mnemolog recommendations reject 7HQ2 --reason "rare"')
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--reason", help="The reason, kept in the log.")
+@output.json_option
+@click.pass_obj
+def reject_recommendations(
+    env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool
+) -> None:
+    """Reject: the same is not proposed again."""
+    from store.plans import recommendations as kept
+
+    with environment.open_log(env.settings()) as log:
+        wanted = [kept.find(log, id_).id for id_ in ids]
+        for id_ in wanted:
+            kept.reject(log, id_, environment.now(), reason)
+    if as_json:
+        output.emit({"rejected": wanted})
+    else:
+        output.say(f"rejected {', '.join(id_[:SHORT] for id_ in wanted)}")
+
+
+def _refresh(env: Environment, project: str | None, *, dry_run: bool) -> list[dict[str, Any]]:
+    """Look for new ones, in a process of its own; return them."""
+    from serve.server import processes
+
+    settings = env.settings()
+    words = ["--tenant", environment.chosen_tenant(settings).name]
+    words += ["--project", project] if project else []
+    words += ["--dry-run"] if dry_run else []
+    child = processes.start_job(settings, "recommend", *words, stdout=subprocess.PIPE)
+    said, _ = child.communicate()
+    if child.returncode:
+        sys.exit(child.returncode)
+    found: list[dict[str, Any]] = msgspec.json.decode(said)["recommendations"]
+    return found
+
+
+def _print_new(new: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        output.emit({"new": new})
+        return
+    for one in new:
+        why = output.one_line(one["because"], 120)
+        output.say(f"{one['what']}  {', '.join(one['source_ids'])}: {why}")
+    if not new:
+        output.say("no new recommendations")
+
+
+def _print_recommendations(
+    log: EventLog, found: list[dict[str, Any]], *, as_json: bool = False
+) -> None:
+    if as_json:
+        output.emit({"recommendations": found})
+        return
+    if not found:
+        output.say("no recommendations: `mnemolog recommendations --refresh` searches for them")
+        return
+    rows = [
+        (
+            one["id"][:SHORT],
+            one["what"],
+            one["state"],
+            one["at"][:10],
+            output.short_id(log, one["source_ids"][0]),
+            output.one_line(one["because"], 80),
+            output.one_line(_affected_text(one), 200),
+        )
+        for one in found
+    ]
+    output.table(("id", "change", "state", "date", "memory", "because", "text"), rows)
+    output.note("next: `mnemolog recommendations show ID`, then `accept ID` or `reject ID`")
+
+
+def _affected_text(one: dict[str, Any]) -> str:
+    """Return the words a change is about: those of the memory that goes, or is changed."""
+    said = (step.get("before", {}).get("content") for step in one["steps"])
+    return next((words for words in said if words), "")

@@ -8,22 +8,27 @@ import os
 import signal
 import subprocess
 import sys
+from http import HTTPStatus
+from typing import Any
 
 import click
+import msgspec
 
-from serve.cli import output, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from serve.server import processes
 from store.home.config import Settings
+from store.home.errors import ConfigError
+from store.home.registry import HOST, Server
 
 
 def build(settings: Settings, *words: str, quiet: bool = False) -> int:
     """Build the chosen tenant; return the exit code. `quiet` keeps standard output free."""
-    tenant = session.chosen(settings)
-    return _jobs(settings, "build", "--tenant", tenant.name, *words, quiet=quiet)
+    tenant = environment.chosen_tenant(settings)
+    return _run_jobs(settings, "build", "--tenant", tenant.name, *words, quiet=quiet)
 
 
-def _jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
+def _run_jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
     sys.stdout.flush()
     child = processes.start_job(settings, *words, stdout=sys.stderr.fileno() if quiet else None)
     signal.signal(signal.SIGTERM, lambda number, frame: child.terminate())
@@ -70,9 +75,9 @@ def ui(context: click.Context, port: int | None, as_json: bool) -> None:
     The link works once, within two minutes; to get another, run the command again.
     """
     settings = context.obj.settings()
-    session.make(settings)
+    environment.make_tenant(settings)
     words = ["--port", str(port)] if port is not None else []
-    code = _jobs(settings, "ui", *words, quiet=as_json)
+    code = _run_jobs(settings, "ui", *words, quiet=as_json)
     if as_json:
         output.emit({"exit_code": code})
     context.exit(code)
@@ -89,7 +94,7 @@ def ui(context: click.Context, port: int | None, as_json: bool) -> None:
 )
 @output.json_option
 @click.pass_obj
-def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool) -> None:
+def serve(env: Environment, /, port: int | None, idle_exit: int, as_json: bool) -> None:
     """Serve recall over HTTP on this machine until interrupted.
 
     `mnemolog start` does this in the background. A home has one server.
@@ -104,7 +109,7 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
     from serve.server import process
     from store.home.registry import HOST
 
-    settings = session_.settings()
+    settings = env.settings()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
     def ready(at: int) -> None:
@@ -115,3 +120,101 @@ def serve(session_: Session, /, port: int | None, idle_exit: int, as_json: bool)
             output.say(f"mnemolog listens on {url} (Ctrl-C to stop)")
 
     process.run(settings, create_app, port=port, on_ready=ready, idle_exit_s=idle_exit)
+
+
+# `mnemolog start` and `stop`: the server in the background.
+
+
+@click.command(epilog=output.example("mnemolog start"))
+@output.json_option
+@click.pass_obj
+def start(env: Environment, /, as_json: bool) -> None:
+    """Start the server in the background. Wait until it listens.
+
+    If a server is already running, the command reports that and does nothing. The server exits
+    after `idle_exit_s` without requests, and writes its messages to `server.log` in the home.
+    """
+    from serve.server import processes
+
+    server, is_new = processes.start_server(env.settings())
+    if as_json:
+        output.emit(_server_fields(server) | {"new": is_new})
+    else:
+        said = "started" if is_new else "already running"
+        output.say(f"{said}: http://{HOST}:{server.port} (process {server.pid})")
+
+
+@click.command(epilog=output.example("mnemolog stop"))
+@output.json_option
+@click.pass_obj
+def stop(env: Environment, /, as_json: bool) -> None:
+    """Stop the server of this home. It first writes what it has collected."""
+    from serve.server import processes
+
+    server = processes.stop_server(env.settings())
+    if as_json:
+        output.emit({"stopped": _server_fields(server) if server else None})
+    else:
+        output.say(f"stopped: process {server.pid}" if server else "no server is running")
+
+
+def _server_fields(server: Server) -> dict[str, Any]:
+    return {"url": f"http://{HOST}:{server.port}", "port": server.port, "pid": server.pid}
+
+
+# `mnemolog dashboard`: the memory's pages, in the browser.
+
+_ANSWER_S = 10.0
+
+
+class _LoginLink(msgspec.Struct, frozen=True):
+    path: str
+    expires_at: str
+
+
+@click.command(epilog=output.example("mnemolog dashboard"))
+@click.option("--no-open", is_flag=True, help="Print the link; do not open a browser.")
+@output.json_option
+@click.pass_obj
+def dashboard(env: Environment, /, no_open: bool, as_json: bool) -> None:
+    """Open the dashboard in the browser. The server is started if necessary.
+
+    The link works once, within two minutes; the browser then stays logged in for 12 hours. Do not
+    share the link: whoever opens it first is logged in instead of you.
+    """
+    from serve.server import processes
+
+    settings = env.settings()
+    server, _ = processes.start_server(settings)
+    link = _login_link(settings, server)
+    url = f"http://{HOST}:{server.port}{link.path}"
+    if as_json:
+        output.emit({"url": url, "expires_at": link.expires_at})
+        return
+    output.say(url)
+    output.note("the link works once, within two minutes")
+    if not no_open and sys.stdout.isatty():
+        _open_browser(url)
+
+
+def _open_browser(url: str) -> None:
+    """Open a browser beside the terminal; none that would take the terminal itself."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return
+    if type(browser) is not webbrowser.GenericBrowser:  # lynx, w3m ...
+        browser.open(url)
+
+
+def _login_link(settings: Settings, server: Server) -> _LoginLink:
+    """Ask the server for a link; raise ConfigError where it gives none."""
+    status, body = environment.request_as_owner(settings, server, "POST", "/v1/logins", _ANSWER_S)
+    if status != HTTPStatus.CREATED:
+        raise ConfigError(
+            f"the server on port {server.port} gave no link ({status}): run "
+            "`mnemolog stop`, then try again"
+        )
+    return msgspec.json.decode(body, type=_LoginLink)

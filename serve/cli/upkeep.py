@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from serve.cli import output, session
+from serve.cli import environment, output, processes
+from serve.cli.environment import Environment
 from serve.cli.group import FAILED
-from serve.cli.session import Session
+from serve.numerals import size
 from store.home.config import Settings
 from store.home.errors import ConfigError, MnemologError
 
@@ -17,15 +19,16 @@ if TYPE_CHECKING:
     from store.audits.health import Finding
     from store.audits.repair import Mended
     from store.audits.verify import Report
+    from store.backup.archive import Listing
 
 
 @click.command(epilog=output.example("mnemolog init"))
 @output.json_option
 @click.pass_obj
-def init(session_: Session, /, as_json: bool) -> None:
+def init(env: Environment, /, as_json: bool) -> None:
     """Create the home and the tenant's log if they are missing."""
-    settings = session_.settings()
-    tenant, is_new = session.make(settings)
+    settings = env.settings()
+    tenant, is_new = environment.make_tenant(settings)
     if as_json:
         made = {"home": str(settings.home), "tenant": tenant.name, "root": str(tenant.root)}
         output.emit(made | {"new": is_new})
@@ -48,8 +51,8 @@ def verify(context: click.Context, as_json: bool) -> None:
     from store.embedders.embedder import make_embedder
 
     settings = context.obj.settings()
-    tenant = session.chosen(settings)
-    with session.open_log(settings) as log:
+    tenant = environment.chosen_tenant(settings)
+    with environment.open_log(settings) as log:
         progress = (lambda what: None) if as_json else (lambda what: output.note(f"... {what}"))
         model = make_embedder(settings.choices.embedder, settings.home)
         report = verified(tenant, log, model, on_progress=progress)
@@ -117,32 +120,32 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
     context.exit(FAILED if is_ill else 0)
 
 
-def _repaired(session_: Session, as_json: bool, yes: bool, dry_run: bool) -> "list[Mended]":
+def _repaired(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[Mended]":
     """Mend, and ask for leave where somebody can give it; return what became of what."""
     from store.audits.repair import repair
 
-    settings = session_.settings()
+    settings = env.settings()
     found = []
     may_ask = not (as_json or yes or dry_run) and sys.stdin.isatty()
-    for one in repair(settings, session.now(), may_touch_log=yes, dry_run=dry_run):
+    for one in repair(settings, environment.now(), may_touch_log=yes, dry_run=dry_run):
         found.append(one)
         if not as_json:
             output.say(f"{one.state}: {output.clean(one.what)}")
             output.say(f"       {output.clean(one.how)}")
     if any(one.state == "asked" for one in found):
         if may_ask and click.confirm("Change the log as described above?", default=False):
-            return [*found, *_repaired(session_, as_json, True, dry_run)]
+            return [*found, *_repaired(env, as_json, True, dry_run)]
         if not as_json:
             output.note("note: repairs that need your consent run with --yes")
     return found
 
 
-def _findings(session_: Session) -> "list[Finding]":
+def _findings(env: Environment) -> "list[Finding]":
     """Return the findings; broken settings of the user's are one, and then all there is to say."""
     from store.audits.health import Finding, checkup
 
     try:
-        settings, fault = session_.settings_and_fault()
+        settings, fault = env.settings_and_fault()
     except ConfigError as error:
         return [Finding("error", str(error), "correct the setting it names")]
     found = [
@@ -161,7 +164,7 @@ def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
     if fault:
         what = f"nothing is recorded or injected here: {fault}"
         return [Finding("error", what, "correct the setting it names, or delete the file")]
-    found = recording(settings, "", Path.cwd(), session.now())
+    found = recording(settings, "", Path.cwd(), environment.now())
     warns = [
         Finding(
             "warn",
@@ -190,8 +193,10 @@ def _retention(settings: Settings) -> "Iterator[Finding]":
     if not days:
         return
     try:
-        with session.open_log(settings) as log:
-            over = retention.waiting(session.chosen(settings), log, days, session.now())
+        with environment.open_log(settings) as log:
+            over = retention.waiting(
+                environment.chosen_tenant(settings), log, days, environment.now()
+            )
     except MnemologError:  # said by the finding about the log
         return
     what = f"episodes are kept for {days} days: the next build erases {over}"
@@ -204,12 +209,135 @@ def _host_findings(settings: Settings) -> "list[Finding]":
     from serve.connect.checkup import checkup
     from store.home.registry import running
 
-    machine, install = session.machine(), session.install(settings)
+    machine, install = environment.machine(), environment.install(settings)
     if (server := running(settings)) is not None:
         install = replace(install, port=server.port)
     try:
-        log = session.open_log(settings)
+        log = environment.open_log(settings)
     except MnemologError:  # said by the finding about the log
-        return checkup(machine, install, None, session.now())
+        return checkup(machine, install, None, environment.now())
     with log:
-        return checkup(machine, install, log, session.now())
+        return checkup(machine, install, log, environment.now())
+
+
+# `mnemolog backup`: one tenant in one file, proven, and a tenant made of it again.
+
+_FILE = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.group(
+    epilog=output.example(
+        "mnemolog backup make ~/backups/monday.zip",
+        "mnemolog backup check ~/backups/monday.zip",
+        "mnemolog backup restore ~/backups/monday.zip --into monday",
+    )
+)
+def backup() -> None:
+    """Save a tenant to one file, and restore a tenant from it."""
+
+
+@backup.command("make", epilog=output.example("mnemolog backup make ~/backups/monday.zip"))
+@_FILE
+@output.json_option
+@click.pass_obj
+def make_backup(env: Environment, /, file: Path, as_json: bool) -> None:
+    """Write a tenant to a new file, even while it is in use, and verify the file.
+
+    It contains the log with its archived part, and the waiting batches to be recorded; everything
+    else can be rebuilt from these. The file is a zip that only you can read; it is not signed or
+    encrypted. Settings, tokens and models belong to the home and are not included.
+    """
+    from serve.version import version
+    from store.backup import backups
+
+    output.check_writable(file)
+    tenant, now = environment.chosen_tenant(env.settings()), environment.now()
+    made = backups.make(tenant, file, version(), now)
+    environment.note_copy(tenant, "backup", str(file.absolute()), now)
+    if as_json:
+        output.emit(made)
+    else:
+        output.say(f"{output.clean(str(file))}: {_print_summary(made.listing)}, {size(made.bytes)}")
+
+
+@backup.command("check", epilog=output.example("mnemolog backup check ~/backups/monday.zip"))
+@_FILE
+@output.json_option
+def check_backup(file: Path, as_json: bool) -> None:
+    """Verify that a backup can be restored in full, without restoring it.
+
+    The backup is unpacked into a temporary folder, and every hash, SQLite's integrity check and
+    every event are checked.
+    """
+    from store.backup import backups
+
+    listing = backups.check(file)
+    if as_json:
+        output.emit({"ok": True, "listing": listing})
+    else:
+        output.say(f"ok       {output.clean(listing.tenant)}: {_print_summary(listing)}")
+
+
+@backup.command(
+    "restore",
+    epilog=output.example(
+        "mnemolog backup restore ~/backups/monday.zip --into monday",
+        "mnemolog backup restore ~/backups/monday.zip --replace",
+    ),
+)
+@_FILE
+@click.option(
+    "--into", metavar="TENANT", help="The tenant to create; default: the name in the backup."
+)
+@click.option(
+    "--replace",
+    "replaces",
+    is_flag=True,
+    help="Replace the existing tenant; it moves to `deleted`.",
+)
+@output.json_option
+@click.pass_context
+def restore_backup(
+    context: click.Context, file: Path, into: str | None, replaces: bool, as_json: bool
+) -> None:
+    """Restore a tenant from a backup, all or nothing, and build it.
+
+    An existing tenant is kept unless you use --replace. Then its folder moves to `deleted` in the
+    home, no server may be running, its tokens stay valid, and what was erased from it since the
+    backup is erased from the restored tenant too.
+    """
+    from contextlib import nullcontext
+
+    from msgspec import structs
+
+    from store.backup import backups
+    from store.home import registry
+
+    settings = context.obj.settings()
+    with registry.sole(settings) if replaces else nullcontext():
+        done = backups.restore(settings, file, into, environment.now(), replace=replaces)
+    if as_json:
+        output.emit(done)
+    else:
+        output.say(f"{done.tenant} was restored: {_print_summary(done.listing)}")
+        if done.replaced is not None:
+            output.note(f"the previous tenant is kept in {done.replaced}")
+        if done.erased_again:
+            output.note(
+                f"erased again: {done.erased_again} memories that were erased since the backup"
+            )
+    if done.erased_again is None:
+        output.note(
+            "note: what was erased since is not known: the log that was there is unreadable"
+        )
+    choices = structs.replace(settings.choices, tenant=done.tenant)
+    code = processes.build(replace(settings, choices=choices), "--quick", quiet=True)
+    context.exit(code)
+
+
+def _print_summary(listing: "Listing") -> str:
+    from store.home.instants import isoformat
+
+    newest = f", the newest of {isoformat(listing.newest_at)[:16]}Z" if listing.events else ""
+    waiting = f", {listing.jobs} waiting batches" if listing.jobs else ""
+    return f"{listing.events:,} events{newest}{waiting}"

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import output, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
@@ -14,6 +14,7 @@ from store.log import EventLog
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan
+
 
 _SHORT = 6  # letters of a plan's id, as `mnemolog plans` shows them
 
@@ -32,38 +33,38 @@ def jobs(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     settings: Settings = context.obj.settings()
-    tenant = session.chosen(settings)
+    tenant = environment.chosen_tenant(settings)
     with EventLog(tenant.log) as log:
-        found = _listed(settings, tenant, log)
+        found = _jobs_listing(settings, tenant, log)
     if as_json:
         output.emit(found)
     else:
-        _show(found)
+        _print_jobs(found)
 
 
 @jobs.command("on", epilog=output.example("mnemolog jobs on distill reflect"))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @output.json_option
 @click.pass_obj
-def on(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+def switch_on(env: Environment, /, names: tuple[str, ...], as_json: bool) -> None:
     """Schedule jobs, each at its time of the night; `learn` means all of them."""
-    _switch(session_, names, on=True, as_json=as_json)
+    _switch(env, names, on=True, as_json=as_json)
 
 
 @jobs.command("off", epilog=output.example("mnemolog jobs off distill"))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @output.json_option
 @click.pass_obj
-def off(session_: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+def switch_off(env: Environment, /, names: tuple[str, ...], as_json: bool) -> None:
     """Remove jobs from the schedule."""
-    _switch(session_, names, on=False, as_json=as_json)
+    _switch(env, names, on=False, as_json=as_json)
 
 
 @jobs.command("run", epilog=output.example("mnemolog jobs run learn"))
 @click.argument("name")
 @output.json_option
 @click.pass_context
-def run(context: click.Context, name: str, as_json: bool) -> None:
+def run_scheduled(context: click.Context, name: str, as_json: bool) -> None:
     """Run a job as its schedule would, or all of them in order (`learn`).
 
     Jobs that need your decision, and plans that would archive a large part of the memory, leave
@@ -74,7 +75,7 @@ def run(context: click.Context, name: str, as_json: bool) -> None:
     from serve.server import processes
 
     settings: Settings = context.obj.settings()
-    tenant = session.chosen(settings)
+    tenant = environment.chosen_tenant(settings)
     words = ("learn", name, "--tenant", tenant.name)
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     said, _ = child.communicate()
@@ -83,14 +84,14 @@ def run(context: click.Context, name: str, as_json: bool) -> None:
         if as_json:
             output.emit(told)
         else:
-            _show_runs(told["jobs"])
+            _print_runs(told["jobs"])
     context.exit(child.returncode)
 
 
-def _switch(session_: Session, names: tuple[str, ...], *, on: bool, as_json: bool) -> None:
+def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool) -> None:
     from store.plans import job_catalog
 
-    tenant = session.chosen(session_.settings())
+    tenant = environment.chosen_tenant(env.settings())
     found = job_catalog.set_switches(tenant, names, on=on)
     listed = [name for name in job_catalog.NAMES if name in found.on]
     if as_json:
@@ -101,19 +102,19 @@ def _switch(session_: Session, names: tuple[str, ...], *, on: bool, as_json: boo
             output.note("they run while `mnemolog ui` is running")
 
 
-def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
+def _jobs_listing(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
     """Return what there is to say of every job, and of the money."""
     from store.plans import job_catalog, plans
 
     switches, every = job_catalog.load_switches(tenant), plans.every(log)
-    today, limits = job_catalog.spent_today(settings.home, session.now()), settings.choices.llm
+    today, limits = job_catalog.spent_today(settings.home, environment.now()), settings.choices.llm
     return {
         "jobs": [
             {
                 "job": name,
                 "on": name in switches.on,
                 "at": job_catalog.start_time(name),
-                "last": next((_last(one) for one in every if one.body.job == name), None),
+                "last": next((_last_plan(one) for one in every if one.body.job == name), None),
                 "waiting": [
                     one.id for one in every if one.body.job == name and one.state == "waiting"
                 ],
@@ -139,7 +140,7 @@ def _listed(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     }
 
 
-def _last(plan: "Plan") -> dict[str, Any]:
+def _last_plan(plan: "Plan") -> dict[str, Any]:
     return {
         "plan": plan.id,
         "at": isoformat(plan.at),
@@ -149,7 +150,7 @@ def _last(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _print_jobs(found: dict[str, Any]) -> None:
     rows = []
     for one in found["jobs"]:
         last, waiting = one["last"], one["waiting"]
@@ -165,12 +166,12 @@ def _show(found: dict[str, Any]) -> None:
         state = "on" if one["on"] else "off"
         rows.append((one["job"], state, one["at"], *told, str(len(waiting) or "")))
     output.table(("job", "by itself", "at", "last", "steps", "cost", "plan", "waiting"), rows)
-    _show_money(found)
+    _print_spending(found)
     if found["problem"]:
         output.note(found["problem"])
 
 
-def _show_money(found: dict[str, Any]) -> None:
+def _print_spending(found: dict[str, Any]) -> None:
     if found["model"] is None and not found["today"]["calls"]:
         output.say("no model is set")
         return
@@ -184,7 +185,7 @@ def _show_money(found: dict[str, Any]) -> None:
     )
 
 
-def _show_runs(ran: list[dict[str, Any]]) -> None:
+def _print_runs(ran: list[dict[str, Any]]) -> None:
     for one in ran:
         plan = f"  plan {one['plan'][:_SHORT]}" if one["plan"] else ""
         state = one["state"] if one["outcome"] == "done" else "failed"

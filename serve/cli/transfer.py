@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from serve.cli import output, processes, session
-from serve.cli.session import Session
+from serve.cli import environment, output, processes
+from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.instants import isoformat
 from store.home.projects import checked_project
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from store.importers.session import Sessions
     from store.importers.turn import Skip, Transcript, Turn, Turns
     from store.log import EventLog
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -50,13 +51,13 @@ def import_() -> None:
 @_common
 @click.pass_obj
 def git(
-    session_: Session, /, path: Path, since: str | None, limit: int | None, **options: Any
+    env: Environment, /, path: Path, since: str | None, limit: int | None, **options: Any
 ) -> None:
     """Import a repository's history: what was changed, fixed and decided, and why."""
     from store.importers.git import drafts
 
     read = partial(drafts, path, since=since, limit=limit)
-    _import(session_, lambda project, on_skip: read(project=project), **options)
+    _import(env, lambda project, on_skip: read(project=project), **options)
 
 
 @import_.command(epilog=output.example("mnemolog import markdown CLAUDE.md docs/adr"))
@@ -66,7 +67,7 @@ def git(
 @click.option("--mine", is_flag=True, help="Treat them as your own words, even in a repository.")
 @_common
 @click.pass_obj
-def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **options: Any) -> None:
+def markdown(env: Environment, /, paths: tuple[Path, ...], mine: bool, **options: Any) -> None:
     """Import Markdown notes: CLAUDE.md, AGENTS.md, decision records, folders of notes.
 
     Files in a git repository may be anybody's words: they are quoted with their source and are not
@@ -78,7 +79,7 @@ def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **option
         for path in paths:
             yield from drafts(path, project=project, is_mine=mine, on_skip=on_skip)
 
-    _import(session_, read, **options)
+    _import(env, read, **options)
 
 
 @import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl --dry-run"))
@@ -87,7 +88,7 @@ def markdown(session_: Session, /, paths: tuple[Path, ...], mine: bool, **option
 @_common
 @click.pass_obj
 def jsonl(
-    session_: Session,
+    env: Environment,
     /,
     file: Path,
     dry_run: bool,
@@ -102,18 +103,18 @@ def jsonl(
     from store.home import tenant as tenants
     from store.importers.jsonl import import_file, survey
 
-    settings, now = session_.settings(), session.now()
+    settings, now = env.settings(), environment.now()
     source = standard_input() if str(file) == "-" else file
     belongs = checked_project(project) if project is not None else None
     if dry_run:
         has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
-        with session.open_log(settings) if has_log else nullcontext() as log:
+        with environment.open_log(settings) if has_log else nullcontext() as log:
             counts = survey(log, source, now, project=belongs)
         _tell(counts, 0, as_json=as_json, next_step=False)
         if not as_json:
             output.note("nothing was written")
         return
-    with session.open_or_make(settings) as log:
+    with environment.open_or_make(settings) as log:
         counts = import_file(log, source, now, project=belongs)
     _tell(counts, 0, as_json=as_json, next_step=not and_build)
     if and_build:
@@ -159,7 +160,7 @@ def _transcripts(host: "Host") -> click.Command:
     @_common
     @click.pass_obj
     def read(
-        session_: Session,
+        env: Environment,
         /,
         path: Path | None,
         dry_run: bool,
@@ -167,12 +168,12 @@ def _transcripts(host: "Host") -> click.Command:
         and_build: bool,
         as_json: bool,
     ) -> None:
-        source = host.place(session.machine().folder) if path is None else path.expanduser()
+        source = host.place(environment.machine().folder) if path is None else path.expanduser()
         belongs = checked_project(project) if project is not None else None
         if dry_run:
-            _survey(session_, host, source, belongs, as_json=as_json)
+            _survey(env, host, source, belongs, as_json=as_json)
         else:
-            _import_sessions(session_, host, source, belongs, and_build=and_build, as_json=as_json)
+            _import_sessions(env, host, source, belongs, and_build=and_build, as_json=as_json)
 
     return click.command(
         host.agent,
@@ -205,7 +206,7 @@ def _sessions(
         log,
         host.agent,
         project,
-        session.now(),
+        environment.now(),
         intent_of=lambda prompt, before: intent.read(prompt, before).intent,
         choices_of=lambda folder: places.of(folder).choices,
         pauses=pauses.read(settings.home),
@@ -213,17 +214,17 @@ def _sessions(
 
 
 def _survey(
-    session_: Session, host: "Host", source: Path, project: str | None, *, as_json: bool
+    env: Environment, host: "Host", source: Path, project: str | None, *, as_json: bool
 ) -> None:
     """Show what transcripts there are, and what of them would be new."""
     from store.home import tenant as tenants
     from store.importers.hosts import transcripts
     from store.importers.session import plural, survey
 
-    settings, skips = session_.settings(), _Skips()
+    settings, skips = env.settings(), _Skips()
     found = transcripts(host, source, skips.add)
     has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
-    with session.open_log(settings) if has_log else nullcontext() as log:
+    with environment.open_log(settings) if has_log else nullcontext() as log:
         sessions = _sessions(settings, log, host, project)
         with _progress(sessions, len(found), quiet=as_json) as each:
             shares = survey(sessions.read(found, each(host.turns), skips.add), log)
@@ -251,7 +252,7 @@ def _survey(
 
 
 def _import_sessions(
-    session_: Session,
+    env: Environment,
     host: "Host",
     source: Path,
     project: str | None,
@@ -262,13 +263,13 @@ def _import_sessions(
     from store import commands
     from store.importers.hosts import transcripts
 
-    settings, skips = session_.settings(), _Skips()
+    settings, skips = env.settings(), _Skips()
     found = transcripts(host, source, skips.add)
-    with session.open_or_make(settings) as log:
+    with environment.open_or_make(settings) as log:
         sessions = _sessions(settings, log, host, project)
         with _progress(sessions, len(found), quiet=as_json) as each:
             events = sessions.events(found, each(host.turns), skips.add)
-            counts = commands.import_drafts(log, events, session.now())
+            counts = commands.import_drafts(log, events, environment.now())
     skips.show()
     _tell(
         counts,
@@ -348,16 +349,16 @@ def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
 
 
 def _import(
-    session_: Session, read: Read, *, project: str | None, and_build: bool, as_json: bool
+    env: Environment, read: Read, *, project: str | None, and_build: bool, as_json: bool
 ) -> None:
     from store import commands
 
-    settings = session_.settings()
+    settings = env.settings()
     skips = _Skips()
     belongs = checked_project(project) if project is not None else None
-    with session.open_or_make(settings) as log:
+    with environment.open_or_make(settings) as log:
         drafts = _counted(read(belongs, skips.add), quiet=as_json)
-        counts = commands.import_drafts(log, drafts, session.now())
+        counts = commands.import_drafts(log, drafts, environment.now())
     skips.show()
     _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
     if and_build:
@@ -429,7 +430,13 @@ def _counted(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
 @output.json_option
 @click.pass_obj
 def export(
-    session_: Session, /, file: str, all_states: bool, project: str | None, form: str, as_json: bool
+    env: Environment,
+    /,
+    file: str,
+    all_states: bool,
+    project: str | None,
+    form: str,
+    as_json: bool,
 ) -> None:
     """Write the memories as JSON Lines or a Markdown page. `import jsonl` reads JSON Lines back.
 
@@ -439,9 +446,9 @@ def export(
     from store.export import memories
 
     belongs = checked_project(project) if project is not None else None
-    settings = session_.settings()
-    tenant, now = session.chosen(settings), session.now()
-    with session.open_log(settings) as log:
+    settings = env.settings()
+    tenant, now = environment.chosen_tenant(settings), environment.now()
+    with environment.open_log(settings) as log:
         shown = None
         lines: Iterable[bytes]
         if form == "markdown":
@@ -452,14 +459,14 @@ def export(
         else:
             lines = exported(log, now, all_states=all_states, project=belongs)
         if file == "-":
-            session.note_copy(tenant, "export", "stdout", now)
+            environment.note_copy(tenant, "export", "stdout", now)
             for line in lines:
                 click.echo(line)
             return
         written = list(lines)
     count = len(written) if shown is None else len(shown)
     output.write(Path(file), b"".join(line + b"\n" for line in written))
-    session.note_copy(tenant, "export", str(Path(file).absolute()), now)
+    environment.note_copy(tenant, "export", str(Path(file).absolute()), now)
     if as_json:
         output.emit({"file": file, "memories": count})
     else:

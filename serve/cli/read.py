@@ -1,14 +1,17 @@
 """`mnemolog show` and `list`: look at memories without asking a question."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from serve import moments
-from serve.cli import output, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from store.events import MEMORY_KINDS
+from store.home.errors import NotFound
 from store.home.projects import checked_project
+from store.log import EventLog
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
 _FORGOTTEN = "(forgotten)"
@@ -20,10 +23,10 @@ _PROJECT_WIDTH = 28
 @click.argument("id_", metavar="ID")
 @output.json_option
 @click.pass_obj
-def show(session_: Session, /, id_: str, as_json: bool) -> None:
+def show(env: Environment, /, id_: str, as_json: bool) -> None:
     """Show a memory with its history. You can shorten its ID to the first letters."""
-    settings = session_.settings()
-    with session.open_log(settings) as log:
+    settings = env.settings()
+    with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
         from serve.recall.request import all_of
         from store.commands import resolve
@@ -31,17 +34,19 @@ def show(session_: Session, /, id_: str, as_json: bool) -> None:
 
         wanted = resolve(log, id_)
         reader = Reader(
-            session.chosen(settings), log, make_embedder(settings.choices.embedder, settings.home)
+            environment.chosen_tenant(settings),
+            log,
+            make_embedder(settings.choices.embedder, settings.home),
         )
         with reader.view() as view:
             found = all_of(view, log, wanted)
     if as_json:
         output.emit(found)
     else:
-        _show(found)
+        _print_memory(found)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _print_memory(found: dict[str, Any]) -> None:
     output.say(output.clean(found["text"]) or _FORGOTTEN)
     output.say()
     for name, value in found.items():
@@ -53,7 +58,7 @@ def _show(found: dict[str, Any]) -> None:
             value = [f"{one['id']} ({_alike(one)})" for one in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
-    _show_lineage(found)
+    _print_lineage(found)
     for event in found.get("history", ()):
         detail = {
             name: value for name, value in event.items() if name not in ("seq", "at", "event")
@@ -62,7 +67,7 @@ def _show(found: dict[str, Any]) -> None:
         output.say(f"{event['at']}  {event['event']:10}  {output.one_line(words)}")
 
 
-def _show_lineage(found: dict[str, Any]) -> None:
+def _print_lineage(found: dict[str, Any]) -> None:
     """Print how a job came to a memory, and what became of its sources."""
     for reason in found.get("stale_because", ()):
         output.say(f"{'stale':14}{output.clean(reason)}")
@@ -112,7 +117,7 @@ def _alike(one: dict[str, Any]) -> str:
 @output.json_option
 @click.pass_obj
 def list_(
-    session_: Session,
+    env: Environment,
     /,
     kinds: tuple[str, ...],
     project: str | None,
@@ -123,14 +128,14 @@ def list_(
     as_json: bool,
 ) -> None:
     """List memories, newest first."""
-    settings = session_.settings()
+    settings = env.settings()
     if project is not None:
         checked_project(project)
     if as_of is not None and state != "active":
         raise click.UsageError("--as-of lists what was active then: omit --state")
-    at = session.now()
+    at = environment.now()
     then = moments.point(as_of, at) if as_of else None
-    with session.open_log(settings) as log:
+    with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
         from serve.recall.request import moment_of, seen
@@ -138,7 +143,9 @@ def list_(
         from store.embedders.embedder import make_embedder
 
         reader = Reader(
-            session.chosen(settings), log, make_embedder(settings.choices.embedder, settings.home)
+            environment.chosen_tenant(settings),
+            log,
+            make_embedder(settings.choices.embedder, settings.home),
         )
         with reader.view() as view:
             asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
@@ -165,3 +172,80 @@ def list_(
 def _end(project: str) -> str:
     """Return a project's name, or its telling end where it is long."""
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
+
+
+# `mnemolog history`: what held before, and until when.
+
+
+@click.command(epilog=output.example("mnemolog history deploy.region", "mnemolog history 01KA2B3C"))
+@click.argument("name", metavar="KEY|ID")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="The key's values of whatever project.")
+@output.json_option
+@click.pass_obj
+def history(
+    env: Environment, /, name: str, project: str | None, all_projects: bool, as_json: bool
+) -> None:
+    """List the values of a key, or a memory's replacements. The newest comes first."""
+    settings = env.settings()
+    belongs = environment.project_or_default(settings, project, none=all_projects)
+    with environment.open_log(settings) as log:
+        from serve.reader.reader import Reader
+        from serve.summaries import history as histories
+        from store.embedders.embedder import make_embedder
+
+        reader = Reader(
+            environment.chosen_tenant(settings), log, make_embedder(settings.choices.embedder)
+        )
+        with reader.view() as view:
+            found = histories.of_key(view, name, belongs)
+            asked = {"key": name}
+            if not found:
+                asked = {"id": _resolved(log, name)}
+                found = histories.of_memory(view, asked["id"])
+        shown = [histories.shown(one) for one in found]
+        if as_json:
+            output.emit(asked | {"memories": shown})
+        else:
+            _print_history(log, shown)
+
+
+def _resolved(log: EventLog, name: str) -> str:
+    from store.commands import resolve
+
+    try:
+        return resolve(log, name)
+    except NotFound as error:
+        raise NotFound(
+            f"no key or memory {name!r} here: --all-projects searches every project for the key"
+        ) from error
+
+
+def _print_history(log: EventLog, found: Sequence[dict[str, Any]]) -> None:
+    columns = ("from", "until", "id", "state", "value", "said in", "text")
+    rows = [
+        (
+            _minute(one["from"]),
+            _until(one),
+            output.short_id(log, one["id"]),
+            one["state"],
+            output.one_line(one.get("value", ""), 24),
+            output.one_line(" ".join(one[name] for name in _ORIGIN if name in one), 24),
+            output.one_line(one["text"], 200) or "(forgotten)",
+        )
+        for one in found
+    ]
+    output.table(columns, rows)
+
+
+_ORIGIN = ("source", "session")
+
+
+def _until(one: dict[str, Any]) -> str:
+    if one["until"] is None:
+        return "now"
+    return _minute(one["until"]) if one["until"] > one["from"] else "never valid"
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")

@@ -2,12 +2,14 @@
 Session: what the group's options say, and what every command opens with it.
 """
 
+import http.client
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from store.home import config
 from store.home import tenant as tenants
@@ -15,6 +17,7 @@ from store.home.config import Settings
 from store.home.errors import ConfigError, InvalidInput, LogReadOnly
 from store.home.files import make_folder
 from store.home.projects import checked_project, project_of
+from store.home.registry import HOST, Server, registered
 from store.home.tenant import Tenant
 from store.log import EventLog
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Environment:
     """The options before the command; None where they were not given."""
 
     home: str | None = None
@@ -86,12 +89,12 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def chosen(settings: Settings) -> Tenant:
+def chosen_tenant(settings: Settings) -> Tenant:
     """Return the tenant asked for; raise InvalidName or NotFound."""
     return tenants.find_tenant(settings.home, settings.choices.tenant)
 
 
-def make(settings: Settings) -> tuple[Tenant, bool]:
+def make_tenant(settings: Settings) -> tuple[Tenant, bool]:
     """Make the home and the tenant's log where they are missing; return whether it did."""
     tenant = tenants.tenant(settings.home, settings.choices.tenant)
     is_new = not tenant.exists
@@ -111,17 +114,17 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
 
     With `waits` it may be one that cannot be opened: see EventLog.
     """
-    return EventLog(chosen(settings).log, waits=waits)
+    return EventLog(chosen_tenant(settings).log, waits=waits)
 
 
 def open_or_make(settings: Settings) -> EventLog:
     """Return the log to write to; the default tenant needs no `init` before its first memory."""
     if settings.choices.tenant == config.DEFAULT_TENANT:
-        make(settings)
+        make_tenant(settings)
     return open_log(settings)
 
 
-def project(settings: Settings, given: str | None, *, none: bool) -> str | None:
+def project_or_default(settings: Settings, given: str | None, *, none: bool) -> str | None:
     """Return the project that is meant: the one given, the settings', or the directory's.
 
     `none` says that no project is meant. Raise InvalidName for a name we refuse.
@@ -145,3 +148,65 @@ def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
         output.note(
             f"note: this copy could not be noted, so `erase` will not list it: {error.strerror}"
         )
+
+
+# Served: what the server of the home answers in a command's place.
+#
+# It has the model and the snapshots open already; a command that loads them itself takes ten times
+# as
+# long. Whatever the server does not answer, for whatever reason, the command does itself: so what
+# it
+# prints, and what it says is wrong, are the same either way.
+
+_PATIENCE_S = 10.0
+
+
+def recall_from_server(settings: Settings, question: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a server recalls that was started under these settings; None where none does."""
+    server = registered(settings)
+    if server is None or server.answers_by != settings.choices.answers_by:
+        return None
+    return _ask_server(settings, "POST", "/v1/recall", question)
+
+
+def keep_receipt(settings: Settings, id_: str) -> None:
+    """Have the server write a receipt before it would: who ends next may rate it at once."""
+    _ask_server(settings, "GET", f"/v1/receipts/{id_}")
+
+
+def request_as_owner(
+    settings: Settings, server: Server, method: str, path: str, timeout_s: float
+) -> tuple[int, bytes]:
+    """Return the status and body of what a server answers the owner; raise ConfigError for none."""
+    from store.home.http_access import owner_token
+
+    headers = {
+        "Authorization": f"Bearer {owner_token(settings)}",
+        "Content-Type": "application/json",
+    }
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=timeout_s)
+    try:
+        connection.request(method, path, "{}" if method == "POST" else None, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ConfigError(f"the server on port {server.port} does not answer: {error}") from error
+    finally:
+        connection.close()
+
+
+def _ask_server(
+    settings: Settings, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    from mnemolog import Client, Error  # 40 ms, where there is a server
+
+    tenant = settings.choices.tenant
+    try:
+        with Client(home=settings.home, tenant=tenant, timeout_s=_PATIENCE_S, retries=0) as client:
+            is_asked = body is None  # the tenant goes into the query, else into the body
+            answer: dict[str, Any] = client.ask(
+                method, path, query={} if is_asked else None, body=body
+            )
+    except Error:
+        return None
+    return answer

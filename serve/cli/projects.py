@@ -1,4 +1,4 @@
-"""`mnemolog pause` and `resume`: switch recording off for a project, a folder or a session."""
+"""`mnemolog project`: which project a folder's notes belong to, and if it may be another."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +8,78 @@ import click
 
 from serve import moments
 from serve.cli import output
-from serve.cli.session import Session, now
-from store.home import pauses
+from serve.cli.environment import Environment, now
+from store.home import config, pauses, projects
 from store.home.config import Settings
-from store.home.errors import InvalidInput
+from store.home.errors import InvalidInput, NotFound
 from store.home.instants import isoformat
 from store.home.pauses import Pause, Scope
 from store.home.projects import checked_project, project_of
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog project", "mnemolog project allow"),
+)
+@output.json_option
+@click.pass_context
+def project(context: click.Context, as_json: bool) -> None:
+    """Print the project of this folder. It decides whose notes are shown here, and where new ones
+    go.
+
+    It comes from the repository's remote, or from its .mnemolog.toml if a remote has that name or
+    you allowed it.
+    """
+    if context.invoked_subcommand is None:
+        _print_project(context.obj.settings(), as_json=as_json)
+
+
+@project.command(epilog=output.example("mnemolog project allow"))
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@output.json_option
+@click.pass_obj
+def allow(env: Environment, /, yes: bool, as_json: bool) -> None:
+    """Let this repository use the project that its .mnemolog.toml names.
+
+    Agents in it then see that project's notes, and write to it. This applies to this copy of the
+    repository; your consent is stored in the home, not in the repository.
+    """
+    settings, name = _claimed_project(env)
+    if not yes:
+        asked = f"Show notes of {name} in this repository, and write to {name}?"
+        if not click.confirm(asked, err=True):
+            raise InvalidInput("nothing was changed")
+    projects.allow_name(settings.home, Path.cwd(), name)
+    _print_project(env.settings(), as_json=as_json)
+
+
+@project.command(epilog=output.example("mnemolog project refuse"))
+@output.json_option
+@click.pass_obj
+def refuse(env: Environment, /, as_json: bool) -> None:
+    """Withdraw the consent given with `mnemolog project allow`."""
+    settings, name = _claimed_project(env)
+    projects.refuse_name(settings.home, Path.cwd(), name)
+    _print_project(env.settings(), as_json=as_json)
+
+
+def _claimed_project(env: Environment) -> tuple[Settings, str]:
+    """Return the settings, and the project that the nearest file names; raise NotFound."""
+    settings, name = env.settings(), config.named_by_files(Path.cwd())
+    if name is None:
+        raise NotFound("no .mnemolog.toml in this repository names a project")
+    return settings, checked_project(name)
+
+
+def _print_project(settings: Settings, *, as_json: bool) -> None:
+    name = settings.choices.project or project_of(Path.cwd())
+    if as_json:
+        output.emit({"project": name, "ignored": settings.ignored_project or None})
+    else:
+        output.say(output.clean(name) if name else "no project: this is not a git repository")
+
+
+# `mnemolog pause` and `resume`: switch recording off for a project, a folder or a session.
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,7 +112,7 @@ def _what(command: Command) -> Command:
 @output.json_option
 @click.pass_obj
 def pause(
-    session_: Session,
+    env: Environment,
     /,
     project: str | None,
     directory: Path | None,
@@ -61,8 +126,8 @@ def pause(
     stay, and `recall` still answers. For one run of an agent, start it with MNEMOLOG_OFF=1. For
     everyone who works on a repository, put `record = false` into its .mnemolog.toml.
     """
-    (settings, _), at = session_.settings_and_fault(), now()
-    scope, name = _named(settings, project, directory, session)
+    (settings, _), at = env.settings_and_fault(), now()
+    scope, name = _pause_target(settings, project, directory, session)
     until = at + moments.seconds(span) * 1_000_000 if span else None
     made = pauses.pause(settings.home, scope, name, at, until)
     if as_json:
@@ -79,7 +144,7 @@ def pause(
 @output.json_option
 @click.pass_obj
 def resume(
-    session_: Session,
+    env: Environment,
     /,
     project: str | None,
     directory: Path | None,
@@ -91,17 +156,19 @@ def resume(
 
     What happened while it was paused is never recorded, not even by an import.
     """
-    (settings, _), at = session_.settings_and_fault(), now()
+    (settings, _), at = env.settings_and_fault(), now()
     if everything and any((project, directory, session)):
         raise click.UsageError("--all takes no other option")
     if everything:
         ended = pauses.resume(settings.home, at)
     else:
-        named = _named(settings, project, directory, session)
+        named = _pause_target(settings, project, directory, session)
         ended = pauses.resume(settings.home, at, *named)
     left = [one for one in pauses.read(settings.home) if one.holds(at)]
     if as_json:
-        output.emit({"resumed": [pauses.shown(one) for one in ended], "paused": _all(left)})
+        output.emit(
+            {"resumed": [pauses.shown(one) for one in ended], "paused": _print_pauses(left)}
+        )
         return
     for one in ended:
         output.say(f"resumed: {output.clean(one.what)}")
@@ -111,11 +178,11 @@ def resume(
         output.say(f"still paused: {output.clean(one.what)}, to resume: {output.clean(one.resume)}")
 
 
-def _all(found: list[Pause]) -> list[dict[str, object]]:
+def _print_pauses(found: list[Pause]) -> list[dict[str, object]]:
     return [pauses.shown(one) for one in found]
 
 
-def _named(
+def _pause_target(
     settings: Settings, project: str | None, directory: Path | None, session: str | None
 ) -> tuple[Scope, str]:
     """Return what is meant; raise InvalidInput where nothing is, InvalidName for no project."""

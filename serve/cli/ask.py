@@ -8,12 +8,13 @@ import click
 import msgspec
 
 from serve import moments
-from serve.cli import output, served, session
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
 from serve.summaries.recording import recording
-from store.events import MEMORY_KINDS
+from store.events import MEMORY_KINDS, Event, Recalled, Recorded
 from store.home.config import Settings
-from store.home.errors import LogError
+from store.home.errors import InvalidInput, LogError
+from store.home.instants import isoformat
 from store.log import EventLog
 from store.text.text_features import MAY_RULE
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from serve.reader.reader import Reader
     from serve.recall.request import RecallRequest
     from store.events import Event
+    from store.log import EventLog
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_OPTIONS = (
+_RECALL_OPTIONS = (
     click.option("--top-k", type=click.IntRange(1, 200), help="The maximum number of results."),
     click.option(
         "--mode",
@@ -65,22 +68,22 @@ _OPTIONS = (
 )
 
 
-def _asking(command: Command) -> Command:
+def _recall_options(command: Command) -> Command:
     """Add what `recall` and `why` both take."""
-    for option in reversed(_OPTIONS):
+    for option in reversed(_RECALL_OPTIONS):
         command = option(command)
     return command
 
 
 @click.command(epilog=output.example("mnemolog recall why do deploys need two approvals --top-k 3"))
 @click.argument("query", nargs=-1, required=True, metavar="QUERY...")
-@_asking
+@_recall_options
 @click.option("--no-touch", is_flag=True, help="Leave no receipt; do not count as use.")
 @click.option("--why", "explain", is_flag=True, help="Show why each result was returned.")
 @output.json_option
 @click.pass_obj
 def recall(
-    session_: Session,
+    env: Environment,
     /,
     query: tuple[str, ...],
     no_touch: bool,
@@ -89,20 +92,20 @@ def recall(
     **asked: Any,
 ) -> None:
     """Recall the memories that answer QUERY, best first."""
-    settings, at = session_.settings(), session.now()
+    settings, at = env.settings(), environment.now()
     touch = not no_touch and not recording(settings, "", Path.cwd(), at)["off"]
-    question = _question(settings, " ".join(query), at, touch=touch, explain=explain, **asked)
-    with session.open_log(settings, waits=True) as log:
-        payload, receipt = served.recalled(settings, question), None
+    question = _request_body(settings, " ".join(query), at, touch=touch, explain=explain, **asked)
+    with environment.open_log(settings, waits=True) as log:
+        payload, receipt = environment.recall_from_server(settings, question), None
         is_served = payload is not None
         if payload is None:
             payload, receipt = _answer(settings, log, question, at)
         if as_json:
             output.emit(payload)
         else:
-            _show(log, payload, question["project"])
+            _print_hits(log, payload, question["project"])
         if is_served and "recall" in payload:
-            served.keep_receipt(settings, payload["recall"])
+            environment.keep_receipt(settings, payload["recall"])
         elif receipt is not None:
             try:
                 log.append([receipt])
@@ -113,30 +116,32 @@ def recall(
 @click.command(epilog=output.example('mnemolog why "deploy approvals" 01KA2B3C4D'))
 @click.argument("query")
 @click.argument("id_", metavar="[ID]", required=False)
-@_asking
+@_recall_options
 @output.json_option
 @click.pass_obj
-def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **asked: Any) -> None:
+def why(env: Environment, /, query: str, id_: str | None, as_json: bool, **asked: Any) -> None:
     """Show what every stage of a recall did. With ID, show why that memory was returned or not."""
-    settings, at = session_.settings(), session.now()
-    question = _question(settings, query, at, touch=False, explain=True, **asked)
-    with session.open_log(settings, waits=True) as log:
-        from serve.cli import explain
+    settings, at = env.settings(), environment.now()
+    question = _request_body(settings, query, at, touch=False, explain=True, **asked)
+    with environment.open_log(settings, waits=True) as log:
+        from serve.cli import explanations
 
         if id_ is None:
-            payload = served.recalled(settings, question)
+            payload = environment.recall_from_server(settings, question)
             payload = payload or _answer(settings, log, question, at)[0]
             value: dict[str, Any] = payload
-            lines = list(explain.stages(log, payload))
+            lines = list(explanations.stage_lines(log, payload))
         else:
-            from serve.cli import lost
+            from serve.cli import explanations
             from serve.recall.request import answer
             from store.commands import resolve
 
             wanted, request = resolve(log, id_), _request(question)
             reader, embedder = _reader(settings, log)
             payload, _ = answer(reader, embedder, request, settings.choices, at)
-            reason = lost.reason(reader, embedder, request, settings.choices, at, wanted)
+            reason = explanations.explain_memory(
+                reader, embedder, request, settings.choices, at, wanted
+            )
             returned = any(hit["id"] == wanted for hit in payload["hits"])
             value = {"id": wanted, "returned": returned, "reason": reason, "recall": payload}
             lines = [f"{output.short_id(log, wanted)} {reason}"]
@@ -147,7 +152,7 @@ def why(session_: Session, /, query: str, id_: str | None, as_json: bool, **aske
                 output.say(line)
 
 
-def _question(
+def _request_body(
     settings: Settings,
     query: str,
     at: int,
@@ -163,7 +168,7 @@ def _question(
     """Return the request as HTTP takes it; raise InvalidInput or InvalidName."""
     return asked | {
         "query": output.encodable(query),
-        "project": session.project(settings, project, none=all_projects),
+        "project": environment.project_or_default(settings, project, none=all_projects),
         "since": moments.moment_if_any(since, at),
         "until": moments.moment_if_any(until, at),
         "as_of": moments.point(as_of, at) if as_of else None,
@@ -195,11 +200,11 @@ def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     from store.embedders.embedder import make_embedder
 
     model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
-    return Reader(session.chosen(settings), log, model), model
+    return Reader(environment.chosen_tenant(settings), log, model), model
 
 
-def _show(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
-    from serve.cli import explain
+def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
+    from serve.cli import explanations
 
     for notice in payload.get("notices", ()):
         output.note(f"note: {notice}")
@@ -215,13 +220,128 @@ def _show(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
         output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
-        for line in explain.marks(log, hit):
+        for line in explanations.mark_lines(log, hit):
             output.say(f"    {line}")
         if "why" in hit:
-            output.say(f"    why: {explain.hit(hit['why'])}")
+            output.say(f"    why: {explanations.hit_reason(hit['why'])}")
     below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
         scope = f" in {project}" if project else ""
         output.say(f"nothing recalled{scope}; {below} below the threshold of {bar:.0%}")
     elif below:
         output.say(f"{below} below the threshold of {bar:.0%}")
+
+
+# `mnemolog rate`: say whether a memory, or what a recall brought, helped.
+
+WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
+
+
+# a verdict may begin with a minus
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=output.example(
+        "mnemolog rate 01KA2B3C4D useful",
+        'mnemolog rate 01KA2B3C4D -1 --reason "the port changed"',
+    ),
+)
+@click.argument("id_", metavar="ID")
+@click.argument("verdict")
+@click.option("--reason", help="The reason, kept in the log.")
+@click.option("--dry-run", is_flag=True, help="Show what would be rated, and stop.")
+@output.json_option
+@click.pass_obj
+def rate(
+    env: Environment,
+    /,
+    id_: str,
+    verdict: str,
+    reason: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Rate how much a memory or recall helped. ID names either; a rating of a recall counts for all
+    its results.
+
+    VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. You can shorten an ID
+    to its first letters; `mnemolog pending` lists unrated recalls. Ratings take effect with the
+    next build.
+    """
+    value = _value(verdict)
+    from store import commands
+
+    with environment.open_log(env.settings()) as log:
+        wanted = commands.resolve_rated(log, id_)
+        is_recall = log.about(wanted)[0].kind == "recalled"
+        seq = None if dry_run else commands.rate(log, wanted, value, environment.now(), reason).seq
+    if as_json:
+        output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
+    else:
+        what = "the results of the recall" if is_recall else "the memory"
+        output.say(f"{'would rate' if dry_run else 'rated'} {what} {value:+g}")
+
+
+def _value(said: str) -> float:
+    if said.casefold() in WORDS:
+        return WORDS[said.casefold()]
+    try:
+        return float(said)
+    except ValueError as error:
+        words = ", ".join(WORDS)
+        raise InvalidInput(
+            f"{said!r} is not a verdict: use {words}, or a number from -1 to 1"
+        ) from error
+
+
+# `mnemolog pending`: the recalls of the last days that nobody rated or judged yet.
+
+_MOST_PENDING = 3  # texts of a recall
+
+
+@click.command(epilog=output.example("mnemolog pending", "mnemolog pending --days 1"))
+@click.option("--days", default=14, show_default=True, type=click.IntRange(1, 3650), help="Back.")
+@output.json_option
+@click.pass_obj
+def pending(env: Environment, /, days: int, as_json: bool) -> None:
+    """List recalls that nobody has rated or judged. Recalls without results are left out."""
+    from store.pending import DAY_US
+    from store.pending import pending as waiting
+
+    now = environment.now()
+    with environment.open_log(env.settings()) as log:
+        found = waiting(log, now - days * DAY_US, now + 1)
+        if as_json:
+            output.emit({"recalls": [_waiting_recall(one) for one in found]})
+            return
+        for one in found:
+            _print_waiting(log, one)
+    if found:
+        output.note("next: `mnemolog rate ID useful`, or `mnemolog judge`")
+    else:
+        output.say("no recall is waiting for a rating")
+
+
+def _waiting_recall(event: Event) -> dict[str, object]:
+    body = event.body
+    assert isinstance(body, Recalled)
+    return {
+        "id": event.id,
+        "at": isoformat(event.at),
+        "query": body.query,
+        "project": event.project,
+        "session": event.session,
+        "hits": [hit.id for hit in body.hits],
+    }
+
+
+def _print_waiting(log: "EventLog", event: Event) -> None:
+    body = event.body
+    assert isinstance(body, Recalled)
+    output.say(f"{event.id}  {isoformat(event.at)[:16]}  {output.one_line(body.query)}")
+    for hit in body.hits[:_MOST_PENDING]:
+        told = log.about(hit.id)
+        first = told[0].body if told else None
+        text = output.one_line(first.content) if isinstance(first, Recorded) else ""
+        output.say(f"    {text}")
+    if len(body.hits) > _MOST_PENDING:
+        output.say(f"    and {len(body.hits) - _MOST_PENDING} more")

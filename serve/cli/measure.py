@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from serve.cli import output
-from serve.cli.session import Session
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from serve.cli.group import FAILED
 from store.home import config
 from store.home.config import Choices
+from store.home.instants import isoformat
 
 if TYPE_CHECKING:
+    from serve.evaluation.canaries import Outcome, Point
     from serve.evaluation.dataset import Workspace
     from serve.evaluation.harness import Run
     from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
+    from serve.evaluation.selftest import Selftest
     from serve.recall.recall import Mode
+
 
 _STAGES = 3  # of a workspace: import, build, ask
 
@@ -66,7 +71,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @output.json_option
 @click.pass_obj
 def evaluate(
-    session_: Session,
+    env: Environment,
     /,
     folder: Path | None,
     changes: tuple[str, ...],
@@ -98,13 +103,13 @@ def evaluate(
         )
     if each and not compare:
         raise click.UsageError("--each needs --compare A B: it names the queries that differ")
-    choices = _changed(session_.settings().choices, changes, profile)
+    choices = _changed_choices(env.settings().choices, changes, profile)
     if file is not None:
         output.check_writable(file)  # before minutes of work, not after
     workspaces = dataset.read_workspaces(folder or dataset.CHECK_SET, only)
     if compare:
         a, b = (dataset.read_results(one) for one in compare)
-        _show_comparison(
+        _print_comparison(
             report.compare_results(workspaces, a, b, level), each=each, as_json=as_json
         )
         return
@@ -125,13 +130,13 @@ def evaluate(
     if as_json:
         output.emit(ran | {"notices": run.notices} | msgspec.to_builtins(found))
     else:
-        _show(found)
+        _print_report(found)
         output.say(", ".join(f"{name} {value}" for name, value in ran.items()))
         for notice in run.notices:
             output.note(f"note: {notice}")
 
 
-def _changed(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
+def _changed_choices(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
     """Return the settings with those of `--set` and `--profile`; raise ConfigError."""
     given: dict[str, str] = {}
     for change in changes:
@@ -151,7 +156,7 @@ def _run(
 ) -> "Run":
     from serve.evaluation.harness import run_queries
 
-    with _told(len(workspaces)) as tell:
+    with _narrate(len(workspaces)) as tell:
         if keep is not None:
             return run_queries(workspaces, keep, choices, mode, cache=cache, on_progress=tell)
         # Windows deletes no file that is still mapped
@@ -162,7 +167,7 @@ def _run(
 
 
 @contextmanager
-def _told(workspaces: int) -> Iterator[Callable[[str, str], None]]:
+def _narrate(workspaces: int) -> Iterator[Callable[[str, str], None]]:
     """Give what shows the progress on standard error; where that is no terminal, nothing does."""
     if not sys.stderr.isatty():
         yield lambda workspace, stage: None
@@ -180,7 +185,7 @@ def _told(workspaces: int) -> Iterator[Callable[[str, str], None]]:
         yield tell
 
 
-def _show(found: "Report") -> None:
+def _print_report(found: "Report") -> None:
     of = "sessions" if found.level == "session" else "memories"
     rows: dict[str, Scores] = {
         "all": found.overall,
@@ -197,11 +202,11 @@ def _show(found: "Report") -> None:
             ],
         )
         output.say()
-    _show_silence(found)
-    _show_unasked(found)
+    _print_silence(found)
+    _print_unasked(found)
 
 
-def _show_silence(found: "Report") -> None:
+def _print_silence(found: "Report") -> None:
     if not found.silence:
         return
     kinds: Mapping[str, int] = found.prompts
@@ -221,7 +226,7 @@ def _show_silence(found: "Report") -> None:
     output.say()
 
 
-def _show_unasked(found: "Report") -> None:
+def _print_unasked(found: "Report") -> None:
     if (one := found.unasked) is None:
         return
     output.table(
@@ -243,7 +248,7 @@ def _bar_name(one: "Silence") -> str:
     return "as set" if one.keep is None else f"keep {one.keep:.0%}"
 
 
-def _show_comparison(found: "Comparison", *, each: bool, as_json: bool) -> None:
+def _print_comparison(found: "Comparison", *, each: bool, as_json: bool) -> None:
     if as_json:
         output.emit(found)
         return
@@ -281,3 +286,102 @@ def _show_comparison(found: "Comparison", *, each: bool, as_json: bool) -> None:
 
 def _number(value: float) -> str:
     return f"{value:.4f}"
+
+
+# `mnemolog canaries`: does recall bring back memories that are asked for by their own words?
+
+_TREND_SHOWN = 10  # builds of the trend
+
+
+@click.command("canaries", epilog=output.example("mnemolog canaries"))
+@output.json_option
+@click.pass_context
+def canaries_command(context: click.Context, as_json: bool) -> None:
+    """Look up some thirty memories by their own words. List those not found.
+
+    Every build does this before it is published; the trend shows the last builds. The exit code is
+    1 if more are missing than chance explains.
+    """
+    from serve.evaluation import canaries
+    from store.embedders.embedder import make_embedder
+    from store.snapshots import manifest as manifests
+
+    env: Environment = context.obj
+    settings = env.settings()
+    tenant = environment.chosen_tenant(settings)
+    manifest = manifests.current(tenant)
+    model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
+    found = canaries.over(tenant, manifest, model, settings.choices, environment.now())
+    check = canaries.check_of(manifest)
+    trend = canaries.trend(check) if check else ()
+    if as_json:
+        output.emit(
+            {
+                "ok": not found.is_doubted,
+                "asked": found.asked,
+                "came_back": found.found,
+                "missed": found.missed,
+                "trend": trend,
+            }
+        )
+    else:
+        _print_canaries(found, trend)
+    context.exit(FAILED if found.is_doubted else 0)
+
+
+def _print_canaries(found: "Outcome", trend: "Sequence[Point]") -> None:
+    output.say(f"{found.found} of {found.asked} canaries came back")
+    for one in found.missed:
+        output.say(f"missed  {one.id}  {output.one_line(one.question)}")
+    for at, back, asked in trend[-_TREND_SHOWN:]:
+        output.say(f"build   {isoformat(at)}  {back} of {asked}")
+
+
+# `mnemolog selftest`: does this memory work, end to end?
+
+_TREND_IN_SELFTEST = 5  # builds of the trend
+
+
+@click.command(epilog=output.example("mnemolog selftest"))
+@output.json_option
+@click.pass_context
+def selftest(context: click.Context, as_json: bool) -> None:
+    """Test the memory end to end and report failures. Nothing is written.
+
+    Memories are looked up by their own words, and compared with earlier builds. One memory is
+    written, recalled and forgotten in a separate log. The model, the hooks' silence on small talk
+    and the log's newest events are checked. No server is needed. The exit code is 1 if a test
+    fails.
+    """
+    from serve.evaluation.selftest import selftest as tried
+    from store.embedders.embedder import make_embedder
+    from store.snapshots import manifest as manifests
+
+    env: Environment = context.obj
+    settings = env.settings()
+    tenant = environment.chosen_tenant(settings)
+    manifest = manifests.current(tenant)
+    model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
+    with environment.open_log(settings) as log:
+        found = tried(tenant, log, manifest, model, settings.choices, environment.now())
+    if as_json:
+        output.emit(
+            {
+                "ok": found.ok,
+                "probes": found.probes,
+                "missed": found.missed,
+                "trend": found.trend,
+            }
+        )
+    else:
+        _print_probes(found)
+    context.exit(0 if found.ok else FAILED)
+
+
+def _print_probes(found: "Selftest") -> None:
+    for one in found.probes:
+        output.say(f"{'ok    ' if one.ok else 'FAILED'}  {one.name}: {output.clean(one.detail)}")
+    for missed in found.missed:
+        output.say(f"missed  {missed.id}  {output.one_line(missed.question)}")
+    for at, back, asked in found.trend[-_TREND_IN_SELFTEST:]:
+        output.say(f"build   {isoformat(at)}  {back} of {asked}")

@@ -1,0 +1,458 @@
+"""`mnemolog connect`, `disconnect` and `plugin`: this memory in the settings of agent hosts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from serve.numerals import size
+from store.events import Recorded
+from store.home.config import is_off
+from store.home.errors import InvalidInput, MnemologError, NotFound
+from store.home.projects import checked_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from serve.connect.hosts import Host
+    from serve.connect.link import Plan
+    from serve.lessons.standing import Statistics
+    from serve.server.open_tenants import OpenTenants
+    from store.home.config import Settings
+    from store.log import EventLog
+
+
+_WIDEST = 400  # characters of a line; a host that writes its file on one line makes long ones
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+_hosts = click.argument("names", nargs=-1, metavar="[HOST]...")
+_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would change, and stop.")
+
+
+@click.command(epilog=output.example("mnemolog connect", "mnemolog connect claude-code codex"))
+@_hosts
+@click.option("--no-rules", is_flag=True, help="Do not change CLAUDE.md, AGENTS.md and the like.")
+@_yes
+@_dry_run
+@output.json_option
+@click.pass_obj
+def connect(
+    env: Environment,
+    /,
+    names: tuple[str, ...],
+    no_rules: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Connect agent hosts to this memory. Without a HOST, list them.
+
+    This writes hooks, the MCP server and, between two markers, a few lines in the host's rule file.
+    Only mnemolog's own entries are changed. You see the diff first, and a copy of each file is
+    kept.
+    """
+    from serve.connect import link
+    from store.audits import health
+
+    if not names:
+        _print_hosts(env, as_json)
+        return
+    settings = env.settings()
+    hosts = _hosts_named(names)
+    machine = environment.machine()
+    install = environment.install(settings, makes_token=not dry_run)
+    plans = [link.connecting(host, machine, install, rules=not no_rules) for host in hosts]
+    _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
+    if (found := health.server(settings)).severity != "ok":  # what hosts post would go elsewhere
+        output.note(f"note: {found.what}: {found.cure}")
+
+
+@click.command(epilog=output.example("mnemolog disconnect claude-code"))
+@_hosts
+@_yes
+@_dry_run
+@output.json_option
+@click.pass_obj
+def disconnect(
+    env: Environment, /, names: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Remove what `connect` wrote. Everything else in the host's settings stays."""
+    from serve.connect import link
+
+    if not names:
+        raise click.UsageError("name the host: `mnemolog connect` lists them")
+    machine = environment.machine()
+    install = environment.install(env.settings())
+    plans = [link.disconnecting(host, machine, install) for host in _hosts_named(names)]
+    _carry_out(plans, "disconnected", yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+@click.command(epilog=output.example("mnemolog plugin ./mnemolog-plugin"))
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@output.json_option
+@click.pass_obj
+def plugin(env: Environment, /, folder: Path, as_json: bool) -> None:
+    """Create a plugin folder for Claude Code."""
+    from serve.connect import plugin as built
+
+    files = built.build(folder, environment.install(env.settings()))
+    if as_json:
+        output.emit({"folder": str(folder.absolute()), "files": [str(file) for file in files]})
+        return
+    output.say(f"wrote {len(files)} files to {folder}")
+    output.say("next, in a terminal:")
+    output.say(f"  claude plugin marketplace add {folder.absolute()}")
+    output.say(f"  claude plugin install {built.NAME}@{built.MARKETPLACE}")
+
+
+def _hosts_named(names: tuple[str, ...]) -> "list[Host]":
+    from serve.connect.hosts import HOSTS
+
+    if unknown := sorted(set(names) - HOSTS.keys()):
+        known = ", ".join(HOSTS)
+        raise InvalidInput(f"unknown host {', '.join(unknown)}: choose from {known}")
+    return [HOSTS[name] for name in dict.fromkeys(names)]
+
+
+def _print_hosts(env: Environment, as_json: bool) -> None:
+    from serve.connect.hosts import HOSTS
+
+    rows = [_host_row(host, env) for host in HOSTS.values()]
+    if as_json:
+        output.emit({"hosts": rows})
+        return
+    for row in rows:
+        output.say(f"{row['host']:12} {row['state']:13} {output.clean(row['files'][0])}")
+        if "problem" in row:
+            output.say(f"{'':12} {output.clean(row['problem'])}")
+    found = [row["host"] for row in rows if row["state"] == "found"]
+    if found:
+        output.say(f"next: `mnemolog connect {' '.join(found)}`")
+
+
+def _host_row(host: "Host", env: Environment) -> dict[str, Any]:
+    from serve.connect import link
+
+    machine, install = environment.machine(), environment.install(env.settings())
+    files = [str(one.path) for one in link.documents(host, machine, install)]
+    row: dict[str, Any] = {"host": host.name, "title": host.title, "files": files}
+    try:
+        is_connected = bool(link.entries(host, machine, install))
+    except MnemologError as error:
+        return row | {"state": "unreadable", "problem": str(error)}
+    is_found = host.is_installed(machine)
+    return row | {"state": "connected" if is_connected else "found" if is_found else "not found"}
+
+
+def _carry_out(plans: "list[Plan]", done: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+    from serve.connect import link
+
+    changing = [plan for plan in plans if plan.changes]
+    if not as_json:
+        _print_plans(plans)
+    if changing and not dry_run and not yes:
+        _confirm(as_json)
+    made = []
+    for plan in plans:
+        is_made = bool(plan.changes) and not dry_run
+        backup = link.carry_out(plan, environment.now()) if is_made else None
+        made.append((plan, is_made, backup))
+    if as_json:
+        output.emit({"hosts": [_report(*one) for one in made]})
+        return
+    for plan, is_made, backup in made:
+        if is_made:
+            output.say(f"{plan.host.title} is {done}")
+            if backup is not None:
+                output.say(f"  previous files: {backup}")
+            for note in _notes(plan):
+                output.say(f"  {note}")
+    if dry_run:
+        output.say("nothing was changed")
+
+
+def _confirm(as_json: bool) -> None:
+    if as_json or not sys.stdin.isatty():
+        raise InvalidInput("no terminal to ask on: add --yes to continue, or --dry-run to look")
+    if not click.confirm("Make these changes?", default=False):
+        raise click.Abort
+
+
+def _print_plans(plans: "list[Plan]") -> None:
+    for plan in plans:
+        if not plan.changes:
+            output.say(f"{plan.host.title}: nothing to change")
+        for line in _difference(plan):
+            shown = output.encodable(output.clean(line))
+            click.echo(click.style(shown, fg=_COLOURS.get(line[:1])))
+
+
+def _difference(plan: "Plan") -> list[str]:
+    """Return the differences of a plan's files; no secret, ours or another's, is shown."""
+    from store.redaction.redact import redact
+
+    lines = [redact(line) for change in plan.changes for line in change.difference()]
+    return [line if len(line) <= _WIDEST else line[:_WIDEST] + " …" for line in lines]
+
+
+def _notes(plan: "Plan") -> "Iterator[str]":
+    """Yield what a person must know or do now that a host is connected."""
+    from serve.connect.exposure import exposed
+
+    if plan.is_taken:
+        return
+    if plan.host.note:
+        yield plan.host.note
+    for path in exposed(change.document for change in plan.all):
+        yield f"other users can read {path} and the key in it: run `chmod go= {path}`"
+
+
+def _report(plan: "Plan", is_made: bool, backup: Path | None) -> dict[str, Any]:
+    return {
+        "host": plan.host.name,
+        "changed": is_made,
+        "files": [str(change.path) for change in plan.changes],
+        "difference": _difference(plan),
+        "backup": str(backup) if backup else None,
+        "notes": list(_notes(plan)),
+    }
+
+
+# `mnemolog mcp`: the memory as an MCP server over standard input and output.
+
+_BRIDGE = Path(__file__).resolve().parents[1] / "mcp_bridge.py"
+
+
+@click.command(epilog=output.example("mnemolog mcp"))
+@output.json_option
+@click.pass_context
+def mcp(context: click.Context, as_json: bool) -> None:
+    """Serve MCP over standard input and output. Use it as `command` in a host's MCP settings.
+
+    It forwards requests to the server of this home, and starts the server if necessary. A host that
+    speaks HTTP does not need it: it can use `/mcp` of the server directly, with the token. The
+    output is JSON, with or without --json.
+    """
+    session: Environment = context.obj
+    settings = session.settings()
+    words = [sys.executable, "-I", "-S", str(_BRIDGE), "--home", str(settings.home.absolute())]
+    if "tenant" in settings.origin:  # else the server's own
+        words += ["--tenant", settings.choices.tenant]
+    if os.name == "posix":
+        os.execv(words[0], words)  # its own process from here on: the host ends the bridge itself
+    context.exit(subprocess.call(words))
+
+
+# `mnemolog hook HOST`: one hook event answered in this process, from the disk.
+
+HOOK_DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
+MOST_EVENT_BYTES = 4 << 20
+
+
+@click.command(epilog=output.example("mnemolog hook claude-code < event.json"))
+@click.argument("host")
+@output.json_option
+@click.pass_obj
+def hook(env: Environment, /, host: str, as_json: bool) -> None:
+    """Answer one event of an agent host. The hook client runs this if no server is running.
+
+    The event is read from standard input, in the host's format. The output is the host's own
+    format, or nothing if there is no answer (with --json: null).
+    """
+    settings = env.settings()
+    environment.chosen_tenant(
+        settings
+    )  # a new user has none: that is said before half a second of imports
+    answer = _answer_event(settings, host, sys.stdin.buffer.read(MOST_EVENT_BYTES + 1))
+    if answer is not None or as_json:
+        output.emit(answer)
+
+
+def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, Any] | None:
+    from serve.hooks.answer import Hooks
+    from serve.hooks.hosts import HOSTS
+    from serve.hooks.hosts.payload import decoded
+
+    if host not in HOSTS:
+        raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")
+    if len(event) > MOST_EVENT_BYTES:
+        raise InvalidInput(f"the event is larger than {size(MOST_EVENT_BYTES)}")
+    payload = decoded(event)
+    tenants = _open_tenants(settings)
+    hooks = Hooks(tenants, environment.now, HOOK_DEADLINE_S)
+    try:
+        return hooks.answer(HOSTS[host], payload, is_off=is_off())
+    finally:
+        hooks.close()
+        tenants.close()  # writes what was noted
+
+
+def _open_tenants(settings: "Settings") -> "OpenTenants":
+    """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
+    from serve.recall.query_embedder import QueryEmbedder
+    from serve.server.open_tenants import OpenTenants
+    from store.embedders.embedder import SilentEmbedder
+
+    tenants = OpenTenants(settings)
+    model = tenants.embedder
+    if not model.is_cheap:
+        silent = SilentEmbedder(model.model, model.dimension, "no running server has it loaded")
+        tenants.embedder = QueryEmbedder(silent)
+    return tenants
+
+
+# `mnemolog lessons`: how often each was shown and followed, its impact; drafts, yes or no.
+
+_LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog lessons", "mnemolog lessons accept 7HQ2"),
+)
+@click.option("--project", help="Only this project's and those without one; default: all.")
+@output.json_option
+@click.pass_context
+def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
+    """Show how lessons do, and what waits for your decision. It shows how often each was shown and
+    followed, and its impact.
+
+    Impact is how much more often tests, builds and deployments succeeded in turns that followed the
+    lesson than in turns that ignored it, in percentage points with a 95 % interval. It is unknown
+    with fewer than three turns of either.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from serve.lessons.standing import shown
+
+    settings = context.obj.settings()
+    if project is not None:
+        checked_project(project)
+    with environment.open_log(settings) as log:
+        found = _statistics(settings, log, project)
+        if as_json:
+            output.emit(shown(found))
+        else:
+            _print_lessons(log, shown(found))
+
+
+@lessons.command("accept", epilog=output.example("mnemolog lessons accept 7HQ2"))
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@output.json_option
+@click.pass_obj
+def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> None:
+    """Make statements and drafts rules, recorded as your words. You can shorten an ID."""
+    from store import lesson_commands
+
+    settings = env.settings()
+    with environment.open_log(settings) as log:
+        wanted = _draft_ids(settings, log, ids)
+        made = [lesson_commands.accept(log, id_, environment.now()) for id_ in wanted]
+        if as_json:
+            output.emit({"memories": [{"id": one.id, "seq": one.seq} for one in made]})
+            return
+        for one in made:
+            text = one.body.content if isinstance(one.body, Recorded) else ""
+            output.say(f"{output.short_id(log, one.id)}  {output.one_line(text)}")
+
+
+@lessons.command(
+    "reject", epilog=output.example('mnemolog lessons reject 7HQ2 --reason "only that once"')
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--reason", help="The reason, kept in the log.")
+@output.json_option
+@click.pass_obj
+def reject_lessons(
+    env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool
+) -> None:
+    """Forget a statement, or stop a draft from being proposed again. You can shorten an ID."""
+    from store import lesson_commands
+
+    settings = env.settings()
+    with environment.open_log(settings) as log:
+        wanted = _draft_ids(settings, log, ids)
+        for id_ in wanted:
+            lesson_commands.reject(log, id_, environment.now(), reason)
+    if as_json:
+        output.emit({"rejected": wanted})
+    else:
+        output.say(f"rejected {', '.join(wanted)}")
+
+
+def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "Statistics":
+    from serve.lessons.standing import statistics
+    from serve.reader.filters import Filter
+    from serve.reader.reader import Reader
+    from store.embedders.embedder import make_embedder
+
+    chosen = make_embedder(settings.choices.embedder, settings.home)
+    reader = Reader(environment.chosen_tenant(settings), log, chosen)
+    asked = Filter(environment.now(), project)
+    return reader.answered(lambda view: statistics(view, log, asked))
+
+
+def _draft_ids(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...]) -> list[str]:
+    """Return the drafts that are meant; raise NotFound or InvalidInput, before any is changed."""
+    waiting = [row["id"] for row in _statistics(settings, log, None).drafts]
+    return list(dict.fromkeys(_draft_id(log, waiting, prefix.upper()) for prefix in prefixes))
+
+
+def _draft_id(log: "EventLog", waiting: list[str], prefix: str) -> str:
+    found = [id_ for id_ in waiting if id_.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
+    if log.known([prefix]):
+        return prefix  # answered before: saying it again says how
+    raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
+
+
+def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
+    rows = [
+        (
+            output.short_id(log, one["id"]),
+            *(str(one[name]) for name in ("surfaced", "followed", "ignored", "not_applicable")),
+            _impact(one["impact"]),
+            output.one_line(one["text"] + (" (at rest)" if one["at_rest"] else ""), 200),
+        )
+        for one in found["lessons"]
+    ]
+    if rows:
+        columns = ("id", "shown", "followed", "ignored", "n/a", "impact", "lesson")
+        output.table(columns, rows)
+    else:
+        output.say("no lesson has been shown yet")
+    if found["never_shown"]:
+        output.say(f"{found['never_shown']} more were never shown")
+    drafts = found["drafts"]
+    if drafts:
+        output.say()
+        ids = [one["id"] for one in drafts]
+        output.table(
+            ("waiting", "date", "text"),
+            [(_short(one["id"], ids), one["at"][:10], one["text"]) for one in drafts],
+        )
+        output.note("next: `mnemolog lessons accept ID`, or `mnemolog lessons reject ID`")
+
+
+def _short(id_: str, among: list[str]) -> str:
+    for length in range(_LEAST, len(id_)):
+        if sum(one.startswith(id_[:length]) for one in among) == 1:
+            return id_[:length]
+    return id_
+
+
+def _impact(worth: dict[str, float] | None) -> str:
+    if worth is None:
+        return "unknown"
+    return "{value:+.0f} ({low:+.0f} to {high:+.0f})".format(
+        **{name: 100 * value for name, value in worth.items()}
+    )

@@ -1,0 +1,300 @@
+"""`mnemolog facts`: what turns and notes state becomes facts of entities; and what is known."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve import moments
+from serve.cli import environment, learn, output
+from serve.cli.environment import Environment
+from store.home.projects import checked_project
+from store.log import EventLog
+
+if TYPE_CHECKING:
+    from store.derived.routes import Routes
+    from store.home.config import Settings
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog facts --dry-run", "mnemolog facts list api-server"),
+)
+@learn.job_options
+@click.pass_context
+def facts(
+    context: click.Context,
+    /,
+    dry_run: bool,
+    project: str | None,
+    no_model: bool,
+    estimate: bool,
+    as_json: bool,
+) -> None:
+    """Extract facts from turns and notes. Examples are "the API runs on port 8080" and "billing is
+    owned by Priya".
+
+    Only plain assertions count, and each turn is read once. A new value replaces the older one, but
+    never one that you recorded by hand.
+    """
+    if context.invoked_subcommand is None:
+        learn.run_job(
+            context.obj,
+            "facts",
+            dry_run=dry_run,
+            project=project,
+            no_model=no_model,
+            estimate=estimate,
+            as_json=as_json,
+        )
+
+
+@facts.command("list", epilog=output.example("mnemolog facts list deploy --as-of 2026-03-01"))
+@click.argument("entity", required=False)
+@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
+@click.option("--all", "is_all", is_flag=True, help="Include values that have ended.")
+@output.json_option
+@click.pass_obj
+def list_facts(
+    env: Environment,
+    /,
+    entity: str | None,
+    project: str | None,
+    as_of: str | None,
+    is_all: bool,
+    as_json: bool,
+) -> None:
+    """List the facts about an entity, or all facts: since when, until when, and their source."""
+    if as_of is not None and is_all:
+        raise click.UsageError("--as-of lists what was true then: omit --all")
+    if project is not None:
+        checked_project(project)
+    settings = env.settings()
+    now = environment.now()
+    then = moments.point(as_of, now) if as_of else None
+    with environment.open_log(settings) as log:
+        from serve.reader.reader import Reader
+        from serve.recall.request import moment_of
+        from serve.summaries import facts as known_facts
+        from store.embedders.embedder import make_embedder
+
+        model = make_embedder(settings.choices.embedder, settings.home)
+        reader = Reader(environment.chosen_tenant(settings), log, model)
+        at = moment_of(reader, then)
+        found = reader.answered(lambda view: known_facts.known(view, project))
+        wanted = known_facts.held(found, None if is_all else now if at is None else at, entity)
+        shown = [known_facts.shown(one) for one in wanted]
+        if as_json:
+            output.emit({"facts": shown})
+        else:
+            _print_facts(log, shown, entity)
+
+
+def _print_facts(log: EventLog, found: list[dict[str, Any]], entity: str | None) -> None:
+    if not found:
+        of = f" of {output.one_line(entity)}" if entity else ""
+        output.say(f"no known facts{of}")
+        return
+    columns = ("entity", "relation", "value", "since", "until", "source", "said by", "text")
+    rows = [
+        (
+            output.one_line(one["entity"], 30),
+            output.one_line(one["relation"], 20),
+            output.one_line(one["value"], 40),
+            one["since"][:10],
+            (one["until"] or "now")[:10],
+            output.short_id(log, (one["source_ids"] or [one["id"]])[0]),
+            output.one_line(one["said_by"], 20),
+            output.one_line(one["text"], 200),
+        )
+        for one in found
+    ]
+    output.table(columns, rows)
+
+
+# `mnemolog routes`: what the router serves and has learnt; learn from what was rated since.
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog routes", "mnemolog routes learn --dry-run"),
+)
+@output.json_option
+@click.pass_context
+def routes(context: click.Context, as_json: bool) -> None:
+    """Show how recalls are routed. It lists the action of each level, by the kind of work.
+
+    For each action it shows how often it was chosen and rated, its Q, and the gain in mean reward
+    that the log predicts for serving it, with a 95 % interval. Set `explore = 0.15` in config.toml
+    to try other actions; otherwise nothing is learned. As of the last build.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from serve.summaries.routes_text import shown
+
+    settings = context.obj.settings()
+    found = shown(_routes(settings))
+    if as_json:
+        output.emit(found | {"explore": settings.choices.explore})
+    else:
+        _print_routes(found, settings.choices.explore)
+
+
+@routes.command(
+    "learn", epilog=output.example("mnemolog routes learn --dry-run", "mnemolog routes learn")
+)
+@learn.job_options
+@click.pass_obj
+def learn_routes(
+    env: Environment,
+    /,
+    dry_run: bool,
+    project: str | None,
+    no_model: bool,
+    estimate: bool,
+    as_json: bool,
+) -> None:
+    """Serve a better policy if the log shows no loss; otherwise print the reason.
+
+    It takes effect with the next build, and `mnemolog plans undo` restores the previous one.
+    """
+    learn.run_job(
+        env,
+        "route",
+        dry_run=dry_run,
+        project=project,
+        no_model=no_model,
+        estimate=estimate,
+        as_json=as_json,
+    )
+
+
+def _routes(settings: "Settings") -> "Routes":
+    """Return what the last build knew of the router; before the first one, nothing."""
+    from serve.reader.reader import Reader
+    from store.derived.routes import ROUTES_PROJECTION, Routes
+    from store.embedders.embedder import make_embedder
+
+    with environment.open_log(settings) as log:
+        model = make_embedder(settings.choices.embedder, settings.home)
+        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+            empty = {name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()}
+            return view.snapshots.routes or Routes(empty)
+
+
+def _print_routes(found: dict[str, Any], explore: float) -> None:
+    levels = list(next(iter(found["policy"].values())))
+    output.table(
+        ("at", *levels),
+        [(state, *(of[level] for level in levels)) for state, of in found["policy"].items()],
+    )
+    if found["routes"]:
+        output.say()
+        output.table(
+            ("at", "level", "action", "", "recalls", "rated", "Q", "gain if served"),
+            [_route_row(one) for one in found["routes"]],
+        )
+    if found["history"]:
+        output.say()
+        output.table(
+            ("served since", "recalls", "reward", "before", "gain at least"),
+            [
+                (
+                    one["at"],
+                    str(one["recalls"]),
+                    f"{one['value']:+.3f}",
+                    f"{one['served']:+.3f}",
+                    f"{one['low']:+.3f}",
+                )
+                for one in found["history"]
+            ],
+        )
+    if not explore:
+        output.note("the router is not learning: set `explore = 0.15` in config.toml")
+    elif found["routes"]:
+        output.note("next: `mnemolog routes learn --dry-run`")
+
+
+def _route_row(one: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        one["state"],
+        one["level"],
+        one["action"],
+        "served" if one["served"] else "",
+        str(one["recalls"]),
+        str(one["rated"]),
+        "" if one["q"] is None else f"{one['q']:+.3f}",
+        _gain(one["estimate"]),
+    )
+
+
+def _gain(estimate: dict[str, float] | None) -> str:
+    if estimate is None:
+        return ""
+    return "{gain:+.3f} ({low:+.3f} to {high:+.3f}, {samples:.0f} recalls)".format(**estimate)
+
+
+# `mnemolog conflicts`: what the memories say that cannot hold together.
+
+_TITLES = {
+    "overridden": "another author's value was replaced",
+    "facts": "two values of one thing",
+    "linked": "linked as a conflict",
+    "wording": "the same except for a value",
+    "stale": "its file changed",
+}
+
+
+@click.command(epilog=output.example("mnemolog conflicts", "mnemolog conflicts --project acme/web"))
+@click.option("--project", help="Only this project's and those without one; default: all.")
+@output.json_option
+@click.pass_obj
+def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
+    """List contradictions. Show both sides, when and by whom they were recorded, and how to settle
+    them.
+
+    Contradictions are: values replaced by another author, two values of one relation, conflict
+    links, texts that differ in one value only, and memories about a file that has changed.
+    """
+    if project is not None:
+        checked_project(project)
+    settings = env.settings()
+    now = environment.now()
+    with environment.open_log(settings) as log:
+        from serve.reader.reader import Reader
+        from serve.summaries import conflicts as found_conflicts
+        from store.embedders.embedder import make_embedder
+
+        model = make_embedder(settings.choices.embedder, settings.home)
+        reader = Reader(environment.chosen_tenant(settings), log, model)
+        found, is_all = reader.answered(
+            lambda view: found_conflicts.conflicts(view, log, now, project)
+        )
+        shown = [found_conflicts.shown(one, now) for one in found]
+        if as_json:
+            output.emit({"conflicts": shown, "compared_all": is_all})
+        else:
+            _print_conflicts(shown)
+        if not is_all:
+            output.note(f"only the newest {found_conflicts.MOST_COMPARED:,} texts were compared")
+
+
+def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
+    if not found:
+        output.say("no conflicts")
+    for number, one in enumerate(found, start=1):
+        if number > 1:
+            output.say()
+        about = f"{output.one_line(one['about'])}: " if one["about"] else ""
+        output.say(f"{number}. {about}{_TITLES[one['what']]} ({output.one_line(one['why'], 120)})")
+        for side in one["sides"]:
+            value = f"{output.one_line(side['value'], 40)}  " if side["value"] else ""
+            state = "" if side["holds"] else f" ({side['state']})"
+            output.say(
+                f"   {side['at'][:10]}  {output.one_line(side['said_by'], 24)}  {value}{state}"
+            )
+            for line in output.block(side["text"], "      ", 2):
+                output.say(line)
+        for command in one["settle"]:
+            output.say(f"   $ {command}")

@@ -1,0 +1,289 @@
+"""`mnemolog overview` and `timeline`: what is known of a topic, in order."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import click
+
+from serve import moments
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from store.home.instants import micros, moment
+from store.log import EventLog
+
+_WIDTH = 90
+_TITLES = {
+    "rules": "Rules",
+    "now": "Current",
+    "goals": "Open goals",
+    "background": "Background",
+    "timeline": "Timeline",
+    "replaced": "Replaced",
+}
+
+
+@click.command(epilog=output.example("mnemolog overview deploys"))
+@click.argument("topic", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
+@output.json_option
+@click.pass_obj
+def overview(
+    env: Environment,
+    /,
+    topic: tuple[str, ...],
+    project: str | None,
+    all_projects: bool,
+    as_json: bool,
+) -> None:
+    """Summarize a TOPIC. The summary has current facts, rules, goals, a timeline, and what was
+    replaced.
+    """
+    settings = env.settings()
+    belongs = environment.project_or_default(settings, project, none=all_projects)
+    with environment.open_log(settings) as log:
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
+        from serve.summaries import overview as overviews
+        from store.embedders.embedder import make_embedder
+
+        asked = Filter(environment.now(), belongs)
+        question = overviews.about(output.encodable(" ".join(topic)), asked, settings.choices)
+        model = make_embedder(settings.choices.embedder)
+        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+            found = overviews.shown(overviews.overview(view, question, model))
+        if as_json:
+            output.emit(found)
+        else:
+            _print_overview(log, found)
+
+
+def _print_overview(log: EventLog, found: dict[str, Any]) -> None:
+    for notice in found.get("notices", ()):
+        output.note(f"note: {notice}")
+    output.say(f"{output.clean(found['topic'])}: {found['found']} memories")
+    for group, title in _TITLES.items():
+        if found[group]:
+            output.say(f"\n{title}")
+        for one in found[group]:
+            output.say(_item_line(log, one))
+    if found["names"]:
+        named = (f"{output.clean(one['name'])} ({one['memories']})" for one in found["names"])
+        output.say(f"\nNames\n  {', '.join(named)}")
+
+
+def _item_line(log: EventLog, one: dict[str, Any]) -> str:
+    until = f" until {one['ended_at'][:10]}" if "ended_at" in one else ""
+    said = f"{one['status']}: " if "status" in one else ""
+    text = output.one_line(said + one["text"], _WIDTH)
+    id_ = output.short_id(log, one["id"])
+    return f"  {one['at'][:10]}{until}  {one['kind']:10}  {id_}  {text}"
+
+
+@click.command(epilog=output.example("mnemolog timeline deploys --since 30d"))
+@click.argument("topic", nargs=-1, metavar="[TOPIC]...")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
+@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
+@click.option("--until", help="Older than this: 2026-11-20, or 7d.")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=50, help="The maximum number; default: 50."
+)
+@output.json_option
+@click.pass_obj
+def timeline(
+    env: Environment,
+    /,
+    topic: tuple[str, ...],
+    project: str | None,
+    all_projects: bool,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List memories by day, oldest first. They are those about TOPIC, or the newest ones."""
+    settings, at = env.settings(), environment.now()
+    belongs = environment.project_or_default(settings, project, none=all_projects)
+    start, end = (micros(moments.moment(one, at)) if one else None for one in (since, until))
+    with environment.open_log(settings) as log:
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
+        from serve.recall.recall import recall
+        from serve.summaries import overview as overviews
+        from serve.summaries.newest import newest
+        from store.embedders.embedder import make_embedder
+
+        asked = Filter(at, belongs, since=start, until=end)
+        model = make_embedder(settings.choices.embedder)
+        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+            if topic:
+                words = output.encodable(" ".join(topic))
+                question = overviews.about(words, asked, settings.choices, limit)
+                found = [hit.memory for hit in recall(view, question, model).hits]
+            else:
+                found = newest(view, asked, limit)
+        told = [overviews.item(one) for one in overviews.along_time(found)]
+        if as_json:
+            output.emit({"memories": told})
+        else:
+            _print_days(log, told)
+
+
+def _print_days(log: EventLog, told: Sequence[dict[str, Any]]) -> None:
+    if not told:
+        output.say("no matching memories")
+    for day, those in groupby(told, key=lambda one: str(one["at"][:10])):
+        output.say(day)
+        for one in those:
+            id_ = output.short_id(log, one["id"])
+            text = output.one_line(one["text"], _WIDTH)
+            output.say(f"  {one['at'][11:16]}  {one['kind']:10}  {id_}  {text}")
+
+
+# `mnemolog digest`, `brief` and `goals`: what happened, what a session is told, what is open.
+
+_GROUPS = {"decided": "Decided", "learned": "Learned", "done": "Done"}
+
+
+@click.command(epilog=output.example("mnemolog digest --since yesterday"))
+@click.option("--since", default="7d", help="Start: yesterday, 2026-11-20, or 7d; default: 7d.")
+@click.option("--until", help="End: 2026-11-21, or 1d; default: now.")
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
+@output.json_option
+@click.pass_obj
+def digest(
+    env: Environment,
+    /,
+    since: str,
+    until: str | None,
+    project: str | None,
+    all_projects: bool,
+    as_json: bool,
+) -> None:
+    """List by day what was decided, learned and done. Also list what is open now."""
+    settings, at = env.settings(), environment.now()
+    belongs = environment.project_or_default(settings, project, none=all_projects)
+    start = micros(moments.moment(since, at))
+    end = micros(moments.moment(until, at)) if until else at
+    with environment.open_log(settings) as log:
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
+        from serve.summaries import digest as digests
+        from store.embedders.embedder import make_embedder
+
+        asked = Filter(at, belongs, since=start, until=end)
+        model = make_embedder(settings.choices.embedder)
+        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+            found = digests.shown(digests.digest(view, log, asked), at)
+        if as_json:
+            output.emit(found)
+        else:
+            _print_digest(log, found)
+
+
+def _print_digest(log: EventLog, found: dict[str, Any]) -> None:
+    if not found["days"] and not found["open"]:
+        output.say("nothing happened")
+    for day in found["days"]:
+        output.say(day["day"])
+        for group, title in _GROUPS.items():
+            for one in day.get(group, ()):
+                output.say(_entry_line(log, title, one["id"], one["text"]))
+        for line in _work(day):
+            output.say(f"  {line}")
+    if found["open"]:
+        output.say("Open")
+    for goal in found["open"]:
+        output.say(_entry_line(log, "", goal["id"], _goal(goal)))
+
+
+def _entry_line(log: EventLog, title: str, id_: str, text: str) -> str:
+    return f"  {title:8} {output.short_id(log, id_)}  {output.one_line(text, _WIDTH)}"
+
+
+def _work(day: dict[str, Any]) -> list[str]:
+    """Return the lines on what agents did that day, and on what is not shown."""
+    lines = [f"Asked    {output.one_line(one, _WIDTH)}" for one in day.get("asked", ())]
+    if "edited" in day:
+        files = (f"{one['file']} ({one['times']})" for one in day["edited"])
+        lines.append(f"Edited   {output.clean(', '.join(files))}")
+    for one in day.get("ran", ()):
+        lines.append(f"Ran      {one['for']}: {one['passed']} passed, {one['failed']} failed")
+    for one in day.get("failing", ()):
+        lines.append(f"Failing  {one['for']}: {output.one_line(one['command'] or '', _WIDTH)}")
+    rest = day.get("others", 0) + day.get("more", 0)
+    return [*lines, f"{rest} more memories: mnemolog timeline"] if rest else lines
+
+
+@click.command(epilog=output.example("mnemolog brief"))
+@click.option("--project", help="The project; default: that of the working directory.")
+@output.json_option
+@click.pass_obj
+def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
+    """Show the brief that a new session here starts with."""
+    settings = env.settings()
+    belongs = environment.project_or_default(settings, project, none=False)
+    with environment.open_log(settings) as log:
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
+        from serve.recall.context_block import rendered
+        from serve.summaries import brief as briefs
+        from store.embedders.embedder import make_embedder
+
+        asked = Filter(environment.now(), belongs or "")
+        model = make_embedder(settings.choices.embedder)
+        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+            said = rendered(briefs.brief(view, asked), briefs.BYTES)
+        if as_json:
+            output.emit({"text": said.text, "notes": said.notes})
+        else:
+            output.say(said.text or "nothing: this project has no rule, open goal or decision")
+
+
+@click.command(epilog=output.example("mnemolog goals"))
+@click.option("--project", help="The project; default: that of the working directory.")
+@click.option("--all-projects", is_flag=True, help="All projects.")
+@output.json_option
+@click.pass_obj
+def goals(env: Environment, /, project: str | None, all_projects: bool, as_json: bool) -> None:
+    """List open goals and chains of milestones. The goal that is due next comes first."""
+    settings, at = env.settings(), environment.now()
+    belongs = environment.project_or_default(settings, project, none=all_projects)
+    with environment.open_log(settings) as log:
+        from serve.reader.filters import Filter
+        from serve.reader.reader import Reader
+        from serve.summaries import goals as wanted
+        from serve.summaries.overview import item
+        from store.embedders.embedder import make_embedder
+
+        asked = Filter(at, belongs)
+        model = make_embedder(settings.choices.embedder)
+        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+            open_ = wanted.shown(wanted.open_goals(view, asked), moment(at).date())
+            chains = wanted.chains(view, asked)
+        if as_json:
+            named = {one.name: [item(memory) for memory in one.milestones] for one in chains}
+            output.emit({"goals": open_, "chains": named})
+            return
+        if not open_ and not chains:
+            output.say("no open goals: `mnemolog record --kind goal` creates one")
+        for goal in open_:
+            output.say(_entry_line(log, goal["status"], goal["id"], _goal(goal)))
+        for chain in chains:
+            output.say(f"\n{output.clean(chain.name)}")
+            for one in chain.milestones:
+                day = moment(one.created_at).date().isoformat()
+                output.say(_entry_line(log, day, one.id, one.content))
+
+
+def _goal(goal: dict[str, Any]) -> str:
+    """Return what a goal says, after how far it is and when it is due."""
+    marks = []
+    if "progress" in goal:
+        marks.append(f"{goal['progress']:.0%}")
+    if "due" in goal:
+        marks.append(f"{'overdue since' if 'overdue' in goal else 'due'} {goal['due']}")
+    return f"[{', '.join(marks)}] {goal['text']}" if marks else str(goal["text"])

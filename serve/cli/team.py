@@ -1,0 +1,325 @@
+"""`mnemolog tenants`: list them, make one, see how one does, put one away."""
+
+import shlex
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import click
+
+from serve import moments
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from serve.numerals import size
+from store.home import tenant as tenants_
+from store.home.config import Settings
+from store.home.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
+from store.home.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
+from store.log import EventLog
+
+if TYPE_CHECKING:
+    from serve.summaries.tenant_stats import TenantStats
+    from store.home.registry import Server
+    from store.home.tenant import Deleted
+
+
+_ANSWER_S = 30.0  # what is being answered from a tenant is finished before it goes
+_ERRORS: dict[str, type[MnemologError]] = {
+    "not_found": NotFound,
+    "invalid_name": InvalidName,
+    "conflict": Conflict,
+    "build_busy": BuildBusy,
+}
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog tenants", "mnemolog tenants create team"),
+)
+@output.json_option
+@click.pass_context
+def tenants(context: click.Context, as_json: bool) -> None:
+    """List the tenants, memories that share nothing."""
+    if context.invoked_subcommand is None:
+        _print_tenants(context.obj.settings(), as_json=as_json)
+
+
+@tenants.command("list", epilog=output.example("mnemolog tenants list"))
+@output.json_option
+@click.pass_obj
+def list_tenants(env: Environment, /, as_json: bool) -> None:
+    """List the tenants by name; * marks the default."""
+    _print_tenants(env.settings(), as_json=as_json)
+
+
+def _print_tenants(settings: Settings, *, as_json: bool) -> None:
+    from serve.server.callers import OWNER
+    from serve.server.tenant_admin import list_tenants
+
+    found = list_tenants(settings, OWNER, environment.now())
+    if as_json:
+        output.emit({"tenants": found})
+    elif not found:
+        output.say("no tenant yet: run `mnemolog init`")
+    else:
+        rows = [
+            (
+                f"{one.tenant}{' *' if one.is_default else ''}",
+                size(one.log_bytes),
+                str(one.tokens),
+            )
+            for one in found
+        ]
+        output.table(("tenant", "log", "tokens"), rows)
+
+
+@tenants.command("create", epilog=output.example("mnemolog tenants create team"))
+@click.argument("name")
+@output.json_option
+@click.pass_obj
+def create_tenant(env: Environment, /, name: str, as_json: bool) -> None:
+    """Create a tenant: 1 to 63 of a-z 0-9 _ -, starting with a letter or digit. An existing one
+    stays.
+    """
+    settings = env.settings()
+    tenant = tenants_.tenant(settings.home, name)
+    is_new = not tenant.exists
+    EventLog(tenant.log, create=True).close()
+    if as_json:
+        output.emit({"tenant": name, "new": is_new})
+        return
+    output.say(f"{name} {'was created' if is_new else 'exists already'}")
+    if is_new:
+        output.note(f"next: `mnemolog tokens create --tenant {name} --scope read --scope write`")
+
+
+@tenants.command("stats", epilog=output.example("mnemolog tenants stats team"))
+@click.argument("name", required=False)
+@output.json_option
+@click.pass_obj
+def show_tenant_stats(env: Environment, /, name: str | None, as_json: bool) -> None:
+    """Show a tenant's figures; the default tenant if none is given."""
+    from serve.reader.reader import Reader
+    from serve.summaries.tenant_stats import tenant_stats
+    from store.embedders.embedder import make_embedder
+
+    settings = env.settings()
+    tenant = tenants_.find_tenant(settings.home, name or settings.choices.tenant)
+    with EventLog(tenant.log) as log:
+        reader = Reader(tenant, log, make_embedder(settings.choices.embedder, settings.home))
+        found = reader.answered(lambda view: tenant_stats(tenant, log, view, environment.now()))
+    if as_json:
+        output.emit(found)
+    else:
+        _print_tenant_stats(found)
+
+
+def _print_tenant_stats(found: "TenantStats") -> None:
+    output.say(f"tenant    {found.tenant}")
+    output.say(f"memories  {found.active:,} active")
+    for kind, states in found.memories.items():
+        counted = ", ".join(f"{count:,} {state}" for state, count in states.items())
+        output.say(f"          {kind}: {counted}")
+    output.say(f"log       {found.events:,} events, {size(found.log_bytes)}")
+    if found.manifest is None:
+        output.say("manifest  none: run `mnemolog build`")
+    else:
+        ago = moments.ago(found.manifest.age_s)
+        output.say(f"manifest  {found.manifest.number}, built {ago}, {size(found.snapshot_bytes)}")
+    output.say(f"tail      {found.tail:,} events since")
+    output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
+
+
+def _silence(rate: float | None) -> str:
+    return "" if rate is None else f"; {rate:.0%} of the newest without results"
+
+
+@tenants.command(
+    "delete",
+    epilog=output.example("mnemolog tenants delete team", "mnemolog tenants delete team --yes"),
+)
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@output.json_option
+@click.pass_obj
+def delete_tenant(env: Environment, /, name: str, yes: bool, as_json: bool) -> None:
+    """Move a tenant's folder to `deleted` in the home, and revoke its tokens.
+
+    Nothing is destroyed. To get the tenant back, move the folder back to `tenants` under its name;
+    to destroy it, remove the folder.
+    """
+    settings = env.settings()
+    tenants_.find_tenant(settings.home, name)
+    if not yes:
+        if as_json:
+            raise click.UsageError("--json cannot ask: add --yes")
+        if not click.confirm(f"Delete the tenant {name} and revoke its tokens?", default=False):
+            raise click.Abort
+    found = _delete_over_http(settings, name)
+    if as_json:
+        output.emit(found)
+        return
+    output.say(f"deleted {name} and revoked {found.tokens} tokens")
+    output.note(f"its folder is kept in {found.kept_in}")
+    back = shlex.join(("mv", found.kept_in, str(settings.home / "tenants" / name)))
+    output.note(f"to get it back: `{back}`")
+
+
+def _delete_over_http(settings: Settings, name: str) -> "Deleted":
+    """Put a tenant away; a server of the home, which has it open, does it itself."""
+    from store.home import registry
+
+    if (server := registry.running(settings)) is not None:
+        return _asked(settings, server, name)
+    with registry.sole(settings):  # and none starts meanwhile
+        return tenants_.delete_tenant(settings, name, environment.now())
+
+
+def _asked(settings: Settings, server: "Server", name: str) -> "Deleted":
+    import msgspec
+
+    from store.home.tenant import Deleted
+
+    path = f"/v1/tenants/{name}"
+    status, body = environment.request_as_owner(settings, server, "DELETE", path, _ANSWER_S)
+    if status == HTTPStatus.OK:
+        return msgspec.json.decode(body, type=Deleted)
+    said = msgspec.json.decode(body)
+    raise _ERRORS.get(said["code"], MnemologError)(said["detail"])
+
+
+# `mnemolog tokens`: make, list and revoke what opens one tenant to a program.
+
+_NAME_WIDTH = 30
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog tokens", "mnemolog tokens create --tenant team --scope read"),
+)
+@output.json_option
+@click.pass_context
+def tokens(context: click.Context, as_json: bool) -> None:
+    """List the tokens. Each gives a program access to one tenant."""
+    if context.invoked_subcommand is None:
+        _print_tokens(context.obj.settings(), None, as_json=as_json)
+
+
+@tokens.command("list", epilog=output.example("mnemolog tokens list --tenant team"))
+@click.option("--tenant", help="Only this tenant's.")
+@output.json_option
+@click.pass_obj
+def list_tokens(env: Environment, /, tenant: str | None, as_json: bool) -> None:
+    """List the tokens, newest first; a token that ended stays listed for thirty days."""
+    settings = env.settings()
+    if tenant is not None:
+        tenants_.find_tenant(settings.home, tenant)
+    _print_tokens(settings, tenant, as_json=as_json)
+
+
+def _print_tokens(settings: Settings, tenant: str | None, *, as_json: bool) -> None:
+    from serve.server.tenant_admin import summarize_token
+    from store.home import tokens as kept
+
+    now = environment.now()
+    found = [summarize_token(one, now) for one in reversed(kept.every(settings.home, tenant))]
+    if as_json:
+        output.emit({"tokens": found})
+    elif not found:
+        output.say("no tokens: `mnemolog tokens create` creates one")
+    else:
+        rows = [
+            (
+                one.id,
+                one.tenant,
+                " ".join(one.scopes),
+                one.state,
+                one.created_at[:10],
+                one.expires_at[:10] if one.expires_at else "",
+                output.one_line(one.name, _NAME_WIDTH),
+            )
+            for one in found
+        ]
+        output.table(("id", "tenant", "scopes", "state", "made", "expires", "name"), rows)
+
+
+@tokens.command(
+    "create",
+    epilog=output.example(
+        "mnemolog tokens create --tenant team --scope read --scope write --name ci --expires 90d"
+    ),
+)
+@click.option("--tenant", help="The tenant it opens; default: the default tenant.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice(SCOPES),
+    help="What it may do; may be repeated. `admin` includes all, and creating tokens.",
+)
+@click.option("--name", default="", help="A name for the token.")
+@click.option("--expires", metavar="SPAN", help="When it expires: 12h, 90d; default: never.")
+@click.option(
+    "--per-minute",
+    type=click.IntRange(1, MOST_PER_MINUTE),
+    default=PER_MINUTE,
+    help=f"Requests per minute; default: {PER_MINUTE:,}.",
+)
+@output.json_option
+@click.pass_obj
+def create_token(
+    env: Environment,
+    /,
+    tenant: str | None,
+    scopes: tuple[Scope, ...],
+    name: str,
+    expires: str | None,
+    per_minute: int,
+    as_json: bool,
+) -> None:
+    """Create a token and print it; it is shown only this once and not stored."""
+    import msgspec
+
+    from serve.server.callers import OWNER
+    from serve.server.tenant_admin import make_token
+    from store.home.tokens import Wanted
+
+    settings = env.settings()
+    opens = tenants_.find_tenant(settings.home, tenant or settings.choices.tenant)
+    said = {
+        "scopes": tuple(dict.fromkeys(scopes)),
+        "name": name,
+        "ttl_s": moments.seconds(expires) if expires else None,
+        "per_minute": per_minute,
+    }
+    made = make_token(settings, OWNER, opens, msgspec.convert(said, Wanted), environment.now())
+    if as_json:
+        output.emit(made)
+        return
+    output.say(made.token)
+    output.note(
+        f"this token opens {made.tenant} for {', '.join(made.scopes)}; it is not shown again"
+    )
+    output.note(f"to revoke it: `mnemolog tokens revoke {made.id}`")
+
+
+@tokens.command("revoke", epilog=output.example("mnemolog tokens revoke 3f9c0a1b2d4e"))
+@click.argument("id_", metavar="ID")
+@output.json_option
+@click.pass_obj
+def revoke_token(env: Environment, /, id_: str, as_json: bool) -> None:
+    """Revoke a token and all tokens that it created, at once, even for a running server.
+
+    Revoking it again changes nothing.
+    """
+    from serve.server.tenant_admin import describe_descendants, summarize_token
+    from store.home import tokens as kept
+
+    now, settings = environment.now(), env.settings()
+    found = summarize_token(kept.revoke(settings.home, id_, now), now)
+    if as_json:
+        output.emit(found)
+    else:
+        output.say(
+            f"{found.id} no longer opens {found.tenant}{describe_descendants(settings, id_)}"
+        )
