@@ -16,7 +16,7 @@ from store.build import Build, Progress
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
 from store.home.tenant import find_tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.snapshots.manifest import CheckResult, Manifest
 
 

@@ -1,15 +1,15 @@
 """
 Fields that REST and MCP both take, each declared once: a bound changed here changes both schemas.
 
-What a memory is made of (ids, tags, keys, importance) is declared in `store.body`, for the log too.
+What a memory is made of (ids, tags, keys, importance) is declared with the kinds of event, for the
+log too.
 """
 
 from typing import Annotated
 
 from msgspec import Meta
 
-from store.body import Unit
-from store.events import MemoryKind
+from store.log.event_kinds import MemoryKind, Unit
 
 # what the store checks is told, and not checked twice: its own codes say what is wrong; "" is none
 TenantName = Annotated[

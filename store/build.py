@@ -40,7 +40,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder, sweep, translate_disk_errors
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.memories.parts import MemoryParts
 from store.quarantine import Held
 from store.snapshots import manifest as manifests

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from store import commands
-from store.events import Erased, Event, Forgotten, Quarantined, Restored, State
 from store.home.errors import Conflict
 from store.home.instants import new_id
-from store.log import EventLog
+from store.log import commands
+from store.log.event_kinds import Erased, Forgotten, Quarantined, Restored, State
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.parts import MemoryParts
 from store.snapshots.manifest import CheckResult
 

@@ -13,10 +13,19 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
-from store.agent_events import Acted, Followed, Outcome, Prompted, SessionTold, Surfaced
-from store.body import Body
-from store.events import Event, Recalled, Recorded
 from store.home.config import RECORD_KINDS, RecordKind
+from store.log.event_kinds import (
+    Acted,
+    Body,
+    Followed,
+    Outcome,
+    Prompted,
+    Recalled,
+    Recorded,
+    SessionTold,
+    Surfaced,
+)
+from store.log.events import Event
 
 FROM_PROMPT = "prompt"  # the source of a memory that quotes one
 SAID_OTHERWISE = "the user said otherwise"  # why a statement gave way to a later one

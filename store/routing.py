@@ -8,7 +8,7 @@ All defaults together are recall as it is without a router.
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from store.job_events import Actions
+from store.log.event_kinds import Actions
 
 State = Literal["debug", "architecture", "coding", "review", "plan", "routine", "none"]
 Level = Literal["search", "llm", "context", "proactivity"]

@@ -12,7 +12,7 @@ from test_app import TOKEN, post
 from serve.app import create_app
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store.events import Event
+from store.log.events import Event
 
 _numbers = itertools.count()
 

@@ -4,11 +4,20 @@ from typing import Any
 
 from drafts import draft
 
-from store import commands
-from store.agent_events import Outcome, Prompted
-from store.commands import Draft
-from store.events import Event, Hit, Recalled, Revised, Route
-from store.job_events import Judged, Made, Planned
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    Hit,
+    Judged,
+    Made,
+    Outcome,
+    Planned,
+    Prompted,
+    Recalled,
+    Revised,
+    Route,
+)
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.plans import plans, recommendations, steps
 from store.plans.recommendations import Change

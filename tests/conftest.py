@@ -16,17 +16,15 @@ import apsw
 import msgspec
 import pytest
 
-from store import build, commands
-from store.body import Body
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import (
-    Revised,
-    encode,
-)
 from store.home import tenant as tenants
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Body, Revised
+from store.log.event_log import EventLog
+from store.log.events import encode
 from store.snapshots.manifest import Manifest
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import pipelines
-from store.commands import Draft, record
-from store.events import Recorded
 from store.home.config import Settings
 from store.home.tenant import Tenant, tenant
-from store.log import EventLog
+from store.log.commands import Draft, record
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
 from store.text import frame
 
 ROOT = Path(pipelines.__file__).resolve().parent.parent

@@ -1,8 +1,8 @@
 """Drafts of lessons as versions before 0.1 proposed them; they wait for a yes still."""
 
-from store.agent_events import Proposed
-from store.events import Event, MemoryKind
 from store.home.instants import derived_id
+from store.log.event_kinds import MemoryKind, Proposed
+from store.log.events import Event
 
 
 def draft(

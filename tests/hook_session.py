@@ -13,12 +13,12 @@ from serve.hooks.answer import Hooks
 from serve.hooks.event import HookEvent, ToolUse
 from serve.hooks.hosts.host import Host
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
-from store.events import Event
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.text.frame import CLOSING, OPENING
 
 NOW = 1_790_000_000_000_000

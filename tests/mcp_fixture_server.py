@@ -17,7 +17,7 @@ from serve.mcp_server.endpoint import blueprint
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 TOKEN = "fixture"
 

@@ -15,7 +15,7 @@ from serve.server.callers import Caller
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 KEY = '"8e03978e-40d5-43e8-bc93-6894a57f9324"'
 NOTE = {"content": "loginHandler rejects expired sessions", "metadata": {"pr": 12, "by": "eva"}}

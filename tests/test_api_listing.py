@@ -13,7 +13,7 @@ from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 LIST = "/v1/memories"
 

@@ -10,12 +10,12 @@ from api_client import NOW, TOKEN, Api, code, held
 
 from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
-from store.agent_events import Surfaced
-from store.events import Event
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
-from store.logfile import file as log_file
+from store.log import log_file
+from store.log.event_kinds import Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 NOTE = {"id": "n1", "content": "loginHandler rejects expired sessions", "kind": "lesson"}
 OTHER = {"id": "n2", "content": "loginHandler renews expired sessions"}

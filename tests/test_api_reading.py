@@ -10,10 +10,10 @@ from flask.testing import FlaskClient
 from serve.api.routes import OPERATIONS
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
-from store.events import Revised
 from store.home.config import Settings
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
 
 NOW = 1_790_000_000_000_000
 OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}

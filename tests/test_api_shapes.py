@@ -18,12 +18,12 @@ from serve.api import memories, memory_lists, recall
 from serve.api.operation import Operation
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
-from store.events import Event, Recorded, Revised
 from store.home.config import Settings
 from store.home.instants import moment
-from store.job_events import Applied, Made, Planned, Staled
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Applied, Made, Planned, Recorded, Revised, Staled
+from store.log.events import Event
 
 LATER = NOW + 100_000_000
 SEARCHES = [

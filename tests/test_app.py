@@ -18,12 +18,11 @@ from werkzeug.test import TestResponse
 
 from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.events import Revised
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
-from store.logfile import file as log_file
+from store.log import commands, log_file
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
 
 NOW = 1_800_000_000_000_000
 TOKEN = "the-owner's-token"

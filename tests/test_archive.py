@@ -6,15 +6,16 @@ import pytest
 
 from pipelines.archive import archive as job
 from pipelines.jobs.job import run
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Recalled, Revised
 from store.home import config
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.job_events import Made, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Made, Planned, Recalled, Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps

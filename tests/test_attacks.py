@@ -18,12 +18,12 @@ import waitress
 from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser
 
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home import failures, tenant, tokens
 from store.home.config import Settings
 from store.home.tokens import Wanted
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 OURS = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n".encode()
 JSON = b"Content-Type: application/json\r\n"

@@ -7,16 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store import build, commands
-from store.agent_events import Surfaced
+from store import build
 from store.audits.audit import AUDITS, audit
 from store.audits.audited import Audited
 from store.audits.health import alarm_of
-from store.commands import Draft
 from store.derived.lessons import LESSONS
-from store.events import Event, Recorded, Revised
 from store.home.errors import BuildRefused
 from store.index import vectors
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Recorded, Revised, Surfaced
+from store.log.events import Event
 from store.memories import table as memory_table
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.manifest import CheckResult

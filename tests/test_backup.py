@@ -15,15 +15,11 @@ from click.testing import CliRunner, Result
 from conftest import NOW, Built, raw
 
 from serve.cli import main, processes
-from store import commands
 from store.backup import archive, backups, copies
 from store.backup.archive import Listing
 from store.build import rebuild
-from store.cold import compaction
-from store.commands import Draft
 from store.erase import wiping
 from store.erase.scan import Found, Scanned
-from store.events import Event
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
@@ -31,10 +27,12 @@ from store.home.registry import sole
 from store.home.tenant import Tenant
 from store.ingest import batch
 from store.ingest.job_queue import Queue
-from store.job_events import Staled
-from store.log import EventLog
-from store.logfile import erasing
-from store.logfile.head import Gap
+from store.log import commands, compaction, erasing
+from store.log.commands import Draft
+from store.log.event_kinds import Staled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.log_head import Gap
 
 
 @pytest.fixture
@@ -80,7 +78,7 @@ def test_a_backup_tells_what_it_holds_and_is_its_owners_alone(built: Built, kept
 
 
 def test_what_was_put_away_and_what_waits_come_along(log: EventLog, tenant: Tenant, home: Path):
-    from store.agent_events import Surfaced
+    from store.log.event_kinds import Surfaced
 
     old = [Event(f"p{n:03}", NOW, Surfaced(place="tool", about=f"{n}"), "s") for n in range(150)]
     log.append(old)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from serve.recall import context_block as blocks
 from serve.recall.context_block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
-from store.agent_events import Acted, Prompted, SessionTold
-from store.events import Event, Recorded, Trust
+from store.log.event_kinds import Acted, Prompted, Recorded, SessionTold, Trust
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.text import frame

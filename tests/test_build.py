@@ -7,13 +7,15 @@ import time
 import msgspec
 import pytest
 
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.derived import catalog
-from store.events import Event, Hit, Recalled, Recorded
 from store.home.errors import BuildBusy, BuildRefused, NotFound
 from store.home.files import replace_file
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Recalled, Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest

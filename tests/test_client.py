@@ -24,7 +24,7 @@ from store.home.config import Settings
 from store.home.files import replace_file
 from store.home.registry import Server, is_held, running
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 CLIENT = Path(client.__file__)
 ANSWER = b'{"hookSpecificOutput":{"additionalContext":"we deploy at noon"}}'

@@ -11,12 +11,11 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.filters import Filter
-from store import commands
 from store.audits.health import _cold as looked_at
 from store.cold import memories as cold
-from store.commands import Draft
-from store.log import EventLog
-from store.logfile import erasing
+from store.log import commands, erasing
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.snapshot import read

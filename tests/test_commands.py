@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import build, commands
+from store import build
 from store.audits import audit
 from store.audits.audited import Audited
-from store.commands import MAX_CONTENT, Draft
-from store.events import Revised
 from store.home.errors import (
     IdConflict,
     InvalidInput,
@@ -19,7 +17,10 @@ from store.home.errors import (
     MnemologError,
     NotFound,
 )
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import MAX_CONTENT, Draft
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory

@@ -11,17 +11,17 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build, commands
-from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
+from store import build
 from store.audits.health import _log as looked_at
 from store.audits.verify import verify
-from store.cold import compaction, segment
-from store.commands import Draft
-from store.events import Event, Hit, Recalled
 from store.export import export
 from store.home.errors import IdConflict, LogCorrupt
 from store.home.instants import new_id
-from store.log import EventLog
+from store.log import commands, compaction, segments
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Followed, Hit, Prompted, Recalled, SessionTold, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 DAY = 86_400_000_000
 NOW = 1_790_000_000_000_000
@@ -208,7 +208,7 @@ with compaction.EventLog(Path(sys.argv[1])) as log:
     compacted(worn)
     assert everything(worn.log) == before and worn.log.integrity() == []
     named = {one.name for one in worn.log.segments()}
-    assert {path.name for path in segment.folder_of(worn.log.path).iterdir()} == named
+    assert {path.name for path in segments.folder_of(worn.log.path).iterdir()} == named
     assert sum(one.events for one in worn.log.segments()) == 300
 
 
@@ -227,7 +227,7 @@ def test_a_segment_that_is_lost_is_named_and_stops_neither_recall_nor_writes(
     worn, damage: Callable[..., None]
 ):
     compacted(worn)
-    path = next(segment.folder_of(worn.log.path).iterdir())
+    path = next(segments.folder_of(worn.log.path).iterdir())
     damage(path)
     for problems in (
         worn.log.integrity(),

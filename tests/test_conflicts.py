@@ -8,12 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant
-from store.job_events import Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Planned
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.plans import plans, steps
 

@@ -23,14 +23,14 @@ from pipelines.llm.model import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall
-from store import build, commands
-from store.commands import Draft
-from store.events import Revised
+from store import build
 from store.home import config
 from store.home.errors import BudgetSpent, ModelError, PlanStale
 from store.home.tenant import Tenant
-from store.job_events import Made, Planned, Step
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Made, Planned, Revised, Step
+from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans, steps
 from store.plans.plans import Plan

@@ -26,7 +26,7 @@ from store.home.config import Settings
 from store.home.files import replace_file
 from store.home.registry import Server, is_held, registered, running
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")
 

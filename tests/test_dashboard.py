@@ -25,13 +25,13 @@ from flask import Flask
 
 from serve.dashboard.shell import FOLDER, PLACES, assets
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home import config, tenant
 from store.home.config import Settings
 from store.home.errors import InvalidInput, LogBusy, LogFull
 from store.home.http_access import KEY_LIVES_US, SESSION_LIVES_S, signer
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 FORM = "application/x-www-form-urlencoded"
 TEMPLATES = FOLDER.parent / "templates"

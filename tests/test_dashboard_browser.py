@@ -18,14 +18,15 @@ from flask import Flask
 
 from serve.dashboard.shell import PLACES
 from serve.server.open_tenants import OpenTenants
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures, tokens
 from store.home import tenant as tenants
 from store.home.config import Settings
-from store.job_events import Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Planned
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.plans import plans, steps
 

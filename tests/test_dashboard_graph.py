@@ -13,12 +13,13 @@ from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
 from serve.summaries import picture
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 GRAPH = "/t/default/graph"
 TEXTS = {
@@ -76,7 +77,11 @@ def test_a_name_is_looked_for_by_its_beginning_or_that_of_its_file(owner: Browse
 def test_an_entity_is_a_page_with_its_neighbours_and_memories(owner: Browser):
     page = owner.get(entity("store/log.py")).text
     assert "<h1" in page
-    for said in ("store/events.py", "serve/app.py", *(TEXTS[id_] for id_ in ("m1", "m2", "m3"))):
+    for said in (
+        "store/events.py",
+        "serve/app.py",
+        *(TEXTS[id_] for id_ in ("m1", "m2", "m3")),
+    ):
         assert said in page
     assert TEXTS["m4"] not in page
 

@@ -23,10 +23,10 @@ from serve.hooks.event import HookEvent
 from serve.hooks.hosts.host import Host
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home.config import Choices, Settings
 from store.home.errors import InvalidInput
+from store.log import commands
+from store.log.commands import Draft
 
 PAGE = "/t/default/lab"
 QUESTION = "where do database migrations live"

@@ -8,13 +8,13 @@ from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, 
 from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.agent_events import Followed, Proposed, Surfaced, Verdict
-from store.commands import Draft
-from store.events import Event, Recorded
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Followed, LessonVerdict, Proposed, Recorded, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
 LESSONS, GOALS = "/t/default/lessons", "/t/default/goals"
@@ -43,7 +43,9 @@ def lesson(log: EventLog, id_: str, text: str, **more: object) -> None:
     commands.record(log, draft, NOW - 9_000_000)
 
 
-def told(log: EventLog, id_: str, verdict: Verdict, count: int, well: bool | None = None) -> None:
+def told(
+    log: EventLog, id_: str, verdict: LessonVerdict, count: int, well: bool | None = None
+) -> None:
     """Have a lesson shown and judged; `well` says how its turns came out, None that none tried."""
     stood = {} if well is None else {"test": well}
     for number in range(count):

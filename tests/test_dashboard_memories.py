@@ -15,12 +15,13 @@ from serve.dashboard.recall_pages import SHOWN as RECALLS
 from serve.dashboard.rendering import clean, differences, line
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
-from store.events import Event, Revised
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 LIST = "/t/default/memories"
 BREAKS_OUT = (

@@ -8,11 +8,12 @@ from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser,
 from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
-from store.events import Event, Hit, Recalled
 from store.home import failures
 from store.home.config import Settings
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Recalled
+from store.log.events import Event
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -63,7 +64,7 @@ def test_it_shows_what_there_is(owner: Browser, built: Built):
 
 def test_a_tenant_of_nothing_has_an_overview(owner: Browser, tenants: OpenTenants, built: Built):
     from store.home import tenant as of
-    from store.log import EventLog
+    from store.log.event_log import EventLog
 
     EventLog(of.tenant(tenants.settings.home, "empty").log, create=True).close()
     page = owner.get("/t/empty/overview")

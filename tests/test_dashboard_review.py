@@ -7,15 +7,15 @@ import pytest
 from dashboard_page import Browser, application, browser
 
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from store import build, commands
-from store.agent_events import Proposed
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Quarantined
 from store.home import failures, tenant, tokens
 from store.home.config import Settings
 from store.home.registry import register_ui
-from store.job_events import Planned
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Planned, Proposed, Quarantined
+from store.log.events import Event
 from store.plans import job_catalog, plans, steps
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal

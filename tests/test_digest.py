@@ -14,17 +14,16 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.server.open_tenants import OpenTenants
 from serve.summaries.digest import digest, shown
-from store import commands
-from store.agent_events import Acted, Prompted, SessionTold
-from store.body import Body
 from store.build import rebuild
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Revised
 from store.home import tenant
 from store.home.config import Settings
 from store.home.instants import moment
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Body, Prompted, Revised, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 DAY = 86_400_000_000
 NOW = 1_790_000_000_000_000  # 21 September 2026, 13:33 UTC

@@ -14,8 +14,8 @@ from test_pretool import agent, tenants
 from pipelines.distill.distill import JOB
 from pipelines.jobs.job import estimated, run
 from serve.rules import role
-from store import lesson_commands
 from store.home.config import Choices, Llm, Settings
+from store.log import lesson_commands
 from store.plans import plans
 from store.plans.plans import Plan
 

@@ -8,9 +8,9 @@ import pytest
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 
 from serve.cli import main
-from store import commands
-from store.commands import Draft
 from store.derived.duplicates import DUPLICATES_PROJECTION, Duplicates, Link
+from store.log import commands
+from store.log.commands import Draft
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.snapshot import read

@@ -12,12 +12,12 @@ from hosts_told import RECORDED, SCHEMAS, event_name
 from serve.hooks.event import Reply
 from serve.hooks.hosts import HOSTS
 from serve.server.open_tenants import OpenTenants
-from store import commands, lesson_commands
-from store.commands import Draft
 from store.home import config, tenant
 from store.home.config import Choices, Settings
 from store.home.errors import ConfigError
-from store.log import EventLog
+from store.log import commands, lesson_commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 NOW = 1_790_000_000_000_000
 RULE = "Use pnpm, never npm"

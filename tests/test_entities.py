@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from store.derived import entity_graph
 from store.derived.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
-from store.events import Event, Forgotten, Recorded
+from store.log.event_kinds import Forgotten, Recorded
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, Previous, Tables, checked_build, digest
 from store.text.mentions import mentions
@@ -178,8 +179,8 @@ def test_many_texts_are_folded_as_each_one_is(texts: list[str]):
 
 
 def test_a_symbol_is_found_by_its_last_part_and_as_written():
-    opened = index("store.log.append() and self.max_retries")
-    assert found_in(opened, "`append`") == ["store.log.append"]
+    opened = index("store.log.event_log.append() and self.max_retries")
+    assert found_in(opened, "`append`") == ["store.log.event_log.append"]
     assert found_in(opened, "`self.max_retries`") == ["max_retries"]
 
 

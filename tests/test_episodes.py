@@ -17,15 +17,23 @@ from serve.cli import main
 from serve.reader.filters import Filter
 from serve.recall.recall import Question, recall
 from serve.summaries.newest import newest
-from store import commands
-from store.agent_events import Acted, Prompted, SessionTold
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
-from store.events import EPISODE, Event, Forgotten, Recalled, Revised, encode
 from store.export import export
 from store.home import tenant
 from store.home.errors import InvalidInput, NotFound
-from store.log import EventLog
+from store.log import commands
+from store.log.event_kinds import (
+    EPISODE,
+    Acted,
+    Forgotten,
+    Prompted,
+    Recalled,
+    Revised,
+    SessionTold,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event, encode
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, FORGOTTEN, OPEN
 

@@ -11,18 +11,29 @@ from test_pretool import agent, tenants
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build, commands
-from store.agent_events import Followed, Proposed, Surfaced
+from store import build
 from store.audits.verify import verify
-from store.cold import compaction, segment
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import wiping
-from store.events import Event, Forgotten, Linked, Pinned, Restored, Revised, Superseded
 from store.home.errors import BuildBusy, Conflict, NotFound
 from store.home.instants import new_id
-from store.job_events import Judged, Made, Planned
-from store.logfile import erasing
+from store.log import commands, compaction, erasing, segments
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    Followed,
+    Forgotten,
+    Judged,
+    Linked,
+    Made,
+    Pinned,
+    Planned,
+    Proposed,
+    Restored,
+    Revised,
+    Superseded,
+    Surfaced,
+)
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ERASED, FORGOTTEN, STALE
 from store.memories.rows import MemoryRows
@@ -236,7 +247,7 @@ def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock
     told(built, clock)
     built.rebuild()
     assert compaction.compact(built.log, built.log.head(), NOW).events > compaction.LEAST
-    folder = segment.folder_of(built.log.path)
+    folder = segments.folder_of(built.log.path)
     before = {path.name for path in folder.iterdir()}
     erasing.erase(built.log, ["e1"], clock())
     assert before.isdisjoint(path.name for path in folder.iterdir())

@@ -17,19 +17,27 @@ from pipelines.archive.upkeep import keep
 from serve.cli import main
 from serve.cli.erase import _build_anew
 from serve.server import processes
-from store import commands
-from store.agent_events import Acted, Prompted, SessionTold
-from store.commands import Draft
 from store.erase import copies, quotes, receipt, records, wiping
 from store.erase.scan import scan
-from store.events import Event, Recalled, Recorded, Revised
 from store.home.config import Settings
 from store.home.errors import PlanStale
 from store.ingest.batch import Batch, Refused
 from store.ingest.job_queue import Queue
-from store.job_events import Judged, Made, Planned
-from store.log import EventLog
-from store.logfile import erasing, salvage
+from store.log import commands, erasing, salvage
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    Acted,
+    Judged,
+    Made,
+    Planned,
+    Prompted,
+    Recalled,
+    Recorded,
+    Revised,
+    SessionTold,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.plans import plans, steps
 from store.text import fingerprints
 from store.text.fingerprints import Looker

@@ -18,10 +18,10 @@ from serve.evaluation.dataset import Query, Workspace
 from serve.evaluation.harness import CachedEmbedder
 from serve.evaluation.report import compare_results, score_report
 from store.embedders.embedder import Matrix
-from store.events import Recorded
 from store.home.errors import InvalidInput, SourceError
 from store.home.tenant import list_tenants
-from store.log import EventLog
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
 
 IDS = st.sampled_from("abcdefghijklmnopqrstuvwxyz")
 RANKINGS = st.lists(st.lists(IDS, max_size=30), min_size=1, max_size=8)

@@ -7,37 +7,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import events
-from store.agent_events import (
+from store.home.instants import derived_id, isoformat, micros, moment, new_id
+from store.log import event_kinds
+from store.log.event_kinds import (
     Accepted,
     Acted,
+    Adopted,
+    Applied,
+    Body,
+    Called,
     Followed,
+    Hit,
+    Judged,
+    Linked,
     Outcome,
+    Pinned,
+    Planned,
     Prompted,
     Proposed,
-    Rejected,
-    SessionTold,
-    Surfaced,
-)
-from store.body import Body
-from store.events import (
-    KINDS,
-    RECEIPTS,
-    Event,
-    Hit,
-    Linked,
-    Pinned,
     Rated,
     Recalled,
     Recorded,
+    Rejected,
     Revised,
+    SessionTold,
+    Staled,
+    Step,
     Superseded,
+    Surfaced,
+    Undone,
     Unknown,
-    decode,
-    encode,
 )
-from store.home.instants import derived_id, isoformat, micros, moment, new_id
-from store.job_events import Adopted, Applied, Called, Judged, Planned, Staled, Step, Undone
+from store.log.events import KINDS, RECEIPTS, Event, decode, encode
 
 NOW = 1_790_000_000_000_000
 HIT = Hit(id="a", score=1.5, confidence=0.5)
@@ -48,12 +49,12 @@ BODIES = [
     Recorded(content="x", created_at=datetime(2020, 1, 2, 3, 4, 5, 678, UTC), ttl_s=60),
     Revised(tags=(), metadata={}),
     Superseded(by="b", reason="newer"),
-    events.Archived(),
-    events.Erased(events=3),
-    events.Lost(gaps=((3, 5), (9, 9)), ids=("m3",)),
-    events.Forgotten(reason="wrong"),
-    events.Restored(),
-    events.Quarantined(check="no_secrets", reason="1 secrets"),
+    event_kinds.Archived(),
+    event_kinds.Erased(events=3),
+    event_kinds.Lost(gaps=((3, 5), (9, 9)), ids=("m3",)),
+    event_kinds.Forgotten(reason="wrong"),
+    event_kinds.Restored(),
+    event_kinds.Quarantined(check="no_secrets", reason="1 secrets"),
     Pinned(pinned=False),
     Linked(target="b", relation="conflict"),
     Rated(verdict=-0.5),

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import commands
-from store.commands import Draft
 from store.derived.facts import FACTS_PROJECTION, Fact, Facts, facts_of
-from store.events import Archived, Event, Forgotten, Recorded, Restored
 from store.home.instants import moment
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Archived, Forgotten, Recorded, Restored
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import Memory

@@ -14,16 +14,17 @@ from pipelines.facts.job import JOB
 from pipelines.facts.reading import stated
 from pipelines.jobs.job import run
 from serve.cli import main
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.derived.facts import entity_name, facts_of
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Recorded, Revised
 from store.home import config
 from store.home.errors import PlanStale
 from store.home.instants import moment
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Recorded, Revised
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans

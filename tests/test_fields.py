@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from serve.evaluation import dataset
-from store import build, commands
+from store import build
 from store.audits.verify import verify
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Revised
 from store.home.errors import EmbedderError
 from store.index import vectors
 from store.index.vector_scan import VectorRows
 from store.index.vectors import FieldRows
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
 from store.snapshots.snapshot import read
 from store.text.tokenizer import text_hash
 

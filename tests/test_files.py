@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from store.cold import memories, segment
+from store.cold import memories
 from store.erase import receipt, wiping
 from store.home.files import is_gone, make_folder, remove_files, replace_file
 from store.home.tenant import Tenant
-from store.log import EventLog
-from store.logfile import file as log_file
+from store.log import log_file, segments
+from store.log.event_log import EventLog
 
 NOW = 1_790_000_000_000_000
 WasSynced = Callable[[Path], bool]
@@ -86,7 +86,7 @@ def test_what_is_cold_or_put_away_is_deleted_for_good(built, was_synced: WasSync
     for path in left:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"1")
-    segment.sweep(cold / "log", [])
+    segments.sweep(cold / "log", [])
     memories.drop(built.tenant)
     assert all(was_synced(path.parent) and not path.exists() for path in left)
 
@@ -98,16 +98,16 @@ def test_what_was_settled_does_not_come_back(built, was_synced: WasSynced):
 
 
 def test_a_segments_folders_are_on_the_disk_before_the_log_names_it(built, was_synced: WasSynced):
-    folder = segment.folder_of(built.log.path)
+    folder = segments.folder_of(built.log.path)
     folder.mkdir(parents=True)  # by a process that was killed before it could
-    segment.write(folder, built.log.rows("seq <= ?", (3,)))
+    segments.write(folder, built.log.rows("seq <= ?", (3,)))
     assert all(map(was_synced, (folder, built.tenant.cold, built.tenant.root)))
 
 
 def test_an_append_costs_one_fsync_and_no_more_for_all_this(
     log: EventLog, monkeypatch: pytest.MonkeyPatch
 ):
-    from store.commands import Draft, record
+    from store.log.commands import Draft, record
 
     def refused(*given: object) -> None:
         raise AssertionError("an append fsyncs nothing but what SQLite does")

@@ -10,25 +10,25 @@ from serve.reader.filters import Filter, Masks, RowMasks
 from serve.reader.reader import Reader, View
 from serve.reader.tail import LiveTail
 from serve.recall.recall import Mode, Question, recall
-from store.body import Body
 from store.build import rebuild
-from store.commands import Draft, record_batch
 from store.embedders.lexical import LexicalEmbedder
-from store.events import (
+from store.home.instants import moment
+from store.home.tenant import tenant
+from store.index import postings
+from store.index.postings import PostingsIndex
+from store.log.commands import Draft, record_batch
+from store.log.event_kinds import (
     MEMORY_KINDS,
     TIERS,
     Archived,
-    Event,
+    Body,
     Forgotten,
     Recorded,
     Restored,
     Superseded,
 )
-from store.home.instants import moment
-from store.home.tenant import tenant
-from store.index import postings
-from store.index.postings import PostingsIndex
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, checked_build

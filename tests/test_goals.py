@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from store import commands
-from store.commands import Draft
 from store.derived.goals import GOALS_PROJECTION
-from store.events import Revised
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, checked_build
 

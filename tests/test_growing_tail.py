@@ -10,11 +10,11 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Answer, Question, recall
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home.config import Settings
 from store.home.tenant import Tenant, tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 NOW = 1_800_000_000_000_000
 

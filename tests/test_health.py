@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build, commands
+from store import build
 from store.audits import health
 from store.audits.health import Finding, checkup
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import wiping
 from store.home.config import Choices, Settings
@@ -22,7 +21,9 @@ from store.home.errors import LogCorrupt
 from store.home.files import replace_file
 from store.home.registry import Server, sole
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 from store.snapshots import manifest
 from store.snapshots.manifest import CheckResult, Refusal
 

@@ -10,7 +10,7 @@ from conftest import Built
 
 from serve.cli import main
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 
 def event(name: str = "UserPromptSubmit", **fields: object) -> dict[str, Any]:

@@ -19,11 +19,11 @@ from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.hooks.hosts import HOSTS
 from serve.hooks.late import Late
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 from store.text import frame
 
 

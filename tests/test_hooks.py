@@ -19,12 +19,12 @@ from serve.hooks.hosts.host import Host
 from serve.reader.session_events import Journals
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store.agent_events import Acted, Prompted, Surfaced
-from store.events import Event
 from store.home import projects, tenant
 from store.home.config import Settings
 from store.home.errors import LogBusy
-from store.log import EventLog
+from store.log.event_kinds import Acted, Prompted, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 PROMPT = {
     "hook_event_name": "UserPromptSubmit",
@@ -144,8 +144,8 @@ def test_the_project_comes_from_the_working_directory(hooks: Hooks, monkeypatch,
 
 def test_outside_a_repository_no_projects_memory_comes_back(tenants: OpenTenants):
     from serve.reader.filters import Filter
-    from store import commands
-    from store.commands import Draft
+    from store.log import commands
+    from store.log.commands import Draft
 
     opened = tenants.get("default")
     for id_, project in (("mine", "acme/shop"), ("anybodys", None)):

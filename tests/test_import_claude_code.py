@@ -9,7 +9,7 @@ import pytest
 from transcript_files import SESSION, ClaudeCode, episodes, imported, turn
 
 from store.home import tenant as tenants
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.memories.memory import Memory
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.commands import Draft
 from store.home.errors import SourceError
 from store.importers import git, message
+from store.log.commands import Draft
 
 DAY = 86_400
 START = 1_788_000_000

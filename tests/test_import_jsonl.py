@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from store.commands import Draft
 from store.home.errors import SourceError
 from store.importers import jsonl
+from store.log.commands import Draft
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from store.commands import Draft
 from store.home.errors import SourceError
 from store.importers import markdown
 from store.importers.section import blocks, front, items, packed, sections
+from store.log.commands import Draft
 
 RULES = """# Demo
 

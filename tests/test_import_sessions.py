@@ -21,16 +21,16 @@ from transcript_files import (
 )
 
 from serve.cli import main, transfer
-from store import commands
-from store.agent_events import Acted, Prompted, SessionTold
-from store.commands import Draft
-from store.events import STATEMENT, Event
 from store.home import projects
 from store.home import tenant as tenants
 from store.home.errors import SourceError
 from store.home.instants import new_id
 from store.importers.hosts import HOSTS
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import STATEMENT, Acted, Prompted, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.text import frame

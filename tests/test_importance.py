@@ -11,13 +11,13 @@ from model_server import Asked, ModelServer
 from pipelines.importance.job import JOB
 from pipelines.jobs.job import estimated, run
 from serve.cli import main
-from store import commands
-from store.commands import Draft
-from store.events import Event, Hit, Recalled, Revised
 from store.home import config
 from store.home.tenant import tenant as tenant_of
-from store.job_events import Called, Made, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Called, Hit, Made, Planned, Recalled, Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.plans import plans, steps

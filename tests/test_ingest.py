@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from store import commands
-from store.commands import Draft
-from store.events import Recorded
 from store.home.errors import (
     Conflict,
     IdempotencyMismatch,
@@ -30,9 +27,10 @@ from store.ingest.batch import Turn
 from store.ingest.job import LEASE_US, MOST_ATTEMPTS, Job, Lease, retry_us
 from store.ingest.job_queue import KEPT_US, Queue
 from store.ingest.recording import STEP, record
-from store.log import EventLog
-from store.logfile import erasing
-from store.logfile import file as log_file
+from store.log import commands, erasing, log_file
+from store.log.commands import Draft
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
 
 NOW = 1_790_000_000_000_000
 SECRET = "AKIAQ3EGRT7YPLM2VXKD"
@@ -449,7 +447,7 @@ import sys, time
 from pathlib import Path
 from store.ingest.job_queue import Queue
 from store.ingest.recording import record
-from store.log import EventLog
+from store.log.event_log import EventLog
 root, owner = Path(sys.argv[1]), sys.argv[2]
 queue = Queue(root / "ingest.sqlite")
 with EventLog(root / "log.sqlite") as log:

@@ -29,7 +29,7 @@ from store.home.tenant import Tenant
 from store.ingest import job_queue
 from store.ingest.job import MOST_ATTEMPTS
 from store.ingest.job_queue import Queue
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.memories.memory import IMPORTANCE_BY_KIND
 from store.plans import job_catalog
 
@@ -228,9 +228,9 @@ def running(
 
 def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
     """Accept a batch as another process does."""
-    from store.commands import Draft
     from store.home.instants import new_id
     from store.ingest import batch
+    from store.log.commands import Draft
 
     queue, id_ = Queue(tenant.ingest), new_id(NOW)
     queue.accept(id_, NOW, batch.of_drafts(id_, NOW, [Draft(content=one) for one in contents]))
@@ -429,7 +429,8 @@ def test_the_buckets_of_a_histogram_add_up(client: Client, tenants: OpenTenants)
 
 
 def receipt(took_us: int) -> Any:
-    from store.events import Event, Recalled
+    from store.log.event_kinds import Recalled
+    from store.log.events import Event
 
     body = Recalled(
         query="q", mode="auto", manifest=None, watermark=0, hits=(), dropped={}, took_us=took_us

@@ -11,13 +11,13 @@ from conftest import NOW
 
 from serve.cli import ingest as command
 from serve.cli import main
-from store.commands import Draft
 from store.home.errors import LogFull
 from store.home.instants import new_id
 from store.home.tenant import Tenant
 from store.ingest import batch, job_queue
 from store.ingest.job_queue import Queue
-from store.log import EventLog
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 
 def run(*words: str, given: str = "") -> Result:

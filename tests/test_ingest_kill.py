@@ -15,10 +15,10 @@ import pytest
 from background import until
 from torture.server import CutOff, Server
 
-from store.events import Recorded
 from store.home.tenant import tenant
 from store.ingest.job_queue import Queue
-from store.log import EventLog
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
 
 KILLS = 5  # `make torture` does it a hundred times, with more at once
 CLIENTS = 4

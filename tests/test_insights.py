@@ -9,18 +9,17 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
-from store import commands
 from store.audits.verify import verify
 from store.build import rebuild
-from store.commands import Draft
 from store.derived.insights import INSIGHTS_PROJECTION, Insights
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Revised
 from store.home.config import Choices
 from store.home.tenant import Tenant
 from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
-from store.job_events import Made, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Made, Planned, Revised
+from store.log.event_log import EventLog
 from store.plans import plans, steps
 from store.snapshots.snapshot import read
 

@@ -13,7 +13,7 @@ from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Settings
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 NOW = 1_800_000_000_000_000
 MODES = ("auto", "lexical", "vector", "entity")

@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from serve.cli import main, schedule
 from store.audits.health import checkup
-from store.commands import Draft
-from store.events import Event
 from store.home import failures
 from store.home.config import Settings
 from store.home.instants import new_id
-from store.job_events import Called, Made, Planned
+from store.log.commands import Draft
+from store.log.event_kinds import Called, Made, Planned
+from store.log.events import Event
 from store.plans import job_catalog, plans, steps
 
 NOW = 1_790_000_000_000_000

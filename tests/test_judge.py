@@ -15,16 +15,14 @@ from pipelines.judge.job import AFTER_US, JOB
 from pipelines.judge.signs import AGAIN, FOLLOWED, IGNORED, NOT_FOLLOWED, USED
 from pipelines.llm.budget import Budget
 from pipelines.llm.client import Client
-from store import commands
-from store.agent_events import Acted, Followed, SessionTold
-from store.body import Body
-from store.commands import Draft
-from store.events import Event, Hit, Recalled
 from store.home.config import Llm, Settings
 from store.home.instants import new_id
-from store.job_events import Judged
-from store.log import EventLog
-from store.pending import pending
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Body, Followed, Hit, Judged, Recalled, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.receipts import pending
 from store.plans import plans
 
 NOW = 1_790_000_000_000_000

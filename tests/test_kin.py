@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.home.tenant import tenant
 from store.index import prefix_expansion, segments
 from store.index.postings import KIN_SHARE, PostingsIndex, index
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 NOW = 1_800_000_000_000_000
 WORDS = st.text("abc", min_size=1, max_size=12)

@@ -57,7 +57,7 @@ def _imports(file: str, node: ast.AST, *, at_import: bool) -> Iterator[Imported]
     if isinstance(node, ast.Import):
         yield from (Imported(file, alias.name, at_import) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        # `from store import log` imports store.log: each name may be a module
+        # `from store import log` imports store.log.event_log: each name may be a module
         module = node.module or ""
         yield from (Imported(file, f"{module}.{alias.name}", at_import) for alias in node.names)
     inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -134,12 +134,12 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/backup/copies.py",
                 "store/erase/contents.py",
                 "store/erase/records.py",
-                "store/log.py",
-                "store/logfile/checks.py",
-                "store/logfile/connections.py",
-                "store/logfile/file.py",
-                "store/logfile/head.py",
-                "store/logfile/write.py",
+                "store/log/event_log.py",
+                "store/log/checks.py",
+                "store/log/connections.py",
+                "store/log/log_file.py",
+                "store/log/log_head.py",
+                "store/log/rows.py",
                 "store/ingest/job_queue.py",
                 "store/ingest/queue_file.py",
                 "store/importers/opencode.py",

@@ -17,7 +17,7 @@ from store.derived.entities import ENTITIES_PROJECTION, FOUND
 from store.derived.entity_graph import entity_tables
 from store.derived.graph_drawing import Graph, Ints, communities, levels, place_nodes, repulsion
 from store.derived.layout import LAYOUT_PROJECTION
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.snapshots.projection import Built, Inputs, Part, Previous, Tables, checked_build, digest
 
 MENTIONS = st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcdefghij")), max_size=60)

@@ -21,14 +21,14 @@ from pipelines.orchestration import dagster_home, definitions, in_process, job_a
 from pipelines.orchestration.definitions import dagster_name, make_definitions
 from pipelines.orchestration.in_process import learn
 from pipelines.orchestration.job_assets import registered
-from store import commands
-from store.commands import Draft
-from store.events import Event
 from store.home import failures
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BuildBusy, InvalidInput, NotFound
-from store.job_events import Called, Made
-from store.job_events import Job as Name
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Called, Made
+from store.log.event_kinds import Job as Name
+from store.log.events import Event
 from store.plans import job_catalog, plans, steps
 
 NOW = 1_790_000_000_000_000

@@ -14,13 +14,13 @@ from test_pretool import RULE, agent, built, learn, tenants
 
 from serve.cli import main
 from serve.lessons.impact import difference, impact, is_at_rest, wilson
-from store import lesson_commands
-from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.derived.lessons import LESSONS_PROJECTION, Counts
-from store.events import Event
 from store.home import projects
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import new_id
+from store.log import lesson_commands
+from store.log.event_kinds import Accepted, Followed, Proposed, Rejected, Surfaced
+from store.log.events import Event
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 __all__ = ["agent", "tenants"]  # fixtures

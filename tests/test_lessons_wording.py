@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from serve.lessons.matching import Rules
 from serve.lessons.wording import wording
-from store.events import Event, Recorded
+from store.log.event_kinds import Recorded
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 

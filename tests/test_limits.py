@@ -12,12 +12,12 @@ from mcp_client import message
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.events import Event
 from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.importers import jsonl
-from store.log import EventLog
+from store.log import commands
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 TAGS = [f"tag{number}" for number in range(101)]
 TOO_MANY = "a memory may have 100 tags, not 101"
@@ -73,7 +73,7 @@ def test_ingest_says_of_which_item(api: Api, log: EventLog):
 
 
 def test_a_hook_cannot_write_a_session_of_any_length(log: EventLog):
-    from store.agent_events import Prompted
+    from store.log.event_kinds import Prompted
 
     event = Event("p", NOW, Prompted(prompt="why"), "p", session="s" * 5_000)
     with pytest.raises(InvalidInput, match="session may have 1024 bytes, not 5000"):

@@ -9,10 +9,10 @@ from conftest import NOW, Built
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.summaries.listing import Listing, Position, page, shown
-from store import commands
-from store.commands import Draft
-from store.events import Revised
 from store.home.instants import moment
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 
 LATER = NOW + 100_000_000

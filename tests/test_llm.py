@@ -18,13 +18,13 @@ from pipelines.llm.budget import Budget
 from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Patience, of_tier
 from pipelines.llm.estimate import Estimator
 from pipelines.llm.prompt import prompt
-from store.events import Event
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
 from store.home.tenant import tenant as tenant_of
-from store.job_events import Called
-from store.log import EventLog
+from store.log.event_kinds import Called
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.text.frame import CLOSING, OPENING
 
 # what litellm's own values say of themselves in passing

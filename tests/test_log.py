@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.events import Event, Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
 from store.home.errors import (
     ChangedSince,
     IdConflict,
@@ -24,9 +23,11 @@ from store.home.errors import (
     LogCorrupt,
     MnemologError,
 )
-from store.log import EventLog
-from store.logfile import checks
-from store.logfile.file import AHEAD_BYTES, SCHEMA_VERSION
+from store.log import checks
+from store.log.event_kinds import Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.log_file import AHEAD_BYTES, SCHEMA_VERSION
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, checked_build, digest
 
@@ -38,8 +39,8 @@ Child = Callable[..., "Popen[str]"]
 APPENDS = """
 import sys
 from pathlib import Path
-from store.events import Event, Recorded
-from store.log import EventLog
+from store.log.event_kinds import Event, Recorded
+from store.log.event_log import EventLog
 
 path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with EventLog(path, create=True) as log:
@@ -211,8 +212,8 @@ def test_no_secret_is_on_the_disk_even_after_kill_9(tmp_path: Path, child: Child
     code = f"""
 import sys, time
 from pathlib import Path
-from store.events import Event, Recalled, Recorded
-from store.log import EventLog
+from store.log.event_kinds import Event, Recalled, Recorded
+from store.log.event_log import EventLog
 
 log = EventLog(Path(sys.argv[1]), create=True)
 token = "ghp_" + "a1B2c3D4e5F6" * 3

@@ -14,7 +14,6 @@ from subprocess import Popen
 import apsw
 import pytest
 
-from store.events import Event, Recorded
 from store.home.errors import (
     LogBusy,
     LogCorrupt,
@@ -24,8 +23,10 @@ from store.home.errors import (
     MnemologError,
     NotFound,
 )
-from store.log import EventLog
-from store.logfile import file as log_file
+from store.log import log_file
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 NOW = 1_790_000_000_000_000
 
@@ -96,8 +97,8 @@ FILL = """
 import json, os, sys
 from pathlib import Path
 from store.home.errors import LogError
-from store.events import Event, Recorded
-from store.log import EventLog
+from store.log.event_kinds import Event, Recorded
+from store.log.event_log import EventLog
 
 folder = Path(sys.argv[1])
 said = {}
@@ -143,8 +144,8 @@ LIMITED = """
 import resource, signal, sys
 from pathlib import Path
 from store.home.errors import LogError
-from store.events import Event, Recorded
-from store.log import EventLog
+from store.log.event_kinds import Event, Recorded
+from store.log.event_log import EventLog
 
 log = EventLog(Path(sys.argv[1]), create=True)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -172,8 +173,8 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from store.home.errors import LogReadOnly
-from store.events import Event, Recorded
-from store.log import EventLog
+from store.log.event_kinds import Event, Recorded
+from store.log.event_log import EventLog
 
 if os.getuid() == 0:
     os.setgid(65534)
@@ -211,8 +212,8 @@ READ_ON_READ_ONLY = """
 import os, subprocess, sys
 from pathlib import Path
 from store.home.errors import LogReadOnly
-from store.events import Event, Recorded
-from store.log import EventLog
+from store.log.event_kinds import Event, Recorded
+from store.log.event_log import EventLog
 disk, path = Path(sys.argv[1]).parent, Path(sys.argv[1])
 try:
     EventLog(path, create=True).close()

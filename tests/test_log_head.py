@@ -9,16 +9,17 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build, commands
+from store import build
 from store.audits.health import checkup
 from store.audits.verify import verify
-from store.commands import Draft
-from store.events import Event, Recorded
 from store.home.config import Settings
 from store.home.tenant import Tenant
-from store.log import EventLog
-from store.logfile import head
-from store.logfile.head import Gap, Head, OtherLog
+from store.log import commands, log_head
+from store.log.commands import Draft
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.log_head import Gap, Head, OtherLog
 
 NOW = 1_790_000_000_000_000
 
@@ -52,7 +53,7 @@ def test_the_head_names_the_newest_event_after_every_append(path: Path):
     with EventLog(path, create=True) as log:
         for number, name in enumerate("abc", 1):
             log.append([memory(name)])
-            assert head.read(path) == Head(number, name, "a")
+            assert log_head.read(path) == Head(number, name, "a")
 
 
 def test_two_who_append_by_turns_leave_the_newest(path: Path):
@@ -60,7 +61,7 @@ def test_two_who_append_by_turns_leave_the_newest(path: Path):
     with EventLog(path) as one, EventLog(path) as other:
         for number in range(6):
             (one if number % 2 else other).append([memory(f"e{number}")])
-        assert head.read(path) == Head(7, "e5", "a")
+        assert log_head.read(path) == Head(7, "e5", "a")
         assert one.integrity() == []
 
 
@@ -78,7 +79,7 @@ def test_a_write_ahead_file_that_was_deleted_is_noticed(path: Path, tmp_path: Pa
         there = tmp_path / "there"
         there.mkdir()
         shutil.copy(path, there)
-        shutil.copy(head.path_of(path), there)
+        shutil.copy(log_head.path_of(path), there)
     with EventLog(there / path.name) as log:
         assert log.gone() == Gap(2, 2)
 
@@ -124,13 +125,13 @@ def test_an_index_that_says_something_else_than_the_table_is_noticed(path: Path)
 @pytest.mark.parametrize("data", [b"", b"garbage", b'00000000 [3,"c","a"]\n', None])
 def test_a_head_that_cannot_be_read_says_nothing_and_is_made_anew(path: Path, data: bytes | None):
     filled(path, "a", "b")
-    head.path_of(path).unlink()
+    log_head.path_of(path).unlink()
     if data is not None:
-        head.path_of(path).write_bytes(data)
+        log_head.path_of(path).write_bytes(data)
     with EventLog(path) as log:
         assert log.gone() is None and log.integrity() == []
         log.append([memory("c")])
-    assert head.read(path) == Head(3, "c", "a")
+    assert log_head.read(path) == Head(3, "c", "a")
 
 
 def test_the_log_of_another_tenant_is_noticed_and_its_head_left_for_a_person(path: Path, tmp_path):
@@ -145,7 +146,7 @@ def test_the_log_of_another_tenant_is_noticed_and_its_head_left_for_a_person(pat
 
 
 def test_erasing_and_putting_away_leave_the_head_true(built):
-    from store.logfile import erasing
+    from store.log import erasing
 
     built.log.append([memory("newest")])
     erasing.erase(built.log, ["newest"], NOW)

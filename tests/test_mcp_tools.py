@@ -15,10 +15,10 @@ from mcp_client import TOKEN, legacy, message, send
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.events import Rated, Recalled, Recorded
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log.event_kinds import Rated, Recalled, Recorded
+from store.log.event_log import EventLog
 from store.text import frame
 from store.text.frame import CLOSING, OPENING
 
@@ -345,7 +345,7 @@ def test_what_a_tool_answered_is_not_remembered_again(client: FlaskClient):
 
 
 def test_a_tools_word_is_no_rule(client: FlaskClient, log: EventLog):
-    from store import commands
+    from store.log import commands
 
     commands.record(log, commands.Draft(id="w", content=RULE, kind="lesson", trust="web"), NOW)
     found = told(client, "recall", query="pnpm")["memories"][0]

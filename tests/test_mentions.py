@@ -58,7 +58,7 @@ def test_what_only_looks_like_a_file_is_none(text: str):
         ("HTTPServer", "HTTPServer"),
         ("user_id", "user_id"),
         ("MAX_RETRIES=3", "MAX_RETRIES"),
-        ("store.log.append(x)", "store.log.append"),
+        ("store.log.event_log.append(x)", "store.log.event_log.append"),
         ("Foo::bar", "Foo::bar"),
         ("self.max_retries", "max_retries"),
         ("the `login` one", "login"),

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from serve.recall.classification import KINDS, TaskMode, task_mode
-from store.events import MEMORY_KINDS
+from store.log.event_kinds import MEMORY_KINDS
 from store.text.tokenizer import terms
 
 

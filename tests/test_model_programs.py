@@ -26,8 +26,8 @@ from store.audits.health import checkup
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BudgetSpent, ModelError
 from store.home.model_programs import program_of
-from store.job_events import Called
-from store.log import EventLog
+from store.log.event_kinds import Called
+from store.log.event_log import EventLog
 
 DATA = Path(__file__).parent / "data" / "model_programs"
 KEY = "sk-proj-q8Zt4LmX2vN7cR5bW1yK9dF3hJ6gA0sE"  # the refused one of the recorded runs

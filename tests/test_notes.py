@@ -6,13 +6,12 @@ import pytest
 
 from serve.server import deferred_events as module
 from serve.server.deferred_events import DeferredEvents
-from store import commands
-from store.agent_events import Acted, Surfaced
-from store.commands import Draft
-from store.events import Event
 from store.home.errors import LogFull
-from store.log import EventLog
-from store.logfile import erasing
+from store.log import commands, erasing
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 NOW = 1_790_000_000_000_000
 

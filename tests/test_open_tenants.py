@@ -13,12 +13,12 @@ from conftest import NOW, Built
 import serve.server.open_tenants
 from serve.recall.query_embedder import QueryEmbedder
 from serve.server.open_tenants import PATIENCE_S, OpenTenants
-from store import commands
-from store.commands import Draft
 from store.embedders.embedder import Matrix
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
 from store.home.tenant import Tenant
+from store.log import commands
+from store.log.commands import Draft
 
 Begin = Callable[..., OpenTenants]
 

@@ -14,9 +14,9 @@ from serve.reader.reader import reader as readers
 from serve.reader.tail import LiveTail
 from serve.recall.recall import Question, recall
 from store import build
-from store.events import Event
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
 

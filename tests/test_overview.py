@@ -15,7 +15,7 @@ from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 
 def draft(id_: str, day: int, content: str, kind: str = "fact", **fields: str) -> dict[str, str]:

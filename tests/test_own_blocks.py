@@ -13,13 +13,13 @@ from test_app import TOKEN, post
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.agent_events import Prompted, SessionTold
-from store.commands import Draft
-from store.events import Recorded, encode
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Prompted, Recorded, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import encode
 from store.text.frame import OPENING, contains
 
 NOW = 1_790_000_000_000_000

@@ -20,12 +20,12 @@ from serve import client as hook_client
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home import pauses, tenant
 from store.home.config import Settings
 from store.home.errors import ConfigError
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 PROMPT = "we always deploy from eu-west-1, remember where the zanzibar job runs"
 

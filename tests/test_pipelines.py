@@ -25,15 +25,15 @@ import pipelines
 from pipelines.orchestration import dagster_home, definitions, in_process, metadata
 from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
 from pipelines.orchestration.resources import PARTITION, retry_or_fail
-from store import build, commands, events, quarantine
-from store.agent_events import Surfaced
+from store import build, quarantine
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
 from store.home.errors import BuildBusy, BuildRefused, EmbedderError, NotFound
 from store.home.tenant import Tenant, tenant
-from store.job_events import Undone
-from store.log import EventLog
+from store.log import commands, events
+from store.log.event_kinds import Surfaced, Undone
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 from store.text import frame
 

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from serve.reader.reader import Reader, View
-from store import commands
-from store.commands import Draft
-from store.events import Revised
-from store.job_events import Made, Planned, Step
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Made, Planned, Revised, Step
 from store.memories.fold import Fold
 from store.memories.memory import FORGOTTEN, Memory
 from store.plans import plans, steps

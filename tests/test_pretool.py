@@ -15,13 +15,14 @@ from serve.hooks.event import SILENCE, HookEvent, ToolUse
 from serve.lessons.index import named_by_text
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Revised
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

@@ -18,16 +18,15 @@ from serve.app import MAX_BODY, create_app
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenants
 from serve.server.problems import MIMETYPE, TITLES, Problem
-from store import commands
-from store.commands import Draft
-from store.events import Revised
 from store.home import tenant as tenants
 from store.home import tokens
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogClosed, LogFull, LogReadOnly
 from store.home.tokens import Wanted
-from store.job_events import Planned, Step
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Planned, Revised, Step
+from store.log.event_log import EventLog
 from store.plans import plans
 
 NOW = 1_790_000_000_000_000
@@ -99,7 +98,7 @@ def idempotency_mismatch(server: Server) -> TestResponse:
 
 
 def log_busy(server: Server) -> TestResponse:
-    server.monkeypatch.setattr("store.logfile.file.BUSY_TIMEOUT_MS", 1)
+    server.monkeypatch.setattr("store.log.log_file.BUSY_TIMEOUT_MS", 1)
     holder = apsw.Connection(str(server.log.path))
     holder.execute("BEGIN IMMEDIATE")
     for one in server.opened._open.values():

@@ -12,18 +12,18 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall import scoring
 from serve.recall.recall import Answer, Question, recall
-from store import commands
 from store.build import rebuild
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Recalled, Revised
 from store.home import config
 from store.home.config import Balanced, Choices, Match, Profiles, Wal
 from store.home.errors import ConfigError
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.job_events import Judged
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Judged, Recalled, Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 NOW = 1_800_000_000_000_000
 HOUR = 3_600_000_000

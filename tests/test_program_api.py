@@ -18,9 +18,9 @@ from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
 from serve.recall.request import RecallRequest
 from serve.server.problems import TITLES
-from store import events
-from store.commands import Draft
 from store.home.config import load
+from store.log import event_kinds
+from store.log.commands import Draft
 
 FOLDER = Path(mnemolog.__file__).parent
 # what has no call of its own, and why; a new operation has one, or stands here
@@ -316,9 +316,9 @@ def test_what_may_be_filtered_is_what_the_lists_take():
 
 
 def test_the_words_a_field_may_hold_are_the_logs():
-    assert get_args(inputs.Kind) == get_args(events.MemoryKind)
+    assert get_args(inputs.Kind) == get_args(event_kinds.MemoryKind)
     for name in ("Tier", "Trust", "Relation", "GoalStatus"):
-        assert get_args(getattr(inputs, name)) == get_args(getattr(events, name))
+        assert get_args(getattr(inputs, name)) == get_args(getattr(event_kinds, name))
 
 
 def test_every_code_is_an_error_of_its_own_sort():

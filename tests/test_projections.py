@@ -10,27 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.body import Body
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
-from store.events import (
+from store.home.instants import moment
+from store.log.event_kinds import (
     Archived,
+    Body,
     Erased,
-    Event,
     Forgotten,
     Hit,
+    Judged,
     Linked,
+    Made,
     Pinned,
     Rated,
     Recalled,
     Recorded,
     Restored,
     Revised,
+    Staled,
     Superseded,
     Unknown,
 )
-from store.home.instants import moment
-from store.job_events import Judged, Made, Staled
+from store.log.events import Event
 from store.memories import memories_projection
 from store.memories import table as memory_table
 from store.memories.fold import Fold
@@ -44,7 +46,14 @@ ALL = catalog.all_projections(LexicalEmbedder())
 
 IDS = st.sampled_from(["m0", "m1", "m2", "m3"])
 TEXT = st.sampled_from(
-    ["", "we use SQLite", "store/log.py calls apsw", "store/log.py is slow", "мы пишем", "日本"]
+    [
+        "",
+        "we use SQLite",
+        "store/log.py calls apsw",
+        "store/log.py is slow",
+        "мы пишем",
+        "日本",
+    ]
 )
 MAYBE = st.none() | TEXT
 TAGS = st.lists(st.sampled_from(["a", "b"]), max_size=3).map(tuple)

@@ -9,9 +9,8 @@ from hook_session import MINUTE, Session, ids, notes, opened, speaks_where_recal
 
 from serve.hooks import speaking
 from serve.recall.context_block import RULES
-from store import commands
-from store.agent_events import Prompted, Surfaced
-from store.events import Recalled, Revised
+from store.log import commands
+from store.log.event_kinds import Prompted, Recalled, Revised, Surfaced
 
 ASKED = "which package manager do we use in this repository?"
 

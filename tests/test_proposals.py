@@ -10,14 +10,13 @@ from flask.testing import FlaskClient
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from serve.summaries import proposals
-from store import commands, lesson_commands
-from store.agent_events import Accepted, Proposed
-from store.commands import Draft
-from store.events import Event, Revised
 from store.home.config import Settings
 from store.home.errors import Conflict, NotFound, PlanStale
-from store.job_events import Made, Planned, Step
-from store.log import EventLog
+from store.log import commands, lesson_commands
+from store.log.commands import Draft
+from store.log.event_kinds import Accepted, Made, Planned, Proposed, Revised, Step
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.plans import plans, recommendations, steps

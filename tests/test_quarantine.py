@@ -6,13 +6,14 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build, commands, quarantine
-from store.commands import Draft
-from store.events import Archived, Event, Quarantined, Recorded, Restored, Superseded
+from store import build, quarantine
 from store.export import export
 from store.home.errors import BuildRefused, Conflict
 from store.importers import jsonl
-from store.job_events import Made
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Archived, Made, Quarantined, Recorded, Restored, Superseded
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.text import frame
 

@@ -9,13 +9,14 @@ import pytest
 
 import pipelines
 from pipelines import quick
-from store import build, commands
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Recorded
 from store.home.config import Settings
 from store.home.errors import BuildBusy, BuildRefused, NotFound
 from store.home.tenant import Tenant, tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CANARIES
 from store.text import frame

@@ -13,15 +13,15 @@ from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
-from store.events import Event, Hit, Rated, Recalled
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
-from store.job_events import Judged
-from store.log import EventLog
-from store.pending import DAY_US, pending
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Judged, Rated, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.receipts import DAY_US, pending
 
 NOW = 1_800_000_000_000_000
 HEADERS = {"Host": "127.0.0.1:7437", "Authorization": "Bearer token"}

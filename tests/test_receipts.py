@@ -9,16 +9,14 @@ from flask.testing import FlaskClient
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import commands, receipts
-from store.agent_events import Outcome, Prompted
-from store.cold import compaction
-from store.commands import Draft
-from store.events import Event, Hit, Rated, Recalled, encode
 from store.home.config import Settings
 from store.home.errors import NotFound
-from store.job_events import Judged, Undone
-from store.log import EventLog
-from store.receipts import Wanted, page
+from store.log import commands, compaction, receipts
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Judged, Outcome, Prompted, Rated, Recalled, Undone
+from store.log.event_log import EventLog
+from store.log.events import Event, encode
+from store.log.receipts import Wanted, page
 
 NOW = 1_790_000_000_000_000
 SECOND = 1_000_000

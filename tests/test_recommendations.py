@@ -11,14 +11,16 @@ from click.testing import CliRunner
 
 from pipelines.recommend.recommend import refresh
 from serve.cli import main
-from store import build, commands, lesson_commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Recalled, Revised
 from store.home import config
 from store.home.errors import InvalidInput, NotFound, PlanStale
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log import commands, lesson_commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Recalled, Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.plans import plans, recommendations

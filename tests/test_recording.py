@@ -15,7 +15,7 @@ from serve.cli import main
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import load
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 SAID = {
     "prompts": "xylophone",

@@ -9,13 +9,21 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.reader.reader import Reader
 from store import build, export, quarantine
-from store.agent_events import Acted, Prompted, Proposed, SessionTold
 from store.derived import catalog
-from store.events import Event, Quarantined, Recorded, Revised
+from store.log.event_kinds import (
+    Acted,
+    Prompted,
+    Proposed,
+    Quarantined,
+    Recorded,
+    Revised,
+    SessionTold,
+)
+from store.log.events import Event
+from store.log.rows import redact_event
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.redaction import redact
-from store.redaction.event import redacted
 
 NOW = 1_790_000_000_000_000
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
@@ -114,7 +122,7 @@ def test_what_is_recorded_again_is_the_same_event(built, plant):
 
 def test_an_event_without_a_secret_is_itself():
     event = Event("a", 1, Recorded(content="a", tags=("b",), metadata={"c": ["d"]}), "a")
-    assert redacted(event) is event
+    assert redact_event(event) is event
 
 
 def test_doctor_says_what_the_log_still_keeps_and_the_cure(built, plant):

@@ -22,13 +22,13 @@ from pipelines.reflect.finding import Finding
 from pipelines.reflect.linkage import groups
 from pipelines.reflect.written import Written, checked
 from serve.cli import main
-from store import commands
-from store.commands import Draft
 from store.home.config import Choices, Llm, Settings
 from store.home.instants import moment
 from store.home.tenant import Tenant
-from store.job_events import Step
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Step
+from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans
 from store.plans.plans import Plan

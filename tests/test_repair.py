@@ -8,18 +8,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from serve.cli import main
-from store import build, commands
-from store.agent_events import Surfaced
+from store import build
 from store.audits.repair import repair
 from store.audits.verify import verify
-from store.cold import compaction
-from store.commands import Draft
-from store.events import Event, Recorded
 from store.home.config import Settings
 from store.home.errors import LogBusy, LogCorrupt
 from store.home.registry import sole
-from store.log import EventLog
-from store.logfile import erasing, head, salvage
+from store.log import commands, compaction, erasing, log_head, salvage
+from store.log.commands import Draft
+from store.log.event_kinds import Recorded, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots import manifest
 
 NOW = 1_790_000_000_000_000
@@ -60,11 +59,11 @@ def test_a_log_without_events_has_nothing_to_mend(home: Path, log: EventLog):
 
 def test_a_head_is_not_made_anew_beside_a_server_that_writes_it(built, home: Path):
     built.log.close()
-    head.path_of(built.log.path).unlink()
+    log_head.path_of(built.log.path).unlink()
     with sole(Settings(home)):
         (found,) = repair(Settings(home), NOW)
     assert found.state == "failed" and "mnemolog stop" in found.how
-    assert not head.path_of(built.log.path).exists()
+    assert not log_head.path_of(built.log.path).exists()
 
 
 def test_a_damaged_log_is_only_told_of_without_leave(wrecked: Path):
@@ -220,13 +219,13 @@ def test_modes_leftovers_and_the_head_are_mended_without_asking(built, home: Pat
     left.write_bytes(b"{")
     os.utime(left, (1, 1))
     left.chmod(0o600)
-    head.path_of(built.log.path).unlink(missing_ok=True)
+    log_head.path_of(built.log.path).unlink(missing_ok=True)
     built.tenant.manifests.chmod(0o755)
     (home / "server.json").write_bytes(b"{}")
     (home / "server.json").chmod(0o600)
     assert {one.state for one in repair(Settings(home), NOW)} == {"mended"}
     assert list(repair(Settings(home), NOW)) == []
-    assert head.read(built.log.path) is not None and not left.exists()
+    assert log_head.read(built.log.path) is not None and not left.exists()
 
 
 def test_indexes_are_made_anew(built, home: Path):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from embedding_server import DIMENSION, EmbeddingServer
 
-from store import build, commands
+from store import build
 from store.builds.journal import Journal
 from store.builds.pace import Pace, duration
-from store.commands import Draft
 from store.index import vector_cache
+from store.log import commands
+from store.log.commands import Draft
 from store.snapshots.projection import digest
 
 NOW = 1_790_000_000_000_000
@@ -44,7 +45,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_resume import BATCH, NOW, Posting
 from store import build, tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.index import vector_cache
 vector_cache._BATCH = BATCH
 one = tenant.tenant(Path({home!r}))

@@ -10,17 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build, commands
-from store.agent_events import Acted, Prompted, SessionTold
-from store.cold import compaction
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import retention
-from store.events import Event, Recalled, Recorded
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.job_events import Made
-from store.log import EventLog
+from store.log import commands, compaction
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Made, Prompted, Recalled, Recorded, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 DAY = retention.DAY
 NOW = time.time_ns() // 1000

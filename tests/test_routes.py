@@ -32,18 +32,19 @@ from serve.recall.off_policy import worth
 from serve.recall.recall import recall
 from serve.recall.router import Router, bar, most
 from serve.server.open_tenants import OpenTenants
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.derived import routes as projection
 from store.derived.routes import ROUTES_PROJECTION, Routes
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Rated, Recalled, Route
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
 from store.home.instants import moment, new_id
-from store.job_events import Adopted, Judged
-from store.log import EventLog
-from store.pending import SOON_US
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Adopted, Hit, Judged, Rated, Recalled, Route
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.receipts import SOON_US
 from store.plans import plans
 from store.routing import ALPHA, DEFAULTS, EPSILON, LEVELS, STATES, whole
 from store.snapshots.projection import Inputs, Previous, checked_build, digest

@@ -10,8 +10,9 @@ from serve.app import create_app
 from serve.cli import main
 from serve.rules import role
 from serve.server.open_tenants import OpenTenants
-from store.events import MEMORY_KINDS, TRUSTS, Archived, Event, Recorded
 from store.home.config import Settings
+from store.log.event_kinds import MEMORY_KINDS, TRUSTS, Archived, Recorded
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 

@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Revised
 from store.home.tenant import tenant
 from store.index import bm25, postings, segment_lookup, segments
 from store.index.postings import PostingsIndex
 from store.index.segments import Formula
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
 from store.snapshots.projection import Built, Part, digest
 
 NOW = 1_800_000_000_000_000

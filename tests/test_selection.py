@@ -16,14 +16,14 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
-from store import commands
 from store.build import rebuild
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.home.tenant import Tenant
-from store.job_events import Made, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Made, Planned
+from store.log.event_log import EventLog
 from store.plans import plans, steps
 
 ROOT = Path(__file__).resolve().parents[1]

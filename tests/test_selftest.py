@@ -14,12 +14,12 @@ from serve.evaluation.selftest import Selftest, selftest
 from serve.hooks import prompt, speaking
 from serve.hooks.intent import Reading
 from store.audits.health import checkup
-from store.commands import Draft
-from store.commands import record as remember
 from store.embedders.embedder import SilentEmbedder
-from store.events import Forgotten
 from store.home.config import Choices, Settings
-from store.logfile.head import Gap
+from store.log.commands import Draft
+from store.log.commands import record as remember
+from store.log.event_kinds import Forgotten
+from store.log.log_head import Gap
 from store.memories.fold import Fold
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest

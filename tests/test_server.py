@@ -20,13 +20,13 @@ from uuid import uuid4
 import pytest
 
 from serve.app import MAX_BODY
-from store import commands
-from store.commands import Draft
-from store.events import Event
 from store.home.config import Settings
 from store.home.registry import running
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 ROOT = Path(__file__).parents[1]
 START = (

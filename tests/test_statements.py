@@ -14,8 +14,9 @@ from test_lessons import command
 from test_pretool import agent, tenants
 
 from serve.recall.context_block import short_id
-from store import commands, lesson_commands
-from store.events import STATEMENT, Event, Recorded
+from store.log import commands, lesson_commands
+from store.log.event_kinds import STATEMENT, Recorded
+from store.log.events import Event
 from store.memories.memory import ACTIVE, FORGOTTEN, SUPERSEDED, Memory
 
 __all__ = ["agent", "tenants"]  # fixtures

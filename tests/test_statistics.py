@@ -21,16 +21,14 @@ from serve.statistics.recalls import answered, rate, ratings
 from serve.statistics.shown import counts, shown
 from serve.statistics.spending import spending
 from serve.summaries.tenant_stats import tenant_stats
-from store import commands
-from store.agent_events import Rejected
-from store.body import Body
-from store.commands import Draft
 from store.derived.lessons import Counts
-from store.events import Event, Hit, Rated, Recalled
 from store.home import failures
 from store.home.tenant import Tenant
-from store.job_events import Called, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Body, Called, Hit, Planned, Rated, Recalled, Rejected
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 

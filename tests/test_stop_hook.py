@@ -5,7 +5,7 @@ from agent import Agent
 from hook_session import speaks_where_recall_is_sure
 from test_pretool import agent, learn, tenants
 
-from store.agent_events import Outcome
+from store.log.event_kinds import Outcome
 
 __all__ = ["agent", "tenants"]  # fixtures
 

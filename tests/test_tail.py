@@ -17,15 +17,17 @@ from serve.reader.reader import Reader, View
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import LiveTail
 from serve.recall.recall import LEAST_IDF, Question, recall
-from store import commands
-from store.body import Body
 from store.build import rebuild
-from store.commands import Draft
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions
 from store.embedders.lexical import LexicalEmbedder
-from store.events import (
+from store.home.errors import EmbedderError
+from store.home.tenant import Tenant, tenant
+from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import (
     Archived,
-    Event,
+    Body,
     Forgotten,
     Hit,
     Linked,
@@ -37,10 +39,8 @@ from store.events import (
     Revised,
     Superseded,
 )
-from store.home.errors import EmbedderError
-from store.home.tenant import Tenant, tenant
-from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, checked_build

@@ -13,7 +13,7 @@ from store.home import tenant as tenants
 from store.home.errors import InvalidName, NotFound
 from store.home.projects import checked_project, git_root, project_of
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

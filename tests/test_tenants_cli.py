@@ -20,7 +20,7 @@ from store.home.config import Settings
 from store.home.errors import LogClosed
 from store.home.http_access import owner_token
 from store.home.registry import Server, register
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 
 def run(*words: str, typed: str | None = None) -> Result:

@@ -27,7 +27,7 @@ from store.home.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.home.files import replace_file
 from store.home.registry import Server
 from store.home.tokens import Scope, Token, Wanted
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.redaction.redact import redact
 
 NOW = 1_800_000_000_000_000

@@ -6,8 +6,8 @@ import pytest
 from agent import Agent
 from test_pretool import agent, tenants
 
-from store.agent_events import Acted
 from store.extracts import MAX_LINE, MAX_LINES
+from store.log.event_kinds import Acted
 from store.text import frame
 
 __all__ = ["agent", "tenants"]  # fixtures

@@ -3,7 +3,8 @@
 import pytest
 
 from store.derived.facts import facts_of
-from store.events import Event, Pinned, Recorded, Restored, Revised, Trust
+from store.log.event_kinds import Pinned, Recorded, Restored, Revised, Trust
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, SUPERSEDED
 

@@ -1,11 +1,11 @@
 """Use is counted from receipts and ratings, and only of memories that were there."""
 
-from store import commands
-from store.commands import Draft
 from store.derived import usage
 from store.derived.usage import USAGE_PROJECTION, Usage
-from store.events import Event, Hit, Rated, Recalled
-from store.job_events import Judged
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Hit, Judged, Rated, Recalled
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 

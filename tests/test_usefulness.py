@@ -15,11 +15,22 @@ from serve.cli import main
 from serve.recall.context_block import short_id
 from serve.statistics import usefulness as counted
 from serve.statistics.usefulness import DAY, Period, Usefulness, usefulness
-from store import commands, lesson_commands
-from store.agent_events import Followed, Prompted, SessionTold, Surfaced
-from store.body import Body
-from store.commands import Draft
-from store.events import STATEMENT, Event, Hit, Rated, Recalled, Recorded, Superseded
+from store.log import commands, lesson_commands
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    STATEMENT,
+    Body,
+    Followed,
+    Hit,
+    Prompted,
+    Rated,
+    Recalled,
+    Recorded,
+    SessionTold,
+    Superseded,
+    Surfaced,
+)
+from store.log.events import Event
 from store.recording import SAID_OTHERWISE
 
 __all__ = ["agent", "tenants"]  # fixtures

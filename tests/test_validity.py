@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.body import Body
-from store.events import Archived, Event, Forgotten, Recorded, Restored, Revised, Superseded
 from store.home.instants import moment
+from store.log.event_kinds import Archived, Body, Forgotten, Recorded, Restored, Revised, Superseded
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import SUPERSEDED, Memory
 

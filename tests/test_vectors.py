@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import PAIRS
-from store.events import Forgotten, Revised
 from store.home.errors import EmbedderError
 from store.index import quantization, vectors
 from store.index.quantization import quantize
 from store.index.vector_scan import PartRows, VectorRows
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Forgotten, Revised
+from store.log.event_log import EventLog
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.table import indexed_texts
 from store.snapshots.projection import Inputs, Previous, checked_build, digest

@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from store import build, commands
+from store import build
 from store.audits.verify import first_difference, verify
-from store.commands import Draft
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.files import replace_file
 from store.home.tenant import Tenant, tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 from store.snapshots import manifest, snapshot
 from store.snapshots.manifest import Manifest
 

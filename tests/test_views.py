@@ -17,14 +17,15 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.reader.tail import LiveTail, Tail
 from serve.recall.recall import Question, recall
-from store import commands
 from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Revised
 from store.home.tenant import tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
-from store.log import EventLog
+from store.log import commands
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.rows import MemoryRows
 from store.text.mentions import mentions
 

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from store import commands
-from store.commands import Counts
 from store.importers.hosts import HOSTS, transcripts
 from store.importers.session import Sessions
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Counts
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 

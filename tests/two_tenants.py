@@ -24,18 +24,18 @@ from serve.app import create_app
 from serve.server import process
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store import commands
 from store.build import rebuild
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Revised
 from store.home import failures, tokens
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.registry import Server
 from store.home.tokens import Scope, Wanted
-from store.job_events import Made, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Made, Planned, Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.plans import plans, recommendations, steps

@@ -19,7 +19,7 @@ from pipelines.jobs.job import Job, Proposal
 from serve.recall.scoring import LASTING_KINDS, decayed
 from store.derived.usage import Usage
 from store.home.instants import isoformat
-from store.job_events import Applied, Planned, Step
+from store.log.event_kinds import Applied, Planned, Step
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import steps
 

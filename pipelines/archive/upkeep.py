@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 
 from pipelines.jobs.context import Report, opened
-from store.cold import compaction, memories
-from store.cold.compaction import Compacted
+from store.cold import memories
 from store.cold.memories import ColdFile
 from store.erase import wiping
 from store.home.config import Settings
+from store.log import compaction
+from store.log.compaction import Compacted
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -20,11 +20,10 @@ from pipelines.consolidate.standing import Standing, ids, is_left_alone, may_tak
 from pipelines.llm import schema
 from pipelines.llm.model import Answer, LanguageModel
 from pipelines.llm.prompt import prompt
-from store.commands import Draft, bounded_tags
 from store.derived.duplicates import HAPPENED, said, scope
-from store.events import MemoryKind, Tier
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
-from store.job_events import Called, Planned, Step
+from store.log.commands import Draft, bounded_tags
+from store.log.event_kinds import Called, MemoryKind, Planned, Step, Tier
 from store.memories.memory import Memory
 from store.plans import steps as plan_steps
 from store.text.strict_duplicates import statement

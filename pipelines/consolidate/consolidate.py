@@ -10,7 +10,7 @@ from pipelines.consolidate.merges import merges, steps_of
 from pipelines.consolidate.standing import Standing
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from store.job_events import Step
+from store.log.event_kinds import Step
 
 
 def propose(context: Context) -> Proposal:

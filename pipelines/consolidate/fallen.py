@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.consolidate.merges import SHOWN, Merge
 from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the_place
 from store.home.instants import isoformat
-from store.job_events import Step
+from store.log.event_kinds import Step
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 from store.plans import steps
 

@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from pipelines.consolidate.standing import Standing, is_left_alone, may_take_the_place
-from store.commands import bounded_tags
 from store.derived.duplicates import as_written, said
-from store.events import TRUSTS, Relation, Revised
-from store.job_events import Step
+from store.log.commands import bounded_tags
+from store.log.event_kinds import TRUSTS, Relation, Revised, Step
 from store.memories.memory import Edge, Memory
 from store.memories.table import NEVER
 from store.plans import steps

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pipelines.jobs.context import Context
 from store.derived.duplicates import Duplicates, Link
-from store.events import TRUSTS
+from store.log.event_kinds import TRUSTS
 from store.memories.memory import ACTIVE, Edge, Memory
 from store.memories.table import NEVER
 

@@ -21,8 +21,8 @@ from pathlib import PurePosixPath
 
 from pipelines.distill.found import Found, alike, key, listed
 from pipelines.distill.sessions import Past
-from store.agent_events import Acted, Prompted, SessionTold
-from store.events import Event
+from store.log.event_kinds import Acted, Prompted, SessionTold
+from store.log.events import Event
 from store.text import frame, tokenizer
 from store.text.excerpt import whole_sentences
 

@@ -15,10 +15,9 @@ from pipelines.distill.lessons import kept, proposed
 from pipelines.distill.sessions import imported, of_agents, sessions, where
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from store.events import STATEMENT
 from store.home.projects import project_of
 from store.importers import markdown
-from store.job_events import Step
+from store.log.event_kinds import STATEMENT, Step
 from store.memories.memory import ACTIVE, Memory
 from store.plans import steps
 from store.text.text_features import RULE_KINDS

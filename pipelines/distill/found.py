@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from store.events import MemoryKind, Trust
-from store.job_events import Made
+from store.log.event_kinds import Made, MemoryKind, Trust
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 

@@ -15,11 +15,10 @@ import numpy as np
 from pipelines.distill import project_files
 from pipelines.distill.found import Found
 from pipelines.jobs.context import Context
-from store.commands import Draft
-from store.events import EPISODE, TRUSTS, MemoryKind, Trust
 from store.home.errors import InvalidInput
 from store.home.instants import moment
-from store.job_events import Made, Step
+from store.log.commands import Draft
+from store.log.event_kinds import EPISODE, TRUSTS, Made, MemoryKind, Step, Trust
 from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps
 

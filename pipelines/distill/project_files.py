@@ -17,7 +17,7 @@ from pipelines.jobs.context import Context
 from store.home.errors import SourceError
 from store.home.projects import git_root, project_of
 from store.importers import markdown
-from store.job_events import Step
+from store.log.event_kinds import Step
 from store.memories.memory import Memory
 from store.plans import steps
 

@@ -17,9 +17,8 @@ from pipelines.distill.found import Found, key, plain
 from pipelines.distill.sessions import Past
 from pipelines.distill.transcript import Line, lines
 from pipelines.jobs.context import Context
-from store.agent_events import Proposed
 from store.home.errors import BudgetSpent, ModelError
-from store.job_events import Called, Made, Planned, Step
+from store.log.event_kinds import Called, Made, Planned, Proposed, Step
 from store.memories.memory import FALLEN, Memory
 from store.text.text_features import RULE_KINDS
 

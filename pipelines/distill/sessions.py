@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.jobs.context import Context
-from store.agent_events import Acted, Prompted, SessionTold
-from store.events import EPISODE, Event
+from store.log.event_kinds import EPISODE, Acted, Prompted, SessionTold
+from store.log.events import Event
 from store.memories.memory import Memory
 
 DAYS = 90  # looked back

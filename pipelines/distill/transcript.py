@@ -12,8 +12,8 @@ import msgspec
 
 from pipelines.distill.found import listed
 from pipelines.distill.sessions import Past
-from store.agent_events import Acted, Prompted, SessionTold
-from store.events import Event
+from store.log.event_kinds import Acted, Prompted, SessionTold
+from store.log.events import Event
 from store.memories.memory import Memory
 from store.text import frame
 from store.text.excerpt import one_line

@@ -17,8 +17,8 @@ from pipelines.facts.rules import PROJECT, SINGLETONS, SPEAKER
 from pipelines.facts.statements import Statement
 from pipelines.jobs.context import Context
 from store.home.errors import BudgetSpent, ModelError
-from store.job_events import Called, Made
-from store.log import EventLog
+from store.log.event_kinds import Called, Made
+from store.log.event_log import EventLog
 from store.memories.memory import Memory
 
 MOST_TURNS, MOST_CHARACTERS = 20, 12_000  # of one question

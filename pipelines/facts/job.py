@@ -18,13 +18,12 @@ from pipelines.facts.assertions import assertions
 from pipelines.facts.reading import Read, stated
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from store.commands import Draft
 from store.derived.facts import Facts, Told, facts_of
-from store.events import Recorded, Restored, Revised
 from store.home.errors import InvalidInput
 from store.home.instants import moment
-from store.job_events import Applied, Made, Planned, Step, Undone
-from store.log import EventLog
+from store.log.commands import Draft
+from store.log.event_kinds import Applied, Made, Planned, Recorded, Restored, Revised, Step, Undone
+from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Memory
 from store.plans import steps
 

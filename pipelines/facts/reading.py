@@ -8,7 +8,7 @@ from pipelines.facts.assertions import assertions
 from pipelines.facts.rules import PROJECT, SPEAKER
 from pipelines.facts.statements import Statement, statements
 from store.derived.facts import entity_name
-from store.job_events import Made
+from store.log.event_kinds import Made
 from store.memories.memory import Memory
 from store.text.dates import interval
 from store.text.mentions import speaker_name

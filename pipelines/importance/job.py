@@ -13,9 +13,8 @@ from pipelines.importance.scored import BATCH, MOST_BATCHES, Scored, scored
 from pipelines.importance.signals import LEAST, Signals
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
-from store.events import Recorded, Revised
-from store.job_events import Step
-from store.log import EventLog
+from store.log.event_kinds import Recorded, Revised, Step
+from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.plans import plans, steps
 

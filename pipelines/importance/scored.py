@@ -15,9 +15,8 @@ from pipelines.jobs.context import Context
 from pipelines.llm import schema
 from pipelines.llm.model import LanguageModel
 from pipelines.llm.prompt import prompt
-from store.body import Unit
 from store.home.errors import BudgetSpent, ModelError
-from store.job_events import Called
+from store.log.event_kinds import Called, Unit
 from store.memories.memory import TOOL_TRUSTS, Memory
 
 PURPOSE = "importance"

@@ -16,11 +16,11 @@ from pipelines import quick
 from pipelines.llm.model import LanguageModel
 from store.derived import catalog
 from store.embedders.embedder import Embedder, make_embedder
-from store.events import EPISODE
 from store.home.config import Choices, Settings
 from store.home.errors import SnapshotError
 from store.home.tenant import Tenant, find_tenant
-from store.log import EventLog
+from store.log.event_kinds import EPISODE
+from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests

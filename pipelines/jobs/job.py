@@ -19,8 +19,8 @@ from store.home.config import Settings
 from store.home.errors import BuildBusy
 from store.home.files import make_folder
 from store.home.tenant import find_tenant
-from store.job_events import Called, Planned, Step
-from store.job_events import Job as Name
+from store.log.event_kinds import Called, Planned, Step
+from store.log.event_kinds import Job as Name
 from store.plans import plans
 from store.plans.plans import Plan
 

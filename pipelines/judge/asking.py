@@ -11,9 +11,8 @@ import msgspec
 
 from pipelines.judge.signs import Sign
 from pipelines.llm.model import Answer, LanguageModel
-from store.agent_events import Acted
-from store.events import Event
-from store.job_events import Tier
+from store.log.event_kinds import Acted, ModelTier
+from store.log.events import Event
 from store.memories.memory import Memory
 
 MOST = 0.5  # that its word may count, either way
@@ -40,7 +39,11 @@ class Opinions(msgspec.Struct, frozen=True):
 
 
 def asked(
-    model: LanguageModel, query: str, memories: Sequence[Memory], done: Sequence[Event], tier: Tier
+    model: LanguageModel,
+    query: str,
+    memories: Sequence[Memory],
+    done: Sequence[Event],
+    tier: ModelTier,
 ) -> tuple[dict[str, Sign], Answer[Opinions]]:
     """Return what the model says by memory, and its answer; raise as `LanguageModel.ask` does."""
     answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, done), Opinions, tier=tier)

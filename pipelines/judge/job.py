@@ -15,12 +15,11 @@ from pipelines.jobs.job import Job, Proposal
 from pipelines.judge import asking
 from pipelines.judge.signs import Sign, deeds, sign
 from pipelines.route.tiers import tier_for
-from store.agent_events import Acted, SessionTold
-from store.events import Event, Rated, Recalled
 from store.home.errors import BudgetSpent, ModelError
-from store.job_events import Judge, Judged, Made, Step
+from store.log.event_kinds import Acted, Judge, Judged, Made, Rated, Recalled, SessionTold, Step
+from store.log.events import Event
+from store.log.receipts import DAY_US, may_rate, pending
 from store.memories.memory import Memory
-from store.pending import DAY_US, may_rate, pending
 from store.plans import steps
 from store.text.text_features import MAY_RULE
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from store.agent_events import Acted, Followed
-from store.events import Event
+from store.log.event_kinds import Acted, Followed
+from store.log.events import Event
 from store.memories.memory import Memory
 from store.text.mention_rules import command
 from store.text.mentions import mentions

@@ -18,8 +18,8 @@ from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.files import make_folder
 from store.home.tenant import list_tenants
-from store.job_events import Called
-from store.log import EventLog
+from store.log.event_kinds import Called
+from store.log.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,18 @@ from pipelines.llm.budget import Budget, Most, Spent
 from pipelines.llm.model import Answer
 from pipelines.llm.prompt import Prompt, prompt
 from pipelines.llm.provider import Failed, Price, Reply, Usage
-from store.events import Event
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
 from store.home.model_programs import program_of
-from store.job_events import Called, Tier
-from store.log import EventLog
+from store.log.event_kinds import Called, ModelTier
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 T = TypeVar("T")
 
 MOST_ANSWER_TOKENS = 4_096  # models that think before they answer count their thoughts too
-TIERS: tuple[Tier, ...] = ("cheap", "balanced", "expensive")
+TIERS: tuple[ModelTier, ...] = ("cheap", "balanced", "expensive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Patience:
     failures: int = 3
 
 
-def of_tier(limits: Llm, tier: Tier) -> str:
+def of_tier(limits: Llm, tier: ModelTier) -> str:
     """Return the model of a tier: its own, else the next cheaper one's, else the next dearer's.
 
     Return "" where none is set.
@@ -69,7 +69,13 @@ class Client:
     _failures: int = 0
 
     def ask(
-        self, purpose: str, instructions: str, data: str, answer: type[T], *, tier: Tier = "cheap"
+        self,
+        purpose: str,
+        instructions: str,
+        data: str,
+        answer: type[T],
+        *,
+        tier: ModelTier = "cheap",
     ) -> Answer[T]:
         """Return the model's answer as a value of `answer`: LanguageModel has it all."""
         model = of_tier(self.limits, tier)
@@ -219,7 +225,7 @@ class _Asking:
     client: Client
     purpose: str
     model: str
-    tier: Tier
+    tier: ModelTier
     price: Price | None
     spent: Spent = field(default_factory=Spent)
 

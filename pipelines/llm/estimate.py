@@ -18,7 +18,7 @@ from pipelines.llm.prompt import prompt
 from store.home.config import Llm
 from store.home.errors import ModelError
 from store.home.model_programs import program_of
-from store.job_events import Tier
+from store.log.event_kinds import ModelTier
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Estimate(msgspec.Struct, frozen=True):
     calls: int
     tokens: int
     usd_at_most: float | None
-    tiers: dict[Tier, Asked]
+    tiers: dict[ModelTier, Asked]
     left: dict[str, float | None]
     fits: bool
     notes: tuple[str, ...] = ()
@@ -53,10 +53,16 @@ class Estimator:
 
     def __init__(self, limits: Llm) -> None:
         self._limits = limits
-        self._asked: dict[Tier, list[Most]] = {}
+        self._asked: dict[ModelTier, list[Most]] = {}
 
     def ask(
-        self, purpose: str, instructions: str, data: str, answer: type[T], *, tier: Tier = "cheap"
+        self,
+        purpose: str,
+        instructions: str,
+        data: str,
+        answer: type[T],
+        *,
+        tier: ModelTier = "cheap",
     ) -> Answer[T]:
         """Raise ModelError: the job goes on without an answer."""
         question = prompt(instructions, data, schema.strict(answer))
@@ -83,7 +89,7 @@ class Estimator:
             notes=tuple(self._notes(tiers)),
         )
 
-    def _of(self, tier: Tier) -> Asked:
+    def _of(self, tier: ModelTier) -> Asked:
         calls = self._asked[tier]
         return Asked(
             model=of_tier(self._limits, tier),
@@ -93,7 +99,7 @@ class Estimator:
             usd_at_most=_sum([one.usd for one in calls]),
         )
 
-    def _notes(self, tiers: dict[Tier, Asked]) -> list[str]:
+    def _notes(self, tiers: dict[ModelTier, Asked]) -> list[str]:
         if not self._limits.is_set:
             return ["no model is set: the job does without, and costs nothing"]
         models = dict.fromkeys(one.model for one in tiers.values())

@@ -5,7 +5,7 @@ LanguageModel: what a job may ask of a model, and what it gets to know of the an
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from store.job_events import Job, Made, Tier
+from store.log.event_kinds import Job, Made, ModelTier
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -34,7 +34,13 @@ class Answer(Generic[T_co]):
 
 class LanguageModel(Protocol):
     def ask(
-        self, purpose: str, instructions: str, data: str, answer: type[T], *, tier: Tier = "cheap"
+        self,
+        purpose: str,
+        instructions: str,
+        data: str,
+        answer: type[T],
+        *,
+        tier: ModelTier = "cheap",
     ) -> Answer[T]:
         """Return the model's answer as a value of `answer`, a msgspec struct.
 

@@ -37,7 +37,7 @@ from store.home import failures
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, SnapshotError
 from store.home.tenant import Tenant, list_tenants
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.plans.job_catalog import CRON, LEARN, load_switches
 from store.snapshots import manifest as manifests
 

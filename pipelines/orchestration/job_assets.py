@@ -21,8 +21,8 @@ from pipelines.orchestration.metadata import Metadata, cell, past_values
 from pipelines.orchestration.resources import OWNERS, TENANTS, TenantLock, retry_or_fail
 from store.home.config import Llm, Settings
 from store.home.tenant import Tenant
-from store.job_events import Step
-from store.log import EventLog
+from store.log.event_kinds import Step
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, Memory

@@ -15,7 +15,7 @@ import pyarrow as pa
 from dagster import MarkdownMetadataValue
 
 from store import build, quarantine
-from store.events import MEMORY_KINDS
+from store.log.event_kinds import MEMORY_KINDS
 from store.memories.memory import ACTIVE, STATES
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Projection, Tables

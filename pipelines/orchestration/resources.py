@@ -31,7 +31,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant, tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
 GROUP = "memory"  # the assets of a build

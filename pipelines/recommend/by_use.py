@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
 from store.derived.usage import Usage
-from store.events import Revised
+from store.log.event_kinds import Revised
 from store.memories.memory import Memory
 from store.plans import steps
 

@@ -11,11 +11,10 @@ import msgspec
 
 from pipelines.jobs.context import Context
 from pipelines.recommend.found import Found
-from store.commands import Draft, bounded_tags
-from store.events import MemoryKind, Revised
 from store.home.errors import InvalidInput
 from store.home.instants import moment
-from store.job_events import Made, Step
+from store.log.commands import Draft, bounded_tags
+from store.log.event_kinds import Made, MemoryKind, Revised, Step
 from store.memories.memory import Memory
 from store.plans import steps
 

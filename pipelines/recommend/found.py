@@ -4,8 +4,7 @@ Found: a change that a person may want, the memories it is about and the figures
 
 from dataclasses import dataclass
 
-from store.agent_events import What
-from store.job_events import Step
+from store.log.event_kinds import Step, What
 from store.memories.memory import Memory
 
 

@@ -11,13 +11,13 @@ from pipelines.jobs.context import Context, Report, opened
 from pipelines.recommend.by_likeness import alike
 from pipelines.recommend.by_use import helpful, unused
 from pipelines.recommend.by_words import unclear
-from store import agent_events
-from store.agent_events import What
-from store.events import Event
 from store.home.config import Settings
 from store.home.errors import BuildBusy
 from store.home.files import make_folder
 from store.home.tenant import find_tenant
+from store.log import event_kinds
+from store.log.event_kinds import What
+from store.log.events import Event
 from store.plans import recommendations
 from store.plans.recommendations import Change
 
@@ -91,5 +91,5 @@ def recommended(context: Context) -> list[Event]:
 
 def _shown(event: Event) -> Proposed:
     body = event.body
-    assert isinstance(body, agent_events.Proposed)
+    assert isinstance(body, event_kinds.Proposed)
     return Proposed(event.id, body.what, body.because or "", body.source_ids)

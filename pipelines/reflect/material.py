@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context
 from store.derived.entities import EntityIndex
-from store.events import EPISODE
 from store.importers import git
+from store.log.event_kinds import EPISODE
 from store.memories.memory import Memory
 
 MOST = 16_384  # memories of a project

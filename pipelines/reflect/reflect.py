@@ -18,11 +18,11 @@ from pipelines.reflect.finding import Finding
 from pipelines.reflect.material import MOST, Material, materials
 from pipelines.reflect.standing import New, Standing
 from pipelines.reflect.wording import extractive
-from store.commands import Draft, bounded_tags
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import moment
 from store.index.vector_scan import VectorRows
-from store.job_events import Made, Step
+from store.log.commands import Draft, bounded_tags
+from store.log.event_kinds import Made, Step
 from store.memories.memory import Edge
 from store.plans import steps
 

@@ -15,7 +15,7 @@ from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.off_policy import Gain, Worth, gain, together, worth
 from store.derived.routes import Recall, Routes, Table, telling
-from store.job_events import Actions, Adopted
+from store.log.event_kinds import Actions, Adopted
 from store.plans import steps
 from store.routing import LEVELS, STATES, Policy
 

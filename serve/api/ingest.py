@@ -15,13 +15,13 @@ from serve.api.shapes import At, InTenant, SentDraft
 from serve.fields import ProjectName, TenantName
 from serve.summaries.ingested import shown
 from serve.summaries.listing import Position
-from store.body import Id, Name
-from store.commands import Draft
 from store.home.instants import new_id
 from store.home.projects import named_project
 from store.ingest.batch import MAX_ITEMS, Batch, Refused, Turn, of_drafts, said
 from store.ingest.job import Job, Outcome, State
 from store.ingest.job_queue import Queue
+from store.log.commands import Draft
+from store.log.event_kinds import Id, Name
 
 # Jobs: what became of accepted batches; a dead one is tried again.
 

@@ -24,12 +24,14 @@ from serve.fields import Reason, TenantName
 from serve.recall.request import all_of
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
-from store import commands
-from store.body import Id
-from store.commands import Change
-from store.events import (
+from store.home.errors import ChangedSince, InvalidInput, NotFound
+from store.home.projects import named_project
+from store.log import commands
+from store.log.commands import Change
+from store.log.event_kinds import (
     Archived,
     Forgotten,
+    Id,
     Linked,
     Pinned,
     Relation,
@@ -37,9 +39,7 @@ from store.events import (
     Revised,
     Superseded,
 )
-from store.home.errors import ChangedSince, InvalidInput, NotFound
-from store.home.projects import named_project
-from store.log import Appended
+from store.log.event_log import Appended
 from store.memories.memory import FORGOTTEN
 
 

@@ -17,12 +17,11 @@ from serve.api.shapes import At, InProject, InTenant, ShownMemory
 from serve.fields import ProjectName
 from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
-from store.body import Key, Tag
-from store.events import GoalStatus, MemoryKind, Tier
 from store.export import export
 from store.home.errors import NotReady
 from store.home.projects import checked_project, named_project
 from store.importers.jsonl import Exported
+from store.log.event_kinds import GoalStatus, Key, MemoryKind, Tag, Tier
 
 
 class OfMemories(InProject, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from serve.api.operation import Operation
 from serve.server.problems import MIMETYPE, TITLES, Problem
-from store.body import Id, Key
+from store.log.event_kinds import Id, Key
 
 _EVERYWHERE = (
     "invalid_input",

@@ -17,9 +17,9 @@ import msgspec
 
 from serve.api.operation import Call
 from store.home.errors import InvalidInput
-from store.log import Appended
-from store.logfile import checks
-from store.logfile.checks import Check
+from store.log import checks
+from store.log.checks import Check
+from store.log.event_log import Appended
 
 IF_MATCH = ("If-Match",)
 

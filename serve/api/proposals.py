@@ -13,9 +13,8 @@ from serve.api.shapes import At, InProject, InTenant
 from serve.fields import Reason, TenantName
 from serve.summaries import proposals
 from serve.summaries.proposals import Sort, State
-from store.body import Id
 from store.home.projects import named_project
-from store.job_events import Maker
+from store.log.event_kinds import Id, Maker
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):

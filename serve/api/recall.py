@@ -16,13 +16,10 @@ from serve.api.shapes import At, InProject, InTenant, ShownMemory
 from serve.recall.request import RateRequest, RecallRequest, answer
 from serve.summaries import receipts as told
 from serve.summaries.listing import Position
-from store import commands, receipts
-from store.agent_events import Effort
-from store.body import Id
-from store.events import Route, Trust
 from store.home.projects import named_project
-from store.job_events import Judge, Verdict
-from store.receipts import Wanted
+from store.log import commands, receipts
+from store.log.event_kinds import Effort, Id, Judge, Route, Trust, Verdict
+from store.log.receipts import Wanted
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,9 +12,8 @@ from msgspec import Meta
 
 from serve.fields import ProjectName, TenantName
 from serve.rules import Role
-from store.commands import Draft
-from store.events import GoalStatus, MemoryKind, Relation, Tier, Trust
-from store.job_events import Maker
+from store.log.commands import Draft
+from store.log.event_kinds import GoalStatus, Maker, MemoryKind, Relation, Tier, Trust
 
 State = Literal["active", "archived", "superseded", "forgotten", "stale"]
 At = Annotated[str, Meta(description="A moment, UTC: 2026-11-20T13:08:56Z.")]

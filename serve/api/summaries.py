@@ -17,10 +17,9 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries import conflicts, digest, facts, goals, graph, overview
 from serve.summaries.overview import item
-from store.body import Id, Unit
-from store.events import GoalStatus, MemoryKind, Trust
 from store.home.instants import moment
 from store.home.projects import named_project
+from store.log.event_kinds import GoalStatus, Id, MemoryKind, Trust, Unit
 from store.text.mentions import EntityKind
 
 # Facts: what is known of each entity, from when until when; and what cannot hold together.

@@ -11,10 +11,10 @@ import click
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from serve.numerals import size
-from store.events import Recorded
 from store.home.config import is_off
 from store.home.errors import InvalidInput, MnemologError, NotFound
 from store.home.projects import checked_project
+from store.log.event_kinds import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from serve.lessons.standing import Statistics
     from serve.server.open_tenants import OpenTenants
     from store.home.config import Settings
-    from store.log import EventLog
+    from store.log.event_log import EventLog
 
 
 _WIDEST = 400  # characters of a line; a host that writes its file on one line makes long ones
@@ -348,7 +348,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
 @click.pass_obj
 def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> None:
     """Make statements and drafts rules, recorded as your words. You can shorten an ID."""
-    from store import lesson_commands
+    from store.log import lesson_commands
 
     settings = env.settings()
     with environment.open_log(settings) as log:
@@ -373,7 +373,7 @@ def reject_lessons(
     env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool
 ) -> None:
     """Forget a statement, or stop a draft from being proposed again. You can shorten an ID."""
-    from store import lesson_commands
+    from store.log import lesson_commands
 
     settings = env.settings()
     with environment.open_log(settings) as log:

@@ -11,18 +11,19 @@ from serve import moments
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from serve.summaries.recording import recording
-from store.events import MEMORY_KINDS, Event, Recalled, Recorded
 from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError
 from store.home.instants import isoformat
-from store.log import EventLog
+from store.log.event_kinds import MEMORY_KINDS, Recalled, Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.text.text_features import MAY_RULE
 
 if TYPE_CHECKING:
     from serve.reader.reader import Reader
     from serve.recall.request import RecallRequest
-    from store.events import Event
-    from store.log import EventLog
+    from store.log.event_log import EventLog
+    from store.log.events import Event
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -134,7 +135,7 @@ def why(env: Environment, /, query: str, id_: str | None, as_json: bool, **asked
         else:
             from serve.cli import explanations
             from serve.recall.request import answer
-            from store.commands import resolve
+            from store.log.commands import resolve
 
             wanted, request = resolve(log, id_), _request(question)
             reader, embedder = _reader(settings, log)
@@ -268,7 +269,7 @@ def rate(
     next build.
     """
     value = _value(verdict)
-    from store import commands
+    from store.log import commands
 
     with environment.open_log(env.settings()) as log:
         wanted = commands.resolve_rated(log, id_)
@@ -304,8 +305,8 @@ _MOST_PENDING = 3  # texts of a recall
 @click.pass_obj
 def pending(env: Environment, /, days: int, as_json: bool) -> None:
     """List recalls that nobody has rated or judged. Recalls without results are left out."""
-    from store.pending import DAY_US
-    from store.pending import pending as waiting
+    from store.log.receipts import DAY_US
+    from store.log.receipts import pending as waiting
 
     now = environment.now()
     with environment.open_log(env.settings()) as log:

@@ -232,7 +232,7 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
 def _texts(settings: Settings, model: "Embedder") -> list[str]:
     """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
     from store.index.vectors import distinct_texts, embedded_fields
-    from store.log import EventLog
+    from store.log.event_log import EventLog
     from store.memories.memories_projection import MEMORIES_PROJECTION
     from store.snapshots.projection import Inputs, checked_build
 

@@ -19,7 +19,7 @@ from store.home.files import make_folder
 from store.home.projects import checked_project, project_of
 from store.home.registry import HOST, Server, registered
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.connect.machine import Install, Machine

@@ -11,17 +11,17 @@ import msgspec
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from serve.server import processes
-from store import commands
-from store.events import Recorded
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import isoformat
+from store.log import commands
+from store.log.event_kinds import Recorded
 
 if TYPE_CHECKING:
     from store.erase.receipt import Receipt
     from store.erase.wiping import Asked, Reach
     from store.home.config import Settings
-    from store.log import EventLog
-    from store.logfile.erasing import Erasure
+    from store.log.erasing import Erasure
+    from store.log.event_log import EventLog
     from store.quarantine import Held
 
 
@@ -123,7 +123,7 @@ def _asked(
     also_quotes: bool,
 ) -> "Asked":
     from store.erase import wiping
-    from store.logfile import erasing
+    from store.log import erasing
     from store.text import fingerprints
 
     if not (ids or texts or sessions):
@@ -148,7 +148,7 @@ def _asked(
 
 def _session(log: "EventLog", prefix: str) -> str:
     """Return the one session whose id starts so; raise NotFound, or InvalidInput for several."""
-    from store.logfile import erasing
+    from store.log import erasing
 
     found = erasing.sessions_like(log, prefix) if prefix else []
     if prefix in found:

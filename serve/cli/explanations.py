@@ -10,7 +10,7 @@ import msgspec
 from serve.cli import output
 from serve.recall.explanation import SPOKEN, WANTS
 from store.home.instants import isoformat, micros
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.reader.reader import Reader

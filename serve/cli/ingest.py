@@ -16,12 +16,12 @@ from store.home.errors import LogError, QueueFull
 from store.home.instants import isoformat
 from store.home.projects import checked_project
 from store.ingest.job import STATES
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from store.commands import Draft
     from store.ingest.job import Job
     from store.ingest.job_queue import Queue
+    from store.log.commands import Draft
 
 A_JOB = 1_000  # drafts of a file that become one
 LOOK_S = 0.1  # between looks at what another process records

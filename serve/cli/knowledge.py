@@ -9,7 +9,7 @@ from serve import moments
 from serve.cli import environment, learn, output
 from serve.cli.environment import Environment
 from store.home.projects import checked_project
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from store.derived.routes import Routes

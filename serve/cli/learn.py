@@ -16,8 +16,8 @@ from serve.cli import environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT, plan_command, print_outcome, print_plan
 from serve.server import processes
-from store.job_events import Job
-from store.log import EventLog
+from store.log.event_kinds import Job
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan

@@ -17,7 +17,7 @@ import click
 
 from serve.harmless import harmless
 from store.home.errors import InvalidInput, LogError
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.text import visible_json
 
 LINES = 4  # of a memory's text

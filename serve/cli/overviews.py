@@ -10,7 +10,7 @@ from serve import moments
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home.instants import micros, moment
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 _WIDTH = 90
 _TITLES = {

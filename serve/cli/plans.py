@@ -12,8 +12,8 @@ from serve.cli.environment import Environment
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.home.projects import checked_project
-from store.job_events import Job
-from store.log import EventLog
+from store.log.event_kinds import Job
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan

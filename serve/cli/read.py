@@ -8,10 +8,10 @@ import click
 from serve import moments
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from store.events import MEMORY_KINDS
 from store.home.errors import NotFound
 from store.home.projects import checked_project
-from store.log import EventLog
+from store.log.event_kinds import MEMORY_KINDS
+from store.log.event_log import EventLog
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
 _FORGOTTEN = "(forgotten)"
@@ -29,8 +29,8 @@ def show(env: Environment, /, id_: str, as_json: bool) -> None:
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
         from serve.recall.request import all_of
-        from store.commands import resolve
         from store.embedders.embedder import make_embedder
+        from store.log.commands import resolve
 
         wanted = resolve(log, id_)
         reader = Reader(
@@ -211,7 +211,7 @@ def history(
 
 
 def _resolved(log: EventLog, name: str) -> str:
-    from store.commands import resolve
+    from store.log.commands import resolve
 
     try:
         return resolve(log, name)

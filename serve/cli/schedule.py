@@ -10,7 +10,7 @@ from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan

@@ -15,7 +15,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.home.tenant import Tenant, log_bytes
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.lessons.standing import Standing

@@ -14,7 +14,7 @@ from store.home import tenant as tenants_
 from store.home.config import Settings
 from store.home.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
 from store.home.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.summaries.tenant_stats import TenantStats

@@ -19,12 +19,12 @@ from store.home.projects import checked_project
 from store.importers.hosts import HOSTS
 
 if TYPE_CHECKING:
-    from store.commands import Counts, Draft
     from store.home.config import Settings
     from store.importers.hosts import Host
     from store.importers.session import Sessions
     from store.importers.turn import Skip, Transcript, Turn, Turns
-    from store.log import EventLog
+    from store.log.commands import Counts, Draft
+    from store.log.event_log import EventLog
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -260,8 +260,8 @@ def _import_sessions(
     and_build: bool,
     as_json: bool,
 ) -> None:
-    from store import commands
     from store.importers.hosts import transcripts
+    from store.log import commands
 
     settings, skips = env.settings(), _Skips()
     found = transcripts(host, source, skips.add)
@@ -351,7 +351,7 @@ def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
 def _import(
     env: Environment, read: Read, *, project: str | None, and_build: bool, as_json: bool
 ) -> None:
-    from store import commands
+    from store.log import commands
 
     settings = env.settings()
     skips = _Skips()

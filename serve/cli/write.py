@@ -11,25 +11,25 @@ import msgspec
 from serve import moments
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from store import commands
-from store.events import (
+from store.home.config import Settings
+from store.home.errors import InvalidInput
+from store.log import commands
+from store.log.commands import change_goal
+from store.log.event_kinds import (
     GOAL_STATUSES,
     MEMORY_KINDS,
     RELATIONS,
     TRUSTS,
-    Event,
     Recorded,
     Relation,
     Revised,
 )
-from store.goal_commands import change_goal
-from store.home.config import Settings
-from store.home.errors import InvalidInput
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 if TYPE_CHECKING:
-    from store.commands import Draft
-    from store.log import Appended
+    from store.log.commands import Draft
+    from store.log.event_log import Appended
 
 
 _EPILOG = output.example(
@@ -88,7 +88,7 @@ def record(
     **fields: Any,
 ) -> None:
     """Record TEXT as a memory. `-` reads it from standard input."""
-    from store import commands
+    from store.log import commands
 
     if batch == (text is not None):
         raise click.UsageError("give TEXT (or `-`), or --batch and drafts on standard input")
@@ -127,7 +127,7 @@ def record(
 
 def _draft(fields: dict[str, Any]) -> "Draft":
     """Return a checked draft; raise msgspec.ValidationError naming the field."""
-    from store.commands import Draft
+    from store.log.commands import Draft
 
     given = {
         name: output.encodable(value) if isinstance(value, str) else value
@@ -141,7 +141,7 @@ def _draft(fields: dict[str, Any]) -> "Draft":
 
 
 def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> None:
-    from store import commands
+    from store.log import commands
 
     at = environment.now()
     drafts = [
@@ -166,7 +166,7 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
 
 
 def _read_drafts(data: bytes) -> "list[Draft]":
-    from store.commands import Draft
+    from store.log.commands import Draft
 
     drafts = []
     for number, line in enumerate(data.splitlines(), 1):

@@ -13,12 +13,12 @@ import msgspec
 
 from serve.reader.reader import View
 from serve.server.open_tenants import OpenTenant
-from store import commands
-from store.body import Id
-from store.commands import Change
-from store.events import Archived, Event, Forgotten, Pinned, Restored, Revised, Superseded
 from store.home.errors import InvalidInput, NotFound
-from store.logfile.checks import unchanged
+from store.log import commands
+from store.log.checks import unchanged
+from store.log.commands import Change
+from store.log.event_kinds import Archived, Forgotten, Id, Pinned, Restored, Revised, Superseded
+from store.log.events import Event
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, STALE, SUPERSEDED, Memory
 
 Does = Literal["tag", "untag", "pin", "unpin", "archive", "restore", "forget"]

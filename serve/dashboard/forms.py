@@ -15,11 +15,11 @@ from serve import moments
 from serve.reader.filters import Filter
 from serve.recall.request import RecallRequest
 from serve.summaries.listing import Listing, Sort, State
-from store.commands import Draft
-from store.events import MEMORY_KINDS, TIERS, Revised
 from store.home.errors import InvalidInput
 from store.home.instants import micros
 from store.home.projects import named_project
+from store.log.commands import Draft
+from store.log.event_kinds import MEMORY_KINDS, TIERS, Revised
 from store.memories.memory import ACTIVE, Memory
 
 Sent = Mapping[str, str]

@@ -15,9 +15,9 @@ from serve.dashboard.site import Site, Undo, back, tenant_url
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import listing
-from store.events import MEMORY_KINDS, TIERS
 from store.home.errors import ChangedSince, InvalidInput
 from store.home.instants import micros
+from store.log.event_kinds import MEMORY_KINDS, TIERS
 
 SHOWN = 50
 STATES = (

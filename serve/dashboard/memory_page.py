@@ -17,8 +17,11 @@ from serve.reader.reader import View
 from serve.recall.request import seen, whole
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
-from store import commands
-from store.events import (
+from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
+from store.home.instants import new_id
+from store.log import commands
+from store.log.checks import unchanged
+from store.log.event_kinds import (
     GOAL_STATUSES,
     MEMORY_KINDS,
     RELATIONS,
@@ -30,12 +33,9 @@ from store.events import (
     Recorded,
     Revised,
     Superseded,
-    is_erased,
 )
-from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
-from store.home.instants import new_id
-from store.log import Appended
-from store.logfile.checks import unchanged
+from store.log.event_log import Appended
+from store.log.events import is_erased
 from store.memories.memory import FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest

@@ -14,7 +14,7 @@ from store.home.errors import InvalidInput, LogError, NoManifest, SnapshotDamage
 from store.home.registry import dagster_ui
 from store.home.tenant import Tenant
 from store.home.tokens import PER_MINUTE, SCOPES, Wanted
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.plans import job_catalog, plans
 from store.snapshots import manifest as manifests
 

@@ -26,7 +26,7 @@ from serve.summaries.recording import held
 from store import quarantine
 from store.audits.health import alarm_of
 from store.home.errors import LogError
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)

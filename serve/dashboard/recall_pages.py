@@ -16,13 +16,14 @@ from serve.recall.explanation import SPOKEN, WANTS
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import receipts as told
 from serve.summaries.listing import Position
-from store import commands, receipts
-from store.events import MEMORY_KINDS, TIERS, Event, Recalled
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.home.projects import named_project
-from store.log import EventLog
-from store.receipts import Place, Wanted
+from store.log import commands, receipts
+from store.log.event_kinds import MEMORY_KINDS, TIERS, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.receipts import Place, Wanted
 
 SHOWN = 50
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms

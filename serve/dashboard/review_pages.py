@@ -24,10 +24,10 @@ from serve.summaries import goals, proposals
 from serve.summaries.goals import Chain
 from serve.summaries.newest import newest
 from serve.summaries.proposals import Changed, Proposal, State
-from store import commands, lesson_commands
-from store.events import GOAL_STATUSES, Forgotten, Revised
-from store.goal_commands import change_goal
 from store.home.errors import InvalidInput, NotFound
+from store.log import commands, lesson_commands
+from store.log.commands import change_goal
+from store.log.event_kinds import GOAL_STATUSES, Forgotten, Revised
 from store.memories.memory import Memory
 
 LESSONS_SHOWN = 200  # lessons, and rules that were never shown

@@ -20,9 +20,9 @@ from serve.reader.reader import View, standing
 from serve.reader.snapshots import Snapshots
 from serve.recall.recall import Mode, Question, recall
 from store.embedders.embedder import Embedder
-from store.events import EPISODE
 from store.home.config import Choices
 from store.home.tenant import Tenant
+from store.log.event_kinds import EPISODE
 from store.snapshots.manifest import CANARIES, CheckResult, Manifest
 from store.text import tokenizer
 

@@ -22,8 +22,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from store.events import MemoryKind
 from store.home.errors import InvalidInput, SourceError
+from store.log.event_kinds import MemoryKind
 
 # The check set: memories of a made-up project, and notes in thirteen languages, with queries. It
 # is small enough to be run by night and in the tests, and says whether recall

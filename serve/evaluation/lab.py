@@ -25,11 +25,10 @@ from serve.recall.explanation import SPOKEN
 from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
-from store.agent_events import Intent
 from store.embedders.embedder import Embedder
-from store.events import MEMORY_KINDS, TIERS
 from store.home.config import Choices, Layer, Profile, changed
 from store.home.errors import ConfigError, InvalidInput
+from store.log.event_kinds import MEMORY_KINDS, TIERS, Intent
 from store.memories.memory import Memory
 from store.prompts.statements import Stated, stated
 

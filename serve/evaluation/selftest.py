@@ -23,14 +23,14 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, standing
 from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
-from store import commands
-from store.commands import Draft
 from store.embedders.embedder import Embedder
-from store.events import Event
 from store.home.config import Choices
 from store.home.errors import EmbedderError, LogError
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots.manifest import Manifest
 
 EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all

@@ -16,10 +16,10 @@ from serve.hooks.paths import in_project
 from serve.lessons.index import named_by_tool
 from serve.lessons.matching import Named
 from serve.recall.context_block import block, note, short_id
-from store.agent_events import Acted, Surfaced
 from store.deeds.tools import ToolUse
-from store.events import Event
-from store.lesson_commands import ACCEPTED, DRAFTED
+from store.log.event_kinds import Acted, Surfaced
+from store.log.events import Event
+from store.log.lesson_commands import ACCEPTED, DRAFTED
 from store.memories.memory import Memory
 
 MOST = 2  # lessons at a time

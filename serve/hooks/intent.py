@@ -7,7 +7,7 @@ A fitted classifier tells (`store.prompts`); a host's own commands are known by 
 import re
 from dataclasses import dataclass
 
-from store.agent_events import Intent
+from store.log.event_kinds import Intent
 from store.prompts import classifier
 from store.prompts.classifier import Wants
 

@@ -27,11 +27,11 @@ from serve.recall.analysis import usual
 from serve.recall.context_block import Block, Note, block, note, short_note
 from serve.recall.recall import Answer, Hit, recall
 from serve.recall.router import Router
-from store.agent_events import Prompted, SessionTold, Surfaced
-from store.events import Event, Recalled, Recorded
-from store.events import Hit as Told
 from store.home.instants import new_id
 from store.home.projects import branch_of
+from store.log.event_kinds import Hit as Told
+from store.log.event_kinds import Prompted, Recalled, Recorded, SessionTold, Surfaced
+from store.log.events import Event
 from store.memories.memory import Memory
 from store.text import tokenizer
 

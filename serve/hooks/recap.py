@@ -19,7 +19,7 @@ from serve.recall.recall import recall
 from serve.summaries.brief import goal_note, last_session
 from serve.summaries.goals import set_goals
 from serve.summaries.newest import newest
-from store.events import EPISODE
+from store.log.event_kinds import EPISODE
 from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.dates import Interval, interval

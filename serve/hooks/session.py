@@ -18,7 +18,7 @@ from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note
 from serve.summaries.goals import set_goals
 from serve.summaries.work import Work, work
-from store.agent_events import SessionTold, Stage, Surfaced
+from store.log.event_kinds import SessionTold, Stage, Surfaced
 from store.memories.memory import Memory
 from store.text.excerpt import one_line
 

@@ -18,7 +18,7 @@ from serve.hooks.intent import Reading
 from serve.reader.reader import View
 from serve.recall.analysis import LEAST_IDF
 from serve.recall.recall import Hit
-from store.events import EPISODE, STATEMENT
+from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer
 

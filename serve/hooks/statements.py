@@ -9,7 +9,8 @@ from serve.hooks.call import Call
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.recall.context_block import short_id
-from store.events import STATEMENT, Event, Forgotten, Recorded
+from store.log.event_kinds import STATEMENT, Forgotten, Recorded
+from store.log.events import Event
 from store.memories.memory import ACTIVE, Memory
 from store.prompts import statements
 

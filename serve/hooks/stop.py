@@ -11,8 +11,8 @@ from serve.lessons.following import judged
 from serve.lessons.outcomes import outcomes
 from serve.lessons.wording import wording
 from serve.rules import role
-from store.agent_events import Acted, Effort, Followed, Outcome, SessionTold, Surfaced
-from store.events import STATEMENT, Event
+from store.log.event_kinds import STATEMENT, Acted, Effort, Followed, Outcome, SessionTold, Surfaced
+from store.log.events import Event
 from store.memories.memory import FORGOTTEN
 
 

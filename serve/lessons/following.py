@@ -17,10 +17,10 @@ from serve.lessons.matching import (
     wants,
 )
 from serve.lessons.wording import Wording
-from store.agent_events import Acted, Surfaced, Verdict
 from store.deeds.shell import Call, calls
+from store.log.event_kinds import Acted, LessonVerdict, Surfaced
 
-Judged = tuple[Verdict, str | None]
+Judged = tuple[LessonVerdict, str | None]
 
 
 def judged(

@@ -4,7 +4,7 @@ What a turn came to: how tests, a build, a lint or a deployment stood at its end
 
 from collections.abc import Iterable, Sequence
 
-from store.agent_events import Acted, Effort, Outcome
+from store.log.event_kinds import Acted, Effort, Outcome
 
 _TRIED: tuple[Effort, ...] = ("test", "build", "lint", "deploy")
 

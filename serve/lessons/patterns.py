@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from store.agent_events import Effort
 from store.deeds.efforts import efforts
 from store.deeds.shell import Call, Words, program
+from store.log.event_kinds import Effort
 
 # options before the subcommand that take a value
 _WITH_VALUE = {

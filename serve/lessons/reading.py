@@ -9,7 +9,7 @@ from typing import Literal
 from serve.lessons import naming, words
 from serve.lessons.naming import Named, Token
 from serve.lessons.patterns import Command, Occasion, command
-from store.agent_events import Effort
+from store.log.event_kinds import Effort
 
 _MIN_STEM = 6
 _PARENTHESIS = 40  # tokens; a longer one is read like the rest

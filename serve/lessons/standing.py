@@ -16,10 +16,10 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
 from store.derived.lessons import Counts, Tally
-from store.events import STATEMENT
 from store.home.instants import isoformat
-from store.lesson_commands import becomes
-from store.log import EventLog
+from store.log.event_kinds import STATEMENT
+from store.log.event_log import EventLog
+from store.log.lesson_commands import becomes
 from store.memories.memory import Memory
 
 _MOST_STATED = 200

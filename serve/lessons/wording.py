@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from serve.lessons.patterns import Command, Occasion
 from serve.lessons.reading import read
-from store.agent_events import Effort
+from store.log.event_kinds import Effort
 
 MAX_CHARS = 2_000
 

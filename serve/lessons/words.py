@@ -5,7 +5,7 @@ English and the commonest of German, French and Spanish; a rule in other words n
 to nobody, and is recalled as ever.
 """
 
-from store.agent_events import Effort
+from store.log.event_kinds import Effort
 
 FORBIDS = frozenset(
     """never don't dont avoid mustn't shouldn't stop not no nie niemals nicht kein keine keinen

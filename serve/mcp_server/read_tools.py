@@ -17,8 +17,8 @@ from serve.rules import role
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
 from serve.summaries.newest import newest
-from store import commands
 from store.home.instants import micros
+from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
 from store.text.text_features import RULE_KINDS
 

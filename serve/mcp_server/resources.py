@@ -12,7 +12,7 @@ from serve.mcp_server.tool_context import ToolContext, frame_notes, memory_note,
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
-from store import commands
+from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
 from store.text.text_features import MAY_RULE
 

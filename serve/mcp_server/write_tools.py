@@ -20,13 +20,20 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries import goals as every
 from serve.summaries.newest import newest
-from store import commands
-from store.body import Key, Name, Tag
-from store.commands import Draft
-from store.events import Forgotten, GoalStatus, MemoryKind, Restored, Revised
-from store.goal_commands import change_goal
 from store.home.errors import InvalidInput
-from store.log import Appended
+from store.log import commands
+from store.log.commands import Draft, change_goal
+from store.log.event_kinds import (
+    Forgotten,
+    GoalStatus,
+    Key,
+    MemoryKind,
+    Name,
+    Restored,
+    Revised,
+    Tag,
+)
+from store.log.event_log import Appended
 from store.memories.memory import Memory
 
 Kind = Annotated[MemoryKind, Meta(description="What it is; a fact if left out.")]

@@ -26,7 +26,6 @@ from serve.reader.filters import Masks
 from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_snapshots
 from serve.reader.tail import LiveTail, Tail
 from store.embedders.embedder import Embedder
-from store.events import Event
 from store.home.errors import (
     InvalidInput,
     LogClosed,
@@ -37,8 +36,9 @@ from store.home.errors import (
 )
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
-from store.log import EventLog
-from store.logfile.head import Gap, OtherLog
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.log_head import Gap, OtherLog
 from store.memories.memory import Memory
 from store.memories.rows import Mask
 from store.snapshots.manifest import Manifest

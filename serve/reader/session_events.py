@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from store.agent_events import Place, Prompted, Surfaced
-from store.events import Event
 from store.home.errors import LogError
-from store.log import EventLog
+from store.log.event_kinds import Place, Prompted, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 _KEPT = 64  # sessions
 

@@ -21,14 +21,14 @@ import numpy.typing as npt
 from serve.reader.tail_storage import LONGEST, Columns, Counts, FreshVectors, Slots
 from serve.reader.tail_storage import SlotNumbers as Places
 from store.embedders.embedder import Embedder
-from store.events import RECEIPTS, Event
 from store.home.errors import LogError
 from store.index import prefix_expansion
 from store.index.bm25 import K1, Formula, norms, sample_coverage
 from store.index.postings import KIN_SHARE, PostingsIndex
 from store.index.vector_scan import VectorRows
-from store.job_events import Undone
-from store.log import EventLog
+from store.log.event_kinds import Undone
+from store.log.event_log import EventLog
+from store.log.events import RECEIPTS, Event
 from store.memories.fold import Fold
 from store.memories.memory import UNSEEN, Edge, Memory
 from store.memories.rows import Mask, MemoryRows

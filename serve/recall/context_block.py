@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from serve.rules import role
-from store.events import EPISODE, STATEMENT
 from store.home.instants import isoformat
+from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import MAX_SAID, OUTCOME
 from store.memories.memory import Memory
 from store.text.excerpt import first_sentence, one_line

@@ -19,7 +19,7 @@ from serve.recall import scoring
 from serve.recall.analysis import Question
 from serve.recall.candidates import Candidates
 from serve.recall.scoring import LASTING_KINDS, USUAL, decayed
-from store.events import MEMORY_KINDS
+from store.log.event_kinds import MEMORY_KINDS
 
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]

@@ -23,7 +23,7 @@ from serve.recall.scoring import LETTERS, MEANING, confidence, coverage
 from serve.recall.selection import Selection, select, shown_scores
 from serve.stages.replaced import Replaced
 from store.embedders.embedder import Embedder
-from store.events import Route
+from store.log.event_kinds import Route
 from store.memories.memory import Memory
 
 # Laps: how long each stage of one recall took.

@@ -18,16 +18,15 @@ from serve.recall.recall import Answer, Hit, Laps, recall
 from serve.recall.router import Router
 from serve.rules import role
 from serve.summaries.lineage import lineage
-from store.body import Id, Instant
 from store.embedders.embedder import Embedder
-from store.events import Event, Recalled, Tier
-from store.events import Hit as ReceiptHit
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import isoformat, micros, new_id
 from store.home.projects import checked_project
-from store.job_events import Verdict
-from store.log import EventLog
+from store.log.event_kinds import Hit as ReceiptHit
+from store.log.event_kinds import Id, Instant, Recalled, Tier, Verdict
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memory import ACTIVE, FORGOTTEN, OPEN, Memory
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up

@@ -9,7 +9,7 @@ the same receipt always tries the same.
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from store.events import Route
+from store.log.event_kinds import Route
 from store.routing import LEVELS, Policy, state, whole
 
 _RANGE = 2.0**64

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from store.events import Event, Recalled
 from store.home.errors import InvalidInput, LogBusy, LogError, NotFound
-from store.log import EventLog
+from store.log.event_kinds import Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 if TYPE_CHECKING:
     pass

@@ -26,12 +26,12 @@ from serve.server.ingest_worker import FactReader, IngestWorker
 from store.builds import upkeep
 from store.builds.upkeep import Waiting
 from store.embedders.embedder import make_embedder
-from store.events import Event
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.home.tenant import Deleted, Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 log = logging.getLogger("mnemolog")
 

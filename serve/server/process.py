@@ -34,7 +34,7 @@ from store.home.errors import ConfigError, LogError
 from store.home.files import is_gone
 from store.home.http_access import CONNECTIONS, Connections, owner_token
 from store.home.registry import HOST, Server, register, sole
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 log = logging.getLogger("mnemolog")
 

@@ -9,7 +9,7 @@ from serve.reader.reader import View
 from store.home import failures
 from store.home.failures import Failure
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Manifest, Refusal
 

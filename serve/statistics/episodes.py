@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from store.events import EPISODE
 from store.home.tenant import Tenant, log_bytes
-from store.log import EventLog
+from store.log.event_kinds import EPISODE
+from store.log.event_log import EventLog
 from store.memories.rows import MemoryRows
 from store.snapshots.manifest import Manifest
 

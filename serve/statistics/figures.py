@@ -17,7 +17,7 @@ from serve.statistics.recalls import Answered, Rate, Ratings, answered, rate, ra
 from serve.statistics.spending import Spending, spending
 from serve.statistics.usefulness import Usefulness, usefulness
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 LIVE = 500  # receipts behind the counters that are asked for every few seconds
 

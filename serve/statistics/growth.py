@@ -5,8 +5,8 @@ Growth: how many events of each sort there are in each step of a log's life.
 from dataclasses import dataclass
 from itertools import accumulate
 
-from store.events import KINDS
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import KINDS
 
 DAY = 86_400_000_000  # microseconds
 STEPS = (1, 7, 28, 364)  # days

@@ -10,8 +10,8 @@ import numpy as np
 
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
-from store.events import MEMORY_KINDS
 from store.home.tenant import Tenant, log_bytes
+from store.log.event_kinds import MEMORY_KINDS
 from store.memories.memory import ACTIVE, FORGOTTEN, STATES
 from store.memories.rows import Mask, MemoryRows
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from store.events import Rated, Recalled
-from store.log import EventLog
+from store.log.event_kinds import Rated, Recalled
+from store.log.event_log import EventLog
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000  # microseconds
 NEWEST = 1_000  # receipts and ratings that are read

@@ -5,8 +5,8 @@ Spending: what a tenant's jobs paid language models, today and in thirty days, a
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from store.job_events import Called
-from store.log import EventLog
+from store.log.event_kinds import Called
+from store.log.event_log import EventLog
 from store.plans.job_catalog import DAY, ModelCost, sum_calls
 
 DAYS = 30

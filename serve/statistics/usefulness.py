@@ -17,19 +17,23 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
 from serve.summaries.newest import newest
-from store.agent_events import Followed, Place, Prompted, SessionTold, Surfaced
-from store.body import Body
-from store.events import (
+from store.log.event_kinds import (
     EPISODE,
     STATEMENT,
+    Body,
+    Followed,
     Forgotten,
+    Place,
+    Prompted,
     Rated,
     Recalled,
     Restored,
+    SessionTold,
     Superseded,
+    Surfaced,
 )
-from store.lesson_commands import MADE_A_RULE
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.lesson_commands import MADE_A_RULE
 from store.memories.memory import Memory
 from store.memories.rows import Mask, MemoryRows
 from store.recording import SAID_OTHERWISE

@@ -18,8 +18,8 @@ from serve.rules import role
 from serve.summaries.goals import due, set_goals
 from serve.summaries.newest import newest
 from store.deeds import efforts
-from store.events import EPISODE, STATEMENT
-from store.lesson_commands import ACCEPTED
+from store.log.event_kinds import EPISODE, STATEMENT
+from store.log.lesson_commands import ACCEPTED
 from store.memories.episode import OUTCOME
 from store.memories.memory import Memory
 from store.text.text_features import MAY_RULE

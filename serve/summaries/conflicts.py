@@ -18,8 +18,8 @@ from serve.summaries.facts import Known, known
 from store.derived.duplicates import MOST_VALUES
 from store.derived.facts import Fact
 from store.home.instants import isoformat
-from store.job_events import Staled
-from store.log import EventLog
+from store.log.event_kinds import Staled
+from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Edge, Memory
 from store.text.corrections import correction
 from store.text.mentions import speaker_name

@@ -17,9 +17,9 @@ from serve.summaries.goals import shown as goals_shown
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time, item
 from serve.summaries.work import Work, work
-from store.events import Event
 from store.home.instants import isoformat, moment
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memory import Memory
 
 TOLD = ("prompted", "action", "session")  # the kinds of event a digest reads

@@ -13,7 +13,7 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.summaries.newest import newest
 from serve.summaries.overview import along_time
-from store.events import GoalStatus
+from store.log.event_kinds import GoalStatus
 from store.memories.memory import Memory
 from store.text.text_features import MAY_RULE
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from serve.reader.reader import View
-from store.events import Event, Recorded
 from store.home.instants import isoformat
-from store.job_events import Applied, Made, Staled
-from store.log import EventLog
+from store.log.event_kinds import Applied, Made, Recorded, Staled
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memory import FALLEN, FORGOTTEN, STALE, SUPERSEDED, Memory
 from store.text.excerpt import one_line
 

@@ -21,8 +21,8 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
 from serve.recall.request import seen
-from store.events import EPISODE
 from store.home.instants import isoformat
+from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.text import tokenizer

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.reader import View
-from store.events import EPISODE
+from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, Memory
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from store.home.instants import isoformat
-from store.job_events import Step
+from store.log.event_kinds import Step
 from store.plans.plans import Plan
 
 _LONGEST = 160  # characters of a text in one line

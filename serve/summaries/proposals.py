@@ -13,14 +13,23 @@ from typing import Any, Literal
 import msgspec
 
 from serve.summaries.plan_text import VERBS
-from store import commands, lesson_commands
-from store.agent_events import Proposed, What
-from store.events import Erased, Event, Forgotten, Recorded, Superseded
 from store.home.errors import Conflict, NotFound
 from store.home.instants import isoformat
-from store.job_events import Maker, Planned, Step
-from store.lesson_commands import Proposal as Draft
-from store.log import EventLog
+from store.log import commands, lesson_commands
+from store.log.event_kinds import (
+    Erased,
+    Forgotten,
+    Maker,
+    Planned,
+    Proposed,
+    Recorded,
+    Step,
+    Superseded,
+    What,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.lesson_commands import Proposal as Draft
 from store.plans import plans, recommendations
 from store.plans.plans import Plan
 from store.plans.recommendations import Recommendation

@@ -12,12 +12,11 @@ import msgspec
 
 from serve.reader.reader import View
 from serve.recall.request import seen
-from store.agent_events import Outcome, Prompted
-from store.events import Event, Hit, Rated, Recalled
 from store.home.instants import isoformat
-from store.job_events import Judged
-from store.log import EventLog
-from store.pending import SOON_US, may_rate
+from store.log.event_kinds import Hit, Judged, Outcome, Prompted, Rated, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.receipts import SOON_US, may_rate
 
 
 def in_short(log: EventLog, receipt: Event, memory: str | None = None) -> dict[str, Any]:

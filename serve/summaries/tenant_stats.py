@@ -14,7 +14,7 @@ from serve.statistics.holdings import disk, memories
 from serve.statistics.recalls import answered, rate
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.snapshots.manifest import Manifest
 
 

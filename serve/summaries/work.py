@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 
-from store.agent_events import Acted, Effort, Prompted, SessionTold
-from store.events import Event, Recorded
+from store.log.event_kinds import Acted, Effort, Prompted, Recorded, SessionTold
+from store.log.events import Event
 
 
 @dataclass(slots=True)

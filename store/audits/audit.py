@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from store.agent_events import Followed, Surfaced
 from store.audits import memories as memory_audits
 from store.audits.audited import Audited, Found
 from store.derived.duplicates import TEXTS, Duplicates
@@ -23,6 +22,7 @@ from store.index import bm25, postings
 from store.index.bm25 import MAX_BATCH_POSTINGS
 from store.index.vector_scan import PartRows
 from store.index.vectors import FieldRows
+from store.log.event_kinds import Followed, Surfaced
 from store.memories.memory import FORGOTTEN
 from store.memories.parts import fields_of
 from store.memories.table import insight_mask, searched_texts

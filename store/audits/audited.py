@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.memories.parts import fields_of, parts_of
 from store.snapshots.projection import Built, Part, Tables
 

@@ -16,7 +16,6 @@ import msgspec
 from store import quarantine
 from store.derived import catalog, constraints
 from store.embedders.embedder import Embedder, SilentEmbedder, make_embedder
-from store.events import RECEIPTS
 from store.home import failures, files
 from store.home.config import Llm, Settings
 from store.home.errors import (
@@ -31,11 +30,12 @@ from store.home.instants import isoformat
 from store.home.model_programs import program_of
 from store.home.registry import is_held, listens, running
 from store.home.tenant import Tenant, find_tenant
-from store.log import EventLog
-from store.logfile.file import LEAST_SQLITE, sqlite_version
-from store.logfile.head import numbers
+from store.log.event_log import EventLog
+from store.log.events import RECEIPTS
+from store.log.log_file import LEAST_SQLITE, sqlite_version
+from store.log.log_head import numbers
+from store.log.rows import redact_event
 from store.plans import job_catalog
-from store.redaction.event import redacted
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import CheckResult, Manifest
@@ -274,7 +274,7 @@ def _log(log: EventLog) -> Iterator[Finding]:
 
 def _secrets(log: EventLog) -> Iterator[Finding]:
     """Say which events hold what only today's patterns know; nothing where none does."""
-    found = [event.id for event in log.read(cold=False) if redacted(event) is not event]
+    found = [event.id for event in log.read(cold=False) if redact_event(event) is not event]
     if found:
         named = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
         what = f"the log keeps secrets that an earlier version did not know in {len(found)} events"

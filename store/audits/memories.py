@@ -15,20 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store import quarantine
-from store.agent_events import Prompted
 from store.audits.audited import Audited, Found
-from store.events import (
+from store.log.event_kinds import (
     Archived,
     Erased,
     Forgotten,
+    Prompted,
     Quarantined,
     Recorded,
     Revised,
+    Staled,
     Superseded,
 )
-from store.job_events import Staled
-from store.logfile.head import numbers
-from store.logfile.rows import PUT_AWAY
+from store.log.log_head import numbers
+from store.log.rows import PUT_AWAY
 from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
 from store.memories.parts import MemoryParts, Places
 from store.redaction import redact

@@ -32,11 +32,10 @@ from store.home.files import has_passing_name, is_old
 from store.home.registry import is_held
 from store.home.tenant import Tenant, lock_jobs, tenant
 from store.ingest.job_queue import Queue
-from store.log import EventLog
-from store.logfile import erasing, salvage
-from store.logfile import head as log_head
-from store.logfile.head import Gap, OtherLog
-from store.logfile.salvage import Salvaged
+from store.log import erasing, log_head, salvage
+from store.log.event_log import EventLog
+from store.log.log_head import Gap, OtherLog
+from store.log.salvage import Salvaged
 from store.snapshots import manifest as manifests
 
 

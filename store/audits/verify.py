@@ -20,7 +20,7 @@ from store.derived.constraints import Constraints
 from store.embedders.embedder import Embedder, SilentEmbedder
 from store.home.errors import NoManifest, SnapshotDamaged
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest

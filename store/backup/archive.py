@@ -23,10 +23,10 @@ from typing import Annotated
 
 import msgspec
 
-from store.cold.segment import hash_of
 from store.home import files
 from store.home.errors import LogFull, SourceError
 from store.home.files import make_folder, passing_name, sync_folder, sync_folders
+from store.log.segments import hash_of
 
 FORMAT = 1
 LOG, QUEUE, LIST = "log.sqlite", "ingest.sqlite", "backup.json"

@@ -20,7 +20,6 @@ import msgspec
 
 from store.backup import archive, copies
 from store.backup.archive import Listing
-from store.cold import compaction, segment
 from store.erase import wiping
 from store.erase.scan import scan
 from store.home import tenant as tenants
@@ -31,9 +30,9 @@ from store.home.tenant import Tenant
 from store.ingest import batch
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import QueueFile
-from store.log import EventLog
-from store.logfile import file as log_file
-from store.logfile.rows import event_of
+from store.log import compaction, log_file, segments
+from store.log.event_log import EventLog
+from store.log.rows import decode_row
 
 _PASSING = ".backup-"  # no tenant's name begins so
 _PATIENCE_S = 10.0  # for a lock that nobody else knows the name of
@@ -132,7 +131,7 @@ def restore(
 
 
 def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
-    folder, to = segment.folder_of(tenant.log), segment.folder_of(staged.log)
+    folder, to = segments.folder_of(tenant.log), segments.folder_of(staged.log)
     with EventLog(staged.log) as log:
         found = log.segments()
     for one in found:
@@ -168,14 +167,14 @@ def _proven(staged: Tenant) -> tuple[int, int, int]:
 
 
 def _check_segments(staged: Tenant, log: EventLog) -> None:
-    folder = segment.folder_of(staged.log)
+    folder = segments.folder_of(staged.log)
     named = {one.name: one for one in log.segments()}
     there = {path.name for path in folder.glob("*")}
     if strange := there ^ named.keys():
         what = "missing" if strange - there else "not named in the log"
         raise LogCorrupt(f"below cold/log {', '.join(sorted(strange)):.200} is {what}")
     for one in named.values():
-        if problem := segment.problem(folder, one):
+        if problem := segments.problem(folder, one):
             raise LogCorrupt(problem)
 
 
@@ -191,7 +190,7 @@ def _check_events(log: EventLog, at_once: int) -> int:
                 newest = lost[newest + 1]
             if row[0] != newest + 1:
                 raise LogCorrupt(f"event {newest + 1} is missing")
-            event_of(row)
+            decode_row(row)
             count, newest = count + 1, row[0]
     return count
 

@@ -18,8 +18,8 @@ import apsw
 from store.backup import archive
 from store.home.errors import LogCorrupt, LogForeign, LogVersion
 from store.ingest import queue_file
-from store.logfile import file as log_file
-from store.logfile.file import Row
+from store.log import log_file
+from store.log.log_file import Row
 
 _COMMENT = re.compile(r"--[^\n]*")
 _SPACE = re.compile(r" ?([(),;]) ?")

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from store.cold.compaction import alone
-from store.cold.segment import hash_of
 from store.home.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.compaction import alone
+from store.log.event_log import EventLog
+from store.log.segments import hash_of
 from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.memories.rows import MemoryRows
 

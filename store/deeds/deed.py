@@ -5,10 +5,10 @@ A deed: what the log keeps of one use of a tool, told by a hook or by a transcri
 from collections.abc import Iterable
 from itertools import chain
 
-from store.agent_events import Acted
 from store.deeds import efforts
 from store.deeds.tools import ToolUse
 from store.extracts import defined_names, is_settings, telling_lines
+from store.log.event_kinds import Acted
 from store.text import frame
 
 MAX_COMMAND = 1_000  # characters kept

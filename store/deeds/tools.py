@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.agent_events import Doing
 from store.deeds.fields import LONGEST_ID, ending, mapping, text
+from store.log.event_kinds import Doing
 from store.text import frame
 
 SERVER = "mnemolog"  # what `connect` calls our MCP server in every host

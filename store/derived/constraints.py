@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.events import MEMORY_KINDS, TIERS, TRUSTS
 from store.home.errors import SnapshotDamaged
 from store.home.instants import EARLIEST, LATEST
 from store.index import segments
+from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS
 from store.memories.memory import STATES
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.events import EPISODE, MEMORY_KINDS
+from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.memories.memory import ACTIVE, STATES, Memory, indexed_text
 from store.memories.parts import parts_of
 from store.memories.table import read_memories, text_fingerprints

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.events import MEMORY_KINDS
+from store.log.event_kinds import MEMORY_KINDS
 from store.memories.memory import ACTIVE, STATES
 from store.memories.parts import fields_of
 from store.snapshots.projection import Inputs, Previous, Projection, Tables

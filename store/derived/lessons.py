@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from store.agent_events import Accepted, Followed, Proposed, Rejected, Surfaced
-from store.events import Event
+from store.log.event_kinds import Accepted, Followed, Proposed, Rejected, Surfaced
+from store.log.events import Event
+from store.log.rows import redact_event
 from store.redaction import redact
-from store.redaction.event import redacted
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 
 _SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
@@ -81,7 +81,7 @@ class Tally:
             case Followed():
                 self._judge(event.subject, event.body)
             case Proposed(what="lesson"):
-                self.drafts[event.id] = _draft(redacted(event))
+                self.drafts[event.id] = _draft(redact_event(event))
             case Accepted() | Rejected():
                 self.drafts.pop(event.subject, None)
             case _:

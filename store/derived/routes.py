@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.events import Event, Rated, Recalled
-from store.job_events import Adopted, Judged
-from store.pending import SOON_US
+from store.log.event_kinds import Adopted, Judged, Rated, Recalled
+from store.log.events import Event
+from store.log.receipts import SOON_US
 from store.routing import ALPHA, LEVELS, STATES, Policy, whole
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 from store.text.text_features import MAY_RULE

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.events import TRUSTS
 from store.index import segments
 from store.index.bm25 import Formula, gather_lists, join_lists
 from store.index.postings import PostingsIndex
 from store.index.segments import Counted, Fingerprints
+from store.log.event_kinds import TRUSTS
 from store.memories.table import text_fingerprints
 from store.snapshots.parallel import packed, unpacked
 from store.snapshots.projection import (

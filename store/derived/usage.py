@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.events import Event, Rated, Recalled
-from store.job_events import Judged
+from store.log.event_kinds import Judged, Rated, Recalled
+from store.log.events import Event
 from store.memories.parts import MemoryParts
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 from store.text.text_features import MAY_RULE

@@ -12,7 +12,7 @@ import msgspec
 from store.erase.scan import files
 from store.home.files import replace_file
 from store.home.tenant import Tenant
-from store.logfile import salvage
+from store.log import salvage
 
 _MOST = 1_000  # the newest are kept
 

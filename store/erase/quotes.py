@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from store.events import RECEIPTS, decode, encode
 from store.home.instants import isoformat
-from store.log import EventLog
-from store.logfile.erasing import Change
-from store.logfile.file import Row
-from store.logfile.rows import BODY
+from store.log.erasing import Change
+from store.log.event_log import EventLog
+from store.log.events import RECEIPTS, decode, encode
+from store.log.log_file import Row
+from store.log.rows import BODY
 from store.text.fingerprints import Looker
 
 MADE = frozenset(("planned", "proposed", "judged", "staled"))  # by jobs, of memories

@@ -19,7 +19,7 @@ import apsw
 from store.erase import contents
 from store.erase.scan import files
 from store.home.files import remove_files
-from store.logfile import file as log_file
+from store.log import log_file
 from store.text.fingerprints import Looker
 
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")

@@ -14,17 +14,16 @@ from pathlib import Path
 
 import msgspec
 
-from store.agent_events import Acted, Followed, Prompted, SessionTold, Surfaced
-from store.cold import compaction
-from store.events import Erased, Event, Recalled, decode, encode
 from store.home.files import replace_file
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.log import EventLog
-from store.logfile import erasing
-from store.logfile.erasing import Change
-from store.logfile.file import Row
-from store.logfile.rows import BODY
+from store.log import compaction, erasing
+from store.log.erasing import Change
+from store.log.event_kinds import Acted, Erased, Followed, Prompted, Recalled, SessionTold, Surfaced
+from store.log.event_log import EventLog
+from store.log.events import Event, decode, encode
+from store.log.log_file import Row
+from store.log.rows import BODY
 
 DAY = 86_400_000_000  # microseconds
 KINDS = ("action", "followed", "prompted", "recalled", "session", "surfaced")

@@ -18,7 +18,7 @@ import filelock
 import msgspec
 
 from store import build
-from store.cold import compaction, memories
+from store.cold import memories
 from store.erase import quotes, records
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
@@ -26,9 +26,9 @@ from store.home.errors import BuildBusy
 from store.home.files import remove_files, replace_file, sweep, sync_folders
 from store.home.tenant import Tenant
 from store.ingest.job_queue import Queue
-from store.log import EventLog
-from store.logfile import erasing
-from store.logfile.erasing import Change, Erasure
+from store.log import compaction, erasing
+from store.log.erasing import Change, Erasure
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 from store.text import fingerprints as marks_
 from store.text.fingerprints import Looker, Marks

@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO
 
-from store.commands import Draft
 from store.home.errors import SourceError
 from store.home.instants import derived_id, moment
 from store.home.projects import project_of
 from store.importers import message
 from store.importers.files import plain
+from store.log.commands import Draft
 from store.text.excerpt import label
 
 SOURCE = "git"

@@ -13,11 +13,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from store.body import Body, Id, Instant
-from store.commands import Counts, Draft, checked_text, import_drafts, recorded
-from store.events import (
+from store.home.errors import InvalidInput, SourceError
+from store.home.instants import derived_id, micros
+from store.importers.lines import is_crowded, lines
+from store.log.commands import Counts, Draft, checked_text, import_drafts, recorded
+from store.log.event_kinds import (
     Archived,
-    Event,
+    Body,
+    Id,
+    Instant,
     Linked,
     Rated,
     Recorded,
@@ -25,12 +29,9 @@ from store.events import (
     Restored,
     Superseded,
     Trust,
-    encode,
 )
-from store.home.errors import InvalidInput, SourceError
-from store.home.instants import derived_id, micros
-from store.importers.lines import is_crowded, lines
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event, encode
 
 SOURCE = "jsonl"
 QUARANTINED = "quarantined"  # as an export says it: forgotten, but not by a person

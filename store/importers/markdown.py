@@ -14,13 +14,13 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store.commands import Draft
-from store.events import MemoryKind
 from store.home.errors import SourceError
 from store.home.instants import derived_id
 from store.home.projects import git_root, project_of
 from store.importers.files import is_ours, plain
 from store.importers.section import Section, blocks, front, items, packed, sections
+from store.log.commands import Draft
+from store.log.event_kinds import MemoryKind
 from store.text.excerpt import one_line
 
 SOURCE = "markdown"

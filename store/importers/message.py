@@ -9,7 +9,7 @@ a commit they match makes no memory, because nobody will ever ask for it.
 import re
 from dataclasses import dataclass
 
-from store.events import MemoryKind
+from store.log.event_kinds import MemoryKind
 from store.text.excerpt import excerpt
 
 MAX_WHY = 1_200  # characters of the body that are kept

@@ -15,10 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 from msgspec.structs import replace
 
-from store.agent_events import Acted, Intent, Prompted, SessionTold
-from store.body import Body
 from store.deeds.deed import deed
-from store.events import STATEMENT, Event, Recorded
 from store.home.config import Choices
 from store.home.errors import SourceError
 from store.home.instants import derived_id
@@ -26,8 +23,10 @@ from store.home.pauses import Pause, covers
 from store.home.projects import git_root, project_of
 from store.importers.files import plain
 from store.importers.turn import Skip, Transcript, Turn, Turns
-from store.log import EventLog
-from store.logfile.rows import event_of
+from store.log.event_kinds import STATEMENT, Acted, Body, Intent, Prompted, Recorded, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.rows import decode_row
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
 from store.prompts.statements import kept
@@ -180,9 +179,9 @@ class Sessions:
             like = f'%"kind":"{STATEMENT}"%'
             where = "kind = 'recorded' AND body LIKE ?"
             for row in self._log.rows(where, (like,)) if self._log else ():
-                body = event_of(row).body
+                body = decode_row(row).body
                 if isinstance(body, Recorded) and body.kind == STATEMENT:
-                    for event in self._log.about(event_of(row).id) if self._log else ():
+                    for event in self._log.about(decode_row(row).id) if self._log else ():
                         self._said.apply(event)
         return self._said
 

@@ -12,12 +12,12 @@ from typing import Literal
 
 import msgspec
 
-from store.body import Instant, Name
-from store.commands import Draft, recorded
-from store.events import Event, Recorded, Trust
 from store.home.errors import InvalidInput, JunkText
 from store.home.instants import derived_id
-from store.logfile.rows import kept
+from store.log.commands import Draft, recorded
+from store.log.event_kinds import Instant, Name, Recorded, Trust
+from store.log.events import Event
+from store.log.rows import encode_row
 from store.redaction import redact
 
 MAX_ITEMS = 10_000
@@ -92,7 +92,7 @@ def of_drafts(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Draf
     refused: list[Refused] = []
     for place, draft in enumerate((*memories, *turns)):
         try:
-            event, _ = kept(recorded(draft, at))
+            event, _ = encode_row(recorded(draft, at))
         except JunkText as error:
             refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
         except InvalidInput as error:

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from store.events import Event
 from store.ingest.batch import Refused
+from store.log.events import Event
 
 State = Literal["queued", "running", "done", "dead"]
 STATES: tuple[State, ...] = get_args(State)

@@ -17,7 +17,7 @@ from store.home.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
 from store.ingest.batch import Batch, Refused, events, without
 from store.ingest.job import LEASE_US, MOST_ATTEMPTS, STATES, Job, Lease, Outcome, State, retry_us
 from store.ingest.queue_file import COLUMNS, QueueFile, Value, job_of, rows
-from store.logfile.file import BUSY_TIMEOUT_MS, Row
+from store.log.log_file import BUSY_TIMEOUT_MS, Row
 from store.redaction import redact
 
 MOST_JOBS = 512  # that wait: more is more than is ever worked off soon

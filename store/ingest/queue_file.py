@@ -14,8 +14,8 @@ import apsw
 from store.home.errors import LogBusy, LogForeign, LogVersion
 from store.home.files import is_read_only
 from store.ingest.job import Job
-from store.logfile import file as log_file
-from store.logfile.file import Row
+from store.log import log_file
+from store.log.log_file import Row
 
 APPLICATION_ID = 0x6D6E6D71  # "mnmq": the log's is another
 SCHEMA_VERSION = 1

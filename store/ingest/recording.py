@@ -6,13 +6,13 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 
-from store.events import Event
 from store.home.errors import InvalidInput
 from store.home.registry import lives
 from store.ingest.batch import Refused
 from store.ingest.job import Lease
 from store.ingest.job_queue import Queue
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 STEP = 100  # events a transaction: what recall has to lay over its snapshots in one go
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from store.agent_events import Acted, Prompted, SessionTold
-from store.events import EPISODE, Event
+from store.log.event_kinds import EPISODE, Acted, Prompted, SessionTold
+from store.log.events import Event
 from store.memories.memory import ACTIVE, ERASED, OPEN, Memory, default_importance, default_tier
 from store.text.excerpt import excerpt, one_line
 from store.text.tokenizer import text_hash

@@ -32,24 +32,27 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from store.agent_events import Acted, Prompted, SessionTold
-from store.events import (
+from store.home.instants import micros
+from store.log.event_kinds import (
     EPISODE,
     TRUSTS,
+    Acted,
     Archived,
     Erased,
-    Event,
     Forgotten,
     Linked,
     Pinned,
+    Prompted,
     Quarantined,
     Recorded,
     Restored,
     Revised,
+    SessionTold,
+    Staled,
     Superseded,
 )
-from store.home.instants import micros
-from store.job_events import Staled
+from store.log.events import Event
+from store.log.rows import redact_event
 from store.memories import episode as episodes
 from store.memories.memory import (
     ACTIVE,
@@ -69,7 +72,6 @@ from store.memories.memory import (
     default_tier,
     indexed_text,
 )
-from store.redaction.event import redacted
 from store.text.text_features import MAY_RULE
 from store.text.tokenizer import text_hash
 
@@ -145,7 +147,7 @@ class Fold:
         episodes that go on: nobody finds them yet.
         """
         if isinstance(event.body, _WITH_TEXTS):
-            event = redacted(event)  # kept by an earlier version, it may hold a secret
+            event = redact_event(event)  # kept by an earlier version, it may hold a secret
         body = event.body
         if isinstance(body, (Prompted, Acted, SessionTold)):
             return self._told(event)

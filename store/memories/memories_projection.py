@@ -13,8 +13,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from store.agent_events import Prompted
-from store.events import EPISODE, Recorded
+from store.log.event_kinds import EPISODE, Prompted, Recorded
 from store.memories import table as memory_table
 from store.memories.fold import Fold
 from store.memories.memory import ERASED, Edge, Memory

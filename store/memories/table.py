@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import astuple
 
-from store.events import MEMORY_KINDS, TIERS, TRUSTS
+from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS
 from store.memories.memory import (
     STATES,
     TEXT_FIELDS,

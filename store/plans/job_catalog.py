@@ -15,8 +15,8 @@ import msgspec
 from store.home.errors import InvalidInput
 from store.home.files import replace_file
 from store.home.tenant import Tenant, list_tenants
-from store.job_events import Called, Job
-from store.log import EventLog
+from store.log.event_kinds import Called, Job
+from store.log.event_log import EventLog
 
 Learn = Literal["learn"]
 LEARN: Learn = "learn"  # all jobs, one after the other

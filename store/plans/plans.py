@@ -13,12 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from store.agent_events import Rejected
-from store.events import Event, decode
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.home.instants import EVER, derived_id, new_id
-from store.job_events import Applied, Planned, Step, Undone
-from store.log import MOST_SEQ, EventLog
+from store.log.event_kinds import Applied, Planned, Rejected, Step, Undone
+from store.log.event_log import MOST_SEQ, EventLog
+from store.log.events import Event, decode
 from store.plans.staleness import changes_since, touched_ids
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from store.agent_events import Accepted, Proposed, Rejected, What
-from store.events import Event
 from store.home.errors import Conflict, InvalidInput, NotFound
 from store.home.instants import EVER, derived_id, new_id
-from store.job_events import Planned, Step
-from store.log import EventLog
+from store.log.event_kinds import Accepted, Planned, Proposed, Rejected, Step, What
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memory import Memory
 from store.plans import plans
 from store.plans.plans import Plan

@@ -11,11 +11,11 @@ from operator import attrgetter
 
 import msgspec
 
-from store.events import RECEIPTS, Event
-from store.job_events import Planned, Step
-from store.log import EventLog
-from store.logfile.file import Row
-from store.logfile.rows import BODY
+from store.log.event_kinds import Planned, Step
+from store.log.event_log import EventLog
+from store.log.events import RECEIPTS, Event
+from store.log.log_file import Row
+from store.log.rows import BODY
 from store.memories.fold import Fold
 
 _HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on

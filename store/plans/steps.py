@@ -9,23 +9,28 @@ from typing import Any
 
 import msgspec
 
-from store import commands
-from store.body import Body
-from store.commands import Draft
-from store.events import (
+from store.home.instants import derived_id
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import (
     TRUSTS,
+    Adopted,
     Archived,
+    Body,
+    Judged,
     Linked,
+    Made,
+    Maker,
     Recorded,
     Relation,
     Restored,
     Revised,
+    Staled,
+    Step,
     Superseded,
     Trust,
-    encode,
 )
-from store.home.instants import derived_id
-from store.job_events import Adopted, Judged, Made, Maker, Staled, Step
+from store.log.events import encode
 from store.memories.memory import Memory
 
 _HASH = 10  # a ULID's letters from here on are those of its hash

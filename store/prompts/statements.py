@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from store import commands
-from store.commands import Draft
-from store.events import Event, Forgotten, Superseded
 from store.home.errors import InvalidInput
 from store.home.instants import derived_id
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Forgotten, Superseded
+from store.log.events import Event
 from store.memories.memory import ACTIVE, Memory
 from store.prompts.classifier import Lasting, Said, read
 from store.recording import FROM_PROMPT, SAID_OTHERWISE

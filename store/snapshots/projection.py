@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Meta
 
-from store.events import Event
+from store.log.events import Event
 
 Tables = Mapping[str, pa.Table]
 

@@ -10,9 +10,9 @@ from corpus import texts
 from figure import OURS, Figure
 from process import COMMAND, run
 
-from store.commands import Draft, import_drafts
 from store.home import tenant as tenants
-from store.log import EventLog
+from store.log.commands import Draft, import_drafts
+from store.log.event_log import EventLog
 
 IMPORT, FULL = "import", "full build"
 NEW, QUICK = "build of 1,000 new memories", "quick build of 1,000 new memories"

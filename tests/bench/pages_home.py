@@ -16,14 +16,29 @@ import msgspec
 from corpus import WORDS, texts
 from process import run
 
-from store.agent_events import Accepted, Followed, Outcome, Prompted, Proposed, Surfaced
-from store.commands import Draft, import_drafts
-from store.events import Event, Hit, Rated, Recalled, Recorded
 from store.home import failures, tokens
 from store.home import tenant as tenants
-from store.job_events import Applied, Called, Planned, Step, Undone
-from store.lesson_commands import proposal as draft_of
-from store.log import EventLog
+from store.log.commands import Draft, import_drafts
+from store.log.event_kinds import (
+    Accepted,
+    Applied,
+    Called,
+    Followed,
+    Hit,
+    Outcome,
+    Planned,
+    Prompted,
+    Proposed,
+    Rated,
+    Recalled,
+    Recorded,
+    Step,
+    Surfaced,
+    Undone,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.lesson_commands import proposal as draft_of
 from store.plans.recommendations import Change
 
 DAY = 86_400_000_000  # microseconds

@@ -169,9 +169,9 @@ def _written(client: Client, first: int, count: int) -> list[Done]:
 
 def forget(home: Path, size: int) -> list[Done]:
     """Forget, from outside the server, some of what is written and some of what was there."""
-    from store.commands import forget as forgotten
     from store.home import tenant as tenants
-    from store.log import EventLog
+    from store.log.commands import forget as forgotten
+    from store.log.event_log import EventLog
 
     done: list[Done] = []
     with EventLog(tenants.tenant(home).log) as log:

@@ -40,15 +40,16 @@ from serve.hooks.intent import Reading
 from serve.reader.reader import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
-from store import build, commands
-from store.agent_events import Prompted
+from store import build
 from store.embedders.embedder import make_embedder
 from store.home import tenant
 from store.home.config import Choices, Settings
 from store.home.instants import micros
 from store.importers import hosts as transcribed
 from store.importers.session import Sessions
-from store.log import EventLog
+from store.log import commands
+from store.log.event_kinds import Prompted
+from store.log.event_log import EventLog
 from store.text.frame import CLOSING, OPENING
 
 STORIES = Path(__file__).parents[1] / "data" / "stories"

@@ -21,11 +21,11 @@ import background
 from hosts.mock_models import JSON, Models, parts
 
 from serve.client import home_of
-from store.events import Event
 from store.home import tenant
 from store.home.config import Settings
 from store.home.registry import running
-from store.log import EventLog
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.text.frame import CLOSING, OPENING
 
 ROOT = Path(__file__).resolve().parents[2]

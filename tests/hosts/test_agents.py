@@ -10,7 +10,7 @@ from hosts.agents import CLAUDE_CODE, CODEX, Agent
 from hosts.desk import ASKED, FACT, Desk, blocks
 from hosts.mock_models import Script, parts
 
-from store.agent_events import Acted, Followed, Outcome, SessionTold
+from store.log.event_kinds import Acted, Followed, Outcome, SessionTold
 
 RULE = "Use pnpm here, never npm: the lock file is pnpm's"
 RECALL = ("mcp__mnemolog__recall", {"query": ASKED})

@@ -7,7 +7,7 @@ from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
 from hosts.mock_models import Script
 from hosts.terminal import Terminal
 
-from store.agent_events import Prompted, SessionTold
+from store.log.event_kinds import Prompted, SessionTold
 
 
 def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_known(

@@ -6,7 +6,7 @@ from hosts.mock_models import Script
 from hosts.terminal import Terminal
 
 from serve.connect.hosts import HOSTS
-from store.agent_events import SessionTold
+from store.log.event_kinds import SessionTold
 
 UNTRUSTED = "Codex has been told to trust none of our hooks"
 

@@ -19,8 +19,8 @@ from hosts.mock_models import JSON, parts
 from pipelines.llm import program
 from store.home import tenant
 from store.home.model_programs import program_of
-from store.job_events import Called
-from store.log import EventLog
+from store.log.event_kinds import Called
+from store.log.event_log import EventLog
 
 MARK = "THE-USERS-OWN"
 SCORE = '{"scores": [{"n": 1, "importance": 0.9}]}'

@@ -15,7 +15,7 @@ from serve.reader.reader import Reader, View
 from store.embedders.embedder import make_embedder
 from store.home.config import Settings
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 WORDS = tuple(
     "deploy staging port cache index tenant manifest worker schema retry queue token branch "

@@ -32,17 +32,16 @@ from pipelines.jobs.job import run
 from pipelines.llm.client import Client, client
 from serve.recall.context_block import block, note, short_id
 from serve.rules import role
-from store import commands
-from store.agent_events import Acted, Prompted, SessionTold
-from store.body import Body
-from store.commands import Draft
-from store.events import Event, Hit, Recalled, encode
 from store.home import config
 from store.home.config import Llm
 from store.home.files import make_folder
 from store.home.instants import moment, new_id
 from store.home.tenant import Tenant, tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Body, Hit, Prompted, Recalled, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event, encode
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
 from store.text import frame

@@ -15,17 +15,16 @@ from torture import forging
 from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 
-from store import commands
-from store.agent_events import Prompted
 from store.backup import backups
-from store.cold import compaction
-from store.commands import Draft
-from store.events import Event
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.ingest import batch
 from store.ingest.job_queue import Queue
-from store.log import EventLog
+from store.log import commands, compaction
+from store.log.commands import Draft
+from store.log.event_kinds import Prompted
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 NOW = 1_790_000_000_000_000
 _LONG_AGO = NOW - 200 * 86_400_000_000

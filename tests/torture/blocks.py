@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from store.events import EPISODE, TRUSTS
+from store.log.event_kinds import EPISODE, TRUSTS
 from store.memories.memory import Memory
 from store.text.frame import CLOSING, OPENING
 

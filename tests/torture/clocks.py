@@ -19,9 +19,9 @@ from torture.clock import Clock
 from torture.outcome import Outcome, Scale
 from torture.server import Server, asked, environment
 
-from store.events import Recorded
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
 
 YEAR_S = 365.25 * 86_400
 FORTH, BACK, RIGHT, FIRST, LATE = "ten years forth", "ten years back", "right", "1970", "2099"

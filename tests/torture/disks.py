@@ -22,13 +22,13 @@ from torture.probes import Found
 from torture.server import PLACES, Server, environment
 from torture.troubles import Trouble
 
-from store import build, commands
-from store.agent_events import Acted
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Recorded
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Recorded
+from store.log.event_log import EventLog
 
 NOW = 1_790_000_000_000_000
 DISK = Path("/mnt")  # that of our namespace: who has no rights can reach it too
@@ -77,7 +77,13 @@ def main(folder: Path, scale: Scale) -> None:
 
 def _lets_nobody_in() -> bool:
     """Return whether a process without rights can run the program: it may lie in a private home."""
-    words = [*troubles.AS_NOBODY, sys.executable, "-P", "-c", "import serve.cli, store.log"]
+    words = [
+        *troubles.AS_NOBODY,
+        sys.executable,
+        "-P",
+        "-c",
+        "import serve.cli, store.log.event_log",
+    ]
     return subprocess.run(words, env=environment(DISK), stderr=subprocess.DEVNULL).returncode == 0
 
 

@@ -19,7 +19,7 @@ from torture.outcome import Outcome, Scale
 from torture.server import Server, environment
 
 from store.home import tenant as tenants
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 NOW = 1_790_000_000_000_000
 _LETS_GO_S = 10.0

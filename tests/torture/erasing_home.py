@@ -11,16 +11,28 @@ from pathlib import Path
 from torture.erasing_scan import marker
 from torture.server import CutOff, Server, answered
 
-from store import build, commands
-from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold, Surfaced
-from store.body import Body
-from store.cold import compaction
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Recalled, Revised
 from store.home.tenant import Tenant
-from store.job_events import Judged, Made, Planned
-from store.log import EventLog
+from store.log import commands, compaction
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    Acted,
+    Body,
+    Followed,
+    Hit,
+    Judged,
+    Made,
+    Planned,
+    Prompted,
+    Proposed,
+    Recalled,
+    Revised,
+    SessionTold,
+    Surfaced,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps

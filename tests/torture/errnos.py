@@ -32,7 +32,7 @@ from store.home import files
 from store.home import tenant as tenants
 from store.home.config import Choices
 from store.home.errors import MnemologError
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 FLOOR = 186  # points of all works together, as THREATS.md promises
 EACH = {Scale.FAST: 8, Scale.FULL: 48}  # points of each work, at most

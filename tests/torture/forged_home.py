@@ -7,13 +7,25 @@ from pathlib import Path
 import drafts
 from torture.rot_memory import EMBEDDER, NOW
 
-from store import build, commands
-from store.agent_events import Followed, Outcome, Prompted, Surfaced
-from store.commands import Draft
-from store.events import Event, Hit, Recalled, Revised, Route
+from store import build
 from store.home import tenant as tenants
-from store.job_events import Judged, Made, Planned
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    Followed,
+    Hit,
+    Judged,
+    Made,
+    Outcome,
+    Planned,
+    Prompted,
+    Recalled,
+    Revised,
+    Route,
+    Surfaced,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.plans import plans, steps
 
 _THINGS = "cache queue parser index socket ledger worker schema token router".split()

@@ -19,7 +19,7 @@ from store.audits.verify import verify
 from store.derived.constraints import Constraints
 from store.home import tenant
 from store.home.config import Choices, Settings
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 CHOICES = Choices()
 QUESTIONS = ("who owns the cache in staging?", "what broke in src/parser.py?")

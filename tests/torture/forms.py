@@ -26,7 +26,7 @@ from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.tenant import Tenant, tenant
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_790_000_100_000_000
@@ -34,7 +34,20 @@ MARKUP = "\"'><xss-a onx=1>{{7*7}}</script></textarea></title>javascript:alert(1
 RAW = re.compile(r"<xss-a|49</script>|href=[\"']?\s*javascript:", re.IGNORECASE)
 # they start a process, end the session that asks, or take the memory away that all ask of
 SPARED = ("/jobs/build", "/jobs/run", "/logout", "/access/delete")
-KNOWN = ("m00", "m13", "g1", "k2", "s1", "r1", "r2", "j1", "default", "Anna", "store/log.py", "x")
+KNOWN = (
+    "m00",
+    "m13",
+    "g1",
+    "k2",
+    "s1",
+    "r1",
+    "r2",
+    "j1",
+    "default",
+    "Anna",
+    "store/log.py",
+    "x",
+)
 LIKELY = (
     "1",
     "0",

@@ -20,11 +20,10 @@ from torture.callers import Callers, Told
 from torture.outcome import Outcome, Scale
 from torture.server import Server, environment
 
-from store.agent_events import Acted
-from store.events import Recorded
 from store.home.tenant import Tenant, tenant
 from store.ingest.job_queue import Queue
-from store.log import EventLog
+from store.log.event_kinds import Acted, Recorded
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 
 PROCESSES = 2
@@ -39,7 +38,7 @@ import threading, time
 from serve.app import create_app
 from serve.server.process import run
 from store.home.config import load
-from store.log import Appended, EventLog
+from store.log.event_log import Appended, EventLog
 
 waiting, append = [], EventLog.append
 

@@ -28,16 +28,14 @@ from hypothesis.stateful import (
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall
-from store import commands
 from store.build import rebuild
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Revised
 from store.home.errors import MnemologError, NotFound
 from store.home.tenant import tenant
-from store.job_events import Planned
-from store.log import EventLog
-from store.logfile import erasing
+from store.log import commands, erasing
+from store.log.commands import Draft
+from store.log.event_kinds import Planned, Revised
+from store.log.event_log import EventLog
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.plans import plans, steps

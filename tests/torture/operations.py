@@ -23,10 +23,10 @@ from schemathesis.transport.wsgi import WSGITransport
 from serve.api.list_query import period
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import commands
 from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.tenant import Tenant
+from store.log import commands
 
 # an address under /v1/memories/ is also that of a memory whose id is such a word
 _TWO_ADDRESSES = ("searchMemories", "createMemories")

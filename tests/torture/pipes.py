@@ -30,7 +30,7 @@ from store.home import tenant
 from store.home.config import Settings
 from store.home.files import replace_file
 from store.home.registry import Server
-from store.log import EventLog
+from store.log.event_log import EventLog
 
 ROOT = Path(__file__).resolve().parents[2]
 BRIDGE, CLIENT = ROOT / "serve" / "mcp_bridge.py", ROOT / "serve" / "client.py"

@@ -18,15 +18,17 @@ from torture.outcome import Outcome, Scale
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import build, commands
-from store.commands import Draft
+from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Recorded, encode
 from store.home.config import Settings
 from store.home.errors import BuildRefused, MnemologError
 from store.home.tenant import Tenant, tenant
 from store.importers import jsonl
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
+from store.log.events import encode
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

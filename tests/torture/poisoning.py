@@ -36,10 +36,10 @@ from serve.reader.reader import View
 from serve.recall.context_block import FACTS as BACKGROUND
 from serve.recall.context_block import RULES, block, note, short_id
 from serve.summaries.facts import known
-from store import commands
-from store.commands import Draft
-from store.events import encode
 from store.home.config import Settings
+from store.log import commands
+from store.log.commands import Draft
+from store.log.events import encode
 from store.memories.memory import ACTIVE, Memory
 from store.text import frame
 from store.text.frame import CLOSING, OPENING

@@ -28,7 +28,7 @@ from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.errors import MnemologError
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 from store.snapshots.projection import digest
 

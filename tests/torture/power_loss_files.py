@@ -10,13 +10,13 @@ from torture import work
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, Work, drafts, texts
 
-from store import commands
 from store.backup import backups
 from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.files import replace_file
-from store.log import EventLog
+from store.log import commands
+from store.log.event_log import EventLog
 
 _TIMES, _NAMES = 60, 3
 _TEXTS = texts("d", 5)

@@ -11,11 +11,12 @@ from random import Random
 
 from torture.work import Acknowledge
 
-from store.events import Event, Recorded
 from store.home import tenant as tenants
 from store.home.errors import MnemologError
-from store.log import EventLog
-from store.logfile.rows import kept
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.rows import encode_row
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
 _LONG = 6_000  # characters: some events take more than one page
@@ -84,5 +85,5 @@ def _rows(log: EventLog) -> list[tuple[str, bytes]]:
 def _marks(events: int) -> tuple[list[tuple[str, bytes]], list[int]]:
     """Return the id and hash of each event, and how many there are after each batch, from none."""
     sent = batches(events)
-    marks = [(event.id, kept(event)[1][-1]) for batch in sent for event in batch]
+    marks = [(event.id, encode_row(event)[1][-1]) for batch in sent for event in batch]
     return marks, [0, *accumulate(map(len, sent))]

@@ -17,15 +17,15 @@ from torture.outcome import Outcome, Scale
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store import commands
 from store.build import rebuild
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import MemoryKind, Tier
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
 from store.home.tenant import tenant
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import MemoryKind, Tier
+from store.log.event_log import EventLog
 
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000

@@ -41,7 +41,7 @@ def calls(work: str, folder: Path, weakness: str = "") -> list[Call]:
 
 def _synchronous(level: str) -> None:
     """Let the log's file be opened as many do for speed."""
-    from store.logfile import file as log_file
+    from store.log import log_file
 
     prepare = log_file.prepare
 

@@ -22,12 +22,13 @@ from torture.shim import is_possible
 from torture.work_process import forks
 
 from store.audits.repair import repair
-from store.events import Event, Rated
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import MnemologError
-from store.log import EventLog
-from store.logfile import salvage
+from store.log import salvage
+from store.log.event_kinds import Rated
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots import manifest
 
 _MINE, _OTHERS = Path("tenants/default"), Path("tenants/other")

@@ -12,14 +12,10 @@ from typing import Any
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store import build, commands
-from store.agent_events import Acted
+from store import build
 from store.audits import health
-from store.cold import compaction
 from store.cold import memories as cold_memories
-from store.commands import Draft
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Hit, Recalled
 from store.home import tenant as tenants
 from store.home import tokens
 from store.home.config import Choices, Settings
@@ -28,8 +24,11 @@ from store.home.files import replace_file
 from store.home.tenant import Tenant
 from store.ingest.batch import of_drafts
 from store.ingest.job_queue import Queue
-from store.log import EventLog
-from store.logfile import erasing
+from store.log import commands, compaction, erasing
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Hit, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
 _OLD = NOW - 100 * 86_400_000_000

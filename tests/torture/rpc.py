@@ -23,11 +23,11 @@ from serve.app import create_app
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
 from serve.server.open_tenants import OpenTenants
-from store import commands
-from store.commands import Draft
 from store.home import tenant
 from store.home.config import Settings
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 
 NOW = 1_800_000_000_000_000
 KEPT = 200  # requests between two writes of receipts, as a server does every second

@@ -22,18 +22,19 @@ from torture.work_memory import (
 )
 
 from pipelines.archive.upkeep import keep
-from store import build, commands
-from store.agent_events import Followed
+from store import build
 from store.build import Build
-from store.cold import compaction, memories
-from store.commands import Draft
+from store.cold import memories
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import receipt, wiping
-from store.events import Event, Recorded, Revised, encode
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.ingest.batch import of_drafts
 from store.ingest.job_queue import Queue
+from store.log import commands, compaction
+from store.log.commands import Draft
+from store.log.event_kinds import Followed, Recorded, Revised
+from store.log.events import Event, encode
 from store.snapshots import manifest as manifests
 
 OLD = NOW - 100 * 86_400_000_000

@@ -18,12 +18,13 @@ from serve.recall.analysis import usual
 from serve.recall.recall import recall
 from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.events import Event, Recorded
 from store.home import tenant as tenants
 from store.home.config import Choices
 from store.home.errors import MnemologError
 from store.home.tenant import Tenant
-from store.log import EventLog
+from store.log.event_kinds import Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 

@@ -11,8 +11,8 @@ from torture import work_build, work_log
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, drafts, log_of
 
-from store import commands
 from store.home.errors import LogError
+from store.log import commands
 from store.snapshots import manifest
 
 _SOUND = {work.name: work for work in (*work_log.WORKS, *work_build.WORKS)}

@@ -24,12 +24,12 @@ from torture.work_memory import (
     texts,
 )
 
-from store import commands
 from store.home import tenant as tenants
 from store.importers import jsonl
 from store.ingest import recording
 from store.ingest.batch import of_drafts
 from store.ingest.job_queue import Queue
+from store.log import commands
 
 # --- append, batch, import: events into the log
 

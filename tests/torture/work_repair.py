@@ -8,12 +8,11 @@ from pathlib import Path
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, Work, drafts, log_of, record_before, texts
 
-from store import commands
 from store.audits.repair import repair
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
 from store.home.errors import LogError
-from store.logfile import salvage
+from store.log import commands, salvage
 
 _MANY = texts("r", 60, 3)
 _PAGE = 4096

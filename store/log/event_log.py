@@ -16,23 +16,17 @@ from typing import Self
 
 import apsw
 
-from store.body import Body
-from store.cold import segment
-from store.cold.segment import Segment
-from store.events import Event, decode
-from store.job_events import Undone
-from store.logfile import counted, sound
-from store.logfile import file as log_file
-from store.logfile import head as log_head
-from store.logfile import write as log_write
-from store.logfile.checks import Check, unerased
-from store.logfile.connections import Connections
-from store.logfile.file import MOST_SEQ, Row
-from store.logfile.head import Gap, HeadFile, OtherLog
-from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, event_of, kept
-from store.logfile.write import Appended
+from store.log import integrity, log_file, log_head, log_queries, segments
+from store.log import rows as log_write
+from store.log.checks import Check, unerased
+from store.log.connections import Connections
+from store.log.event_kinds import Body, Undone
+from store.log.events import Event, decode
+from store.log.log_file import MOST_SEQ, Row
+from store.log.log_head import Gap, HeadFile, OtherLog
+from store.log.rows import BODY, COLUMNS, PUT_AWAY, Appended, decode_row, encode_row, redact_event
+from store.log.segments import Segment
 from store.redaction import redact
-from store.redaction.event import redacted
 
 __all__ = ["MOST_SEQ", "Appended", "EventLog"]
 
@@ -56,7 +50,7 @@ class EventLog:
         self.path = path
         self._appends = 0
         self._head_file = HeadFile(path)
-        self._bodies = segment.Bodies(segment.folder_of(path), self.segments)
+        self._bodies = segments.Bodies(segments.folder_of(path), self.segments)
         self._connections = Connections(path, create=create, waits=waits)
 
     def __enter__(self) -> Self:
@@ -93,7 +87,7 @@ class EventLog:
         and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
         with the same ids is always safe.
         """
-        rows = [kept(event) for event in events]
+        rows = [encode_row(event) for event in events]
 
         def checked(connection: apsw.Connection) -> None:
             for check in checks:
@@ -178,7 +172,7 @@ class EventLog:
 
     def newest_change(self, subject: str) -> int:
         """Return the seq of the newest event that changed a memory; 0: none did."""
-        return counted.newest_change(self._fetch, subject)
+        return log_queries.newest_change(self._fetch, subject)
 
     def of_session(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
@@ -207,17 +201,17 @@ class EventLog:
         With `holding`, only bodies whose JSON holds that text. Read off the index of kinds and
         moments; hashes are not looked at.
         """
-        return counted.window(self._fetch, kind, since, until, holding)
+        return log_queries.window(self._fetch, kind, since, until, holding)
 
     def nth_newest(self, kind: str, until: int, number: int) -> int | None:
         """Return when the event of a kind happened that `number` others before `until` are newer
         than; None where there are fewer. Read off the same index.
         """
-        return counted.nth_newest(self._fetch, kind, until, number)
+        return log_queries.nth_newest(self._fetch, kind, until, number)
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
-        return counted.known(self._fetch, ids)
+        return log_queries.known(self._fetch, ids)
 
     def matching(
         self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded", "prompted")
@@ -225,11 +219,11 @@ class EventLog:
         """Return up to `limit` ids that start with `prefix`, in order; of memories, which a
         prompt begins too, or `kinds`.
         """
-        return counted.matching(self._fetch, prefix, limit, kinds)
+        return log_queries.matching(self._fetch, prefix, limit, kinds)
 
     def counts(self, until: int) -> dict[tuple[str, int], int]:
         """Return how many events up to a seq there are of each kind on each day since 1970 UTC."""
-        return counted.counts(self._fetch, until)
+        return log_queries.counts(self._fetch, until)
 
     def tally(
         self, kinds: Sequence[str], since: int, step: int, steps: int
@@ -237,7 +231,7 @@ class EventLog:
         """Return how many events there are of each kind in each of `steps` equal steps of time from
         `since` on, both in microseconds; read off an index.
         """
-        return counted.tally(self._fetch, kinds, since, step, steps)
+        return log_queries.tally(self._fetch, kinds, since, step, steps)
 
     def newest(self, kind: str, most: int) -> list[tuple[int, Body]]:
         """Return when each of the newest events of a kind happened, microseconds UTC, and its body,
@@ -245,23 +239,23 @@ class EventLog:
 
         Their hashes are not looked at.
         """
-        return counted.newest(self._fetch, kind, most)
+        return log_queries.newest(self._fetch, kind, most)
 
     def bytes_by_kind(self) -> dict[str, int]:
         """Return about how many bytes the events of each kind take; bodies are not read."""
-        return counted.bytes_by_kind(self._fetch)
+        return log_queries.bytes_by_kind(self._fetch)
 
     def subjects(self, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return what the events of each kind are about."""
-        return counted.subjects(self._fetch, kinds)
+        return log_queries.subjects(self._fetch, kinds)
 
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
-        return counted.head(self._fetch)
+        return log_queries.head(self._fetch)
 
     def last_change(self) -> int:
         """Return the seq of the newest event that is no receipt; 0 where there is none."""
-        return counted.last_change(self._fetch)
+        return log_queries.last_change(self._fetch)
 
     def version(self) -> tuple[int, int]:
         """Return what changes with every append, by whomever; costs microseconds.
@@ -276,7 +270,7 @@ class EventLog:
         SQLite's own check of table and indexes, every event's hash, the numbering (but for the
         gaps that are stated: `stated`) and the head beside the log are looked at.
         """
-        return sound.problems(self._fetch, self.read, self.segments, self.path)
+        return integrity.problems(self._fetch, self.read, self.segments, self.path)
 
     def gone(self) -> Gap | OtherLog | None:
         """Return what the head beside the log tells to be gone; None where all is there.
@@ -289,7 +283,7 @@ class EventLog:
         """Return the first thing that is wrong with the file itself, and whether only its indexes
         are; "" where nothing is. Neither segments nor head are judged.
         """
-        return sound.damage(self._fetch, self.whole)
+        return integrity.damage(self._fetch, self.whole)
 
     def held(self) -> int:
         """Return how many numbers up to the head stand for an event: all but those it says it lost.
@@ -325,11 +319,11 @@ class EventLog:
 
     def sound(self, after: int) -> tuple[list[Event], list[str]]:
         """Return what `read` without the cold yields, but for what is damaged, and what that is."""
-        return sound.events(self._fetch, after)
+        return integrity.events(self._fetch, after)
 
     def at(self, seq: int) -> int | None:
         """Return when the event of a seq happened, microseconds UTC; None where there is none."""
-        return counted.at(self._fetch, seq)
+        return log_queries.at(self._fetch, seq)
 
     def segments(self) -> list[Segment]:
         """Return the files that hold what was put away, in the order of their writing."""
@@ -340,7 +334,7 @@ class EventLog:
 
     def erased(self, until: int, after: int = 0) -> frozenset[str]:
         """Return the ids of the memories that were erased with `after` < seq <= `until`."""
-        return counted.erased(self._fetch, until, after)
+        return log_queries.erased(self._fetch, until, after)
 
     def rows(self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ) -> list[Row]:
         """Return rows as they lie, in order, for who is to rewrite them: `rewrite`."""
@@ -357,7 +351,7 @@ class EventLog:
 
     def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
         """Return when some events happened, and their seqs, the newest first."""
-        return counted.places(self._fetch, where, values, limit)
+        return log_queries.places(self._fetch, where, values, limit)
 
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
@@ -381,10 +375,10 @@ class EventLog:
         `events` are appended with it, and the table of segments changed; all of it or nothing.
         Raise LogBusy where somebody else rewrote one of the rows meanwhile.
         """
-        new = [kept(event) for event in events]
+        new = [encode_row(event) for event in events]
 
         def rewritten(connection: apsw.Connection) -> None:
-            log_write.rewrite(connection, bodies, adding, dropping)
+            log_write.rewrite_rows(connection, bodies, adding, dropping)
 
         return [one.event for one in self._written(log_file.rewriting, rewritten, new)]
 
@@ -397,11 +391,11 @@ class EventLog:
             return log_file.settle(connection, shrink=shrink)
 
     def _events(self, rows: Sequence[Row]) -> list[Event]:
-        return [event_of(row) for row in self.whole(rows)]
+        return [decode_row(row) for row in self.whole(rows)]
 
     def _redacted(self, rows: Sequence[Row]) -> list[Event]:
         """Return what may be shown; who folds all events (`read`) redacts what it takes of them."""
-        return [redacted(event) for event in self._events(rows)]
+        return [redact_event(event) for event in self._events(rows)]
 
     def _fetch(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
         return self._connections.fetch(sql, values)
@@ -419,7 +413,7 @@ class EventLog:
                 first(connection)
                 if gap is not None:
                     self._head_file.state(connection, gap, rows[0][0].at)
-                appended = [log_write.insert(connection, *row) for row in rows]
+                appended = [log_write.insert_row(connection, *row) for row in rows]
                 new = [one.event for one in appended if one.is_new]
                 unerased(connection, new)
                 self._head_file.check(connection, new)

@@ -14,10 +14,8 @@ import apsw
 
 from store.home import files
 from store.home.errors import LogBusy, LogClosed, LogCorrupt, LogError, LogForeign, NotFound
-from store.logfile import file as log_file
-from store.logfile import head as log_head
-from store.logfile import salvage
-from store.logfile.file import Row
+from store.log import log_file, log_head, salvage
+from store.log.log_file import Row
 
 
 class Connections:

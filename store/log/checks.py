@@ -10,20 +10,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import apsw
 import msgspec
 
-from store.agent_events import Proposed
-from store.body import Body
-from store.events import (
-    RECEIPTS,
+from store.home.errors import ChangedSince, IdempotencyMismatch, NotFound
+from store.log.event_kinds import (
+    Body,
     Erased,
-    Event,
+    Judged,
     Linked,
+    Planned,
+    Proposed,
     Recorded,
     Superseded,
-    decode,
 )
-from store.home.errors import ChangedSince, IdempotencyMismatch, NotFound
-from store.job_events import Judged, Planned
-from store.logfile.file import Row
+from store.log.events import RECEIPTS, Event, decode
+from store.log.log_file import Row
 
 Check = Callable[[apsw.Connection], None]  # raises one of our errors
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from store.body import Body
-from store.events import RECEIPTS, decode
-from store.logfile import file as log_file
-from store.logfile.checks import CHANGES
-from store.logfile.file import Ask
-from store.logfile.rows import PUT_AWAY
+from store.log import log_file
+from store.log.checks import CHANGES
+from store.log.event_kinds import Body
+from store.log.events import RECEIPTS, decode
+from store.log.log_file import Ask
+from store.log.rows import PUT_AWAY
 
 
 def newest_change(ask: Ask, subject: str) -> int:

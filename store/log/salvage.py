@@ -8,26 +8,27 @@ whoever opens it next puts it in its place. So an end at any moment leaves the o
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from store.cold import segment
-from store.cold.segment import Segment
-from store.events import Lost, decode
 from store.home.errors import LogBusy, LogCorrupt, LogError
 from store.home.files import replace_file, sync_folder
-from store.logfile import file as log_file
-from store.logfile import head as log_head
-from store.logfile import pages
-from store.logfile.file import Ask, Row
-from store.logfile.head import Gap
-from store.logfile.rows import BODY, COLUMNS, PUT_AWAY, hashed, kept
+from store.log import log_file, log_head, segments
+from store.log.event_kinds import Lost
+from store.log.events import decode
+from store.log.log_file import Ask, Row
+from store.log.log_head import Gap
+from store.log.rows import BODY, COLUMNS, PUT_AWAY, encode_row, row_hash
+from store.log.segments import Segment
 
 REPAIRING = "log.repairing"  # the new log's name while it is written
 _SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file: who has it open holds it
@@ -95,7 +96,7 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
     segments, away = _segments(log)
     rows: dict[int, Row] = {}
     unread: dict[int, str] = {}
-    for row in chain(_kept_rows(log), pages.of_file(database), pages.of_ahead(ahead, database)):
+    for row in chain(_kept_rows(log), rows_of_database(database), rows_of_wal(ahead, database)):
         if row[0] in away and away[row[0]][-1] == row[-1]:
             rows[row[0]] = _without_body(away[row[0]])  # whose hash is true
         elif _is_true(row):
@@ -168,7 +169,7 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
                 values = msgspec.structs.astuple(one)
                 connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
             if found.gaps:
-                _, row = kept(log_head.lost(found.gaps, at, found.ids))
+                _, row = encode_row(log_head.lost(found.gaps, at, found.ids))
                 connection.execute(
                     f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", (found.newest + 1, *row)
                 )
@@ -185,7 +186,7 @@ def _without_body(row: Row) -> Row:
 
 def _is_true(row: Row) -> bool:
     try:
-        return bool(row[BODY]) and hashed(row[1:-1]) == row[-1]
+        return bool(row[BODY]) and row_hash(row[1:-1]) == row[-1]
     except (TypeError, UnicodeEncodeError):
         return False
 
@@ -220,12 +221,12 @@ def _stated(rows: Iterable[Row]) -> list[tuple[int, int]]:
 
 def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     """Return the segments that are whole, and the rows in them by number."""
-    folder = segment.folder_of(log)
+    folder = segments.folder_of(log)
     found: list[Segment] = []
     rows: dict[int, Row] = {}
-    for one in segment.lying(folder):
+    for one in segments.lying(folder):
         with suppress(LogCorrupt):
-            there = {row[0]: row for row in segment.read(folder, one)}
+            there = {row[0]: row for row in segments.read(folder, one)}
             if rows.keys().isdisjoint(there):  # else what an erasure left, not yet swept
                 found.append(msgspec.structs.replace(one, events=len(there)))
                 rows |= there
@@ -238,7 +239,7 @@ def _kept_rows(log: Path) -> Iterator[Row]:
     for path in sorted(folder.glob(f"{log.name}-*")) if folder.is_dir() else ():
         data = path.read_bytes()
         is_ahead = path.name.startswith(_ahead(log).name)
-        yield from pages.of_ahead(data, b"") if is_ahead else pages.of_file(data)
+        yield from rows_of_wal(data, b"") if is_ahead else rows_of_database(data)
 
 
 def _bytes(path: Path) -> bytes:
@@ -282,3 +283,151 @@ def _stamps(log: Path) -> tuple[object, ...]:
     """Return what changes when somebody writes to a log."""
     found = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
     return tuple(one and (one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+
+
+# Pages: rows read off the pages of a SQLite file or its write-ahead file, without SQLite.
+#
+# SQLite gives nothing back that lies behind a damaged page, and drops every transaction after a
+# damaged frame. Each row here has a hash of its own, so a page can be read wherever it lies, and
+# what
+# is found is true or is not taken. Leaf pages of a table, records and overflow as in
+# https://www.sqlite.org/fileformat2.html
+
+_PAGE = 4096  # SQLite's default, which every log has
+_LEAF = 0x0D
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+_COLUMNS = 11
+_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes, by serial type
+_MOST_LOCAL = _PAGE - 35  # of a payload, before it flows over
+_LEAST_LOCAL = (_PAGE - 12) * 32 // 255 - 23
+
+Fetch = Callable[[int], bytes]  # the page of a number, from 1; empty where there is none
+
+
+def rows_of_database(data: bytes) -> Iterator[Row]:
+    """Yield what may be rows of the log on the pages of a database file."""
+    pages = {number: data[(number - 1) * _PAGE : number * _PAGE] for number in _numbers(data)}
+    for number in pages:
+        yield from _rows(pages[number], 100 if number == 1 else 0, lambda n: pages.get(n, b""))
+
+
+def rows_of_wal(data: bytes, beneath: bytes) -> Iterator[Row]:
+    """Yield what may be rows on the pages of a write-ahead file, the newest of each last.
+
+    Pages that it does not hold are those of the file `beneath`. Frames of an earlier round, which
+    lie behind those of this one, come first.
+    """
+    size = _FRAME_HEADER + _PAGE
+    frames = [data[at : at + size] for at in range(_WAL_HEADER, len(data) - size + 1, size)]
+    rounds = Counter(frame[8:16] for frame in frames)
+    current = rounds.most_common(1)[0][0] if frames else b""
+    if data[16:24] in rounds:
+        current = data[16:24]
+    frames.sort(key=lambda frame: frame[8:16] == current)  # which is stable
+    numbered = [(int.from_bytes(one[:4], "big"), one[_FRAME_HEADER:]) for one in frames]
+    newest = dict(numbered)
+
+    def fetch(wanted: int) -> bytes:
+        return newest.get(wanted) or beneath[(wanted - 1) * _PAGE : wanted * _PAGE]
+
+    for number, page in numbered:
+        yield from _rows(page, 100 if number == 1 else 0, fetch)
+
+
+def _numbers(data: bytes) -> range:
+    return range(1, len(data) // _PAGE + 1)
+
+
+def _rows(page: bytes, start: int, fetch: Fetch) -> Iterator[Row]:
+    """Yield the rows of a leaf page whose numbers ascend, as a table's do."""
+    if len(page) < _PAGE or page[start] != _LEAF:
+        return
+    cells = int.from_bytes(page[start + 3 : start + 5], "big")
+    found = []
+    for cell in range(min(cells, _PAGE // 4)):
+        place = start + 8 + 2 * cell
+        row = _row(page, int.from_bytes(page[place : place + 2], "big"), fetch)
+        if row is not None:
+            found.append(row)
+    yield from _ascending(found)
+
+
+def _ascending(rows: list[Row]) -> list[Row]:
+    """Return the most rows whose numbers ascend: one that does not fit has a damaged number."""
+    ends: list[int] = []  # the smallest number that a run of each length ends with
+    chains: list[list[Row]] = []
+    for row in rows:
+        place = bisect_left(ends, row[0])
+        chain = [*(chains[place - 1] if place else []), row]
+        ends[place : place + 1] = [row[0]]
+        chains[place : place + 1] = [chain]
+    return chains[-1] if chains else []
+
+
+def _row(page: bytes, at: int, fetch: Fetch) -> Row | None:
+    """Return the row of a cell; None where there is none of the log's."""
+    try:
+        size, at = _varint(page, at)
+        seq, at = _varint(page, at)
+        values = _record(_payload(page, at, size, fetch))
+    except (IndexError, ValueError, UnicodeDecodeError):
+        return None
+    return (seq, *values[1:]) if len(values) == _COLUMNS and values[0] is None else None
+
+
+def _payload(page: bytes, at: int, size: int, fetch: Fetch) -> bytes:
+    if size <= _MOST_LOCAL:
+        return page[at : at + size]
+    local = _LEAST_LOCAL + (size - _LEAST_LOCAL) % (_PAGE - 4)
+    local = local if local <= _MOST_LOCAL else _LEAST_LOCAL
+    found = [page[at : at + local]]
+    left, number = size - local, int.from_bytes(page[at + local : at + local + 4], "big")
+    while left > 0:
+        more = fetch(number)
+        if len(more) < _PAGE:
+            raise ValueError("an overflow page is missing")
+        number = int.from_bytes(more[:4], "big")
+        found.append(more[4 : 4 + min(left, _PAGE - 4)])
+        left -= len(found[-1])
+    return b"".join(found)
+
+
+def _record(payload: bytes) -> list[Any]:
+    end, at = _varint(payload, 0)
+    types = []
+    while at < end:
+        kind, at = _varint(payload, at)
+        types.append(kind)
+    if len(types) != _COLUMNS:
+        raise ValueError("not a row of the log")
+    values: list[Any] = []
+    at = end
+    for kind in types:
+        size = _INTEGERS.get(kind, (kind - 12) // 2 if kind >= 12 else 0)
+        data = payload[at : at + size]
+        if len(data) < size:
+            raise ValueError("a value is cut off")
+        values.append(_value(kind, data))
+        at += size
+    return values
+
+
+def _value(kind: int, data: bytes) -> Any:
+    if kind in _INTEGERS:
+        return int.from_bytes(data, "big", signed=True)
+    if kind >= 12:
+        return data if kind % 2 == 0 else data.decode()
+    return {8: 0, 9: 1}.get(kind)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place after it."""
+    value = 0
+    for count in range(9):
+        byte = data[at + count]
+        if count == 8:
+            return value << 8 | byte, at + 9
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + count + 1
+    raise ValueError("no number")

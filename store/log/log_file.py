@@ -194,7 +194,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
                 from importlib.resources import files
 
                 sync_path(path.parent)  # no log is there before its folders are
-                connection.execute(files("store").joinpath("schema.sql").read_text())
+                connection.execute(files("store.log").joinpath("schema.sql").read_text())
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     owner = connection.pragma("application_id")

@@ -20,12 +20,13 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from store.events import Event, Lost, decode
 from store.home.errors import LogCorrupt
 from store.home.files import replace_file
 from store.home.instants import new_id
-from store.logfile.file import MOST_SEQ, Ask, Row
-from store.logfile.rows import kept
+from store.log.event_kinds import Lost
+from store.log.events import Event, decode
+from store.log.log_file import MOST_SEQ, Ask, Row
+from store.log.rows import encode_row
 
 _LONGEST = 1024  # bytes: two ids and a number
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
@@ -196,7 +197,7 @@ class HeadFile:
         rows: list[Row] = connection.execute("SELECT max(seq) FROM events").fetchall()
         newest = int(rows[0][0] or 0)
         if newest < gap.last:
-            _, row = kept(lost([(newest + 1, gap.last)], at))
+            _, row = encode_row(lost([(newest + 1, gap.last)], at))
             connection.execute(
                 "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (gap.last + 1, *row),

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from store.events import Event, Recalled
 from store.home.errors import NotFound
-from store.log import EventLog
-from store.logfile.file import Row
-from store.logfile.rows import BODY, event_of
+from store.log.event_kinds import Rated, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.log_file import Row
+from store.log.rows import BODY, decode_row, redact_event
 from store.redaction import redact
-from store.redaction.event import redacted
+from store.text.text_features import MAY_RULE
 
 LOOKED_AT = 8_000  # receipts of a page
 _STEP = 2_000  # of a query: a group of a segment
@@ -70,7 +71,7 @@ def page(
             last = found[limit - 1]
             place = (last[2], last[0])
             looked_at += sum(key >= place for key in keys)
-            return Page(tuple(map(event_of, found[:limit])), place, looked_at)
+            return Page(tuple(map(decode_row, found[:limit])), place, looked_at)
         looked_at += len(keys)
         if len(keys) < step:
             return Page(_events(found), None, looked_at)
@@ -79,7 +80,7 @@ def page(
 
 
 def _events(rows: Iterable[Row]) -> tuple[Event, ...]:
-    return tuple(redacted(event_of(row)) for row in rows)
+    return tuple(redact_event(decode_row(row)) for row in rows)
 
 
 def find(log: EventLog, id_: str) -> Event:
@@ -134,3 +135,44 @@ def _said(wanted: Wanted) -> list[tuple[str, bool]]:
     if wanted.silent is not None:
         said.append(('"hits":[]', wanted.silent))
     return said
+
+
+# Recalls nobody has said anything of yet: they brought memories, and were neither rated nor
+# judged.
+
+SOON_US = 86_400 * 1_000_000  # a rating of a memory speaks of what brought it within a day
+DAY_US = 86_400 * 1_000_000
+
+
+def pending(log: EventLog, since: int, until: int) -> list[Event]:
+    """Return the receipts that wait for a word, with `since` <= at < `until`, the oldest first.
+
+    One is answered by a rating of its own or, within a day, of what it brought, and by a judgment;
+    a judgment that was undone counts as said: a person did not want it.
+    """
+    told = log.told(("recalled",), since, until)
+    judged = {event.subject for event in log.of_jobs(("judged",))}
+    rated = log.told(("rated",), since, until + SOON_US)
+    return [
+        one
+        for one in told
+        if isinstance(one.body, Recalled)
+        and one.body.hits
+        and one.id not in judged
+        and not _is_rated(one, one.body, rated)
+    ]
+
+
+def may_rate(event: Event) -> bool:
+    """Return whether an event may say how good a memory is: a tool's or the web's may not."""
+    return event.trust in MAY_RULE
+
+
+def _is_rated(recall: Event, body: Recalled, ratings: Sequence[Event]) -> bool:
+    brought = {hit.id for hit in body.hits}
+    return any(
+        one.subject == recall.id
+        or (one.subject in brought and recall.at <= one.at <= recall.at + SOON_US)
+        for one in ratings
+        if isinstance(one.body, Rated) and may_rate(one)
+    )

@@ -12,12 +12,12 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from store.cold import segment
 from store.home.errors import LogBusy
 from store.home.files import translate_disk_errors
-from store.log import EventLog
-from store.logfile.file import Row
-from store.logfile.rows import BODY, PUT_AWAY, event_of
+from store.log import segments
+from store.log.event_log import EventLog
+from store.log.log_file import Row
+from store.log.rows import BODY, PUT_AWAY, decode_row
 
 # What is told once and then only counted. Plans, drafts and judgements may be asked for any day,
 # and what a turn told is a memory.
@@ -52,18 +52,18 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
         rows = [row for some in _old(log, until, now) for row in some]
         events = len(rows) if len(rows) >= LEAST else 0
         return Compacted(events, sum(len(row[BODY].encode()) for row in rows) if events else 0)
-    folder = segment.folder_of(log.path)
+    folder = segments.folder_of(log.path)
     log.settle()  # what waits in the write-ahead log is of its size too
     before = log.path.stat().st_size
     done, size, names = 0, 0, []
     with alone(log.path):
-        segment.sweep(folder, log.segments())
+        segments.sweep(folder, log.segments())
         for rows in _old(log, until, now):
             if len(rows) < LEAST and not done:
                 break
             for row in rows:
-                event_of(row)  # what is damaged is to be found here, and stay where it is
-            made = segment.write(folder, rows)
+                decode_row(row)  # what is damaged is to be found here, and stay where it is
+            made = segments.write(folder, rows)
             log.rewrite([(row, PUT_AWAY) for row in rows], adding=[made])
             done, size = done + len(rows), size + sum(len(row[BODY].encode()) for row in rows)
             names.append(made.name)

@@ -19,11 +19,12 @@ import msgspec
 
 from store.home.errors import LogCorrupt
 from store.home.files import make_folder, passing_name, remove_files, sync_path
-from store.logfile.file import Row
+from store.log.log_file import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
+
 
 _GROUP = 2_000  # rows decoded at a time
 _KEPT = 8  # groups kept at hand

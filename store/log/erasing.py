@@ -17,34 +17,38 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from store.agent_events import Acted, Followed, Prompted, Proposed, SessionTold, Surfaced
-from store.body import Body
-from store.cold import compaction, segment
-from store.cold.segment import Segment
-from store.events import (
-    KINDS,
+from store.home.errors import InvalidInput, LogCorrupt
+from store.home.instants import new_id
+from store.log import compaction, segments
+from store.log.event_kinds import (
+    Acted,
     Archived,
+    Body,
     Erased,
-    Event,
+    Followed,
     Forgotten,
+    Judged,
+    Planned,
+    Prompted,
+    Proposed,
     Quarantined,
     Rated,
     Recalled,
     Recorded,
     Restored,
     Revised,
+    SessionTold,
+    Staled,
+    Step,
     Superseded,
+    Surfaced,
     Unknown,
-    decode,
-    encode,
-    is_erased,
 )
-from store.home.errors import InvalidInput, LogCorrupt
-from store.home.instants import new_id
-from store.job_events import Judged, Planned, Staled, Step
-from store.log import EventLog
-from store.logfile.file import Row
-from store.logfile.rows import BODY, PUT_AWAY
+from store.log.event_log import EventLog
+from store.log.events import KINDS, Event, decode, encode, is_erased
+from store.log.log_file import Row
+from store.log.rows import BODY, PUT_AWAY
+from store.log.segments import Segment
 from store.text.fingerprints import leaves
 
 Ids = frozenset[str]
@@ -210,7 +214,7 @@ def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = 
     new = [written for one in old if (written := _without(log, one, away))]
     bodies = [(one.row, one.left) for one in changed]
     log.rewrite(bodies, events, adding=new, dropping=old)
-    segment.sweep(segment.folder_of(log.path), log.segments())
+    segments.sweep(segments.folder_of(log.path), log.segments())
 
 
 def settled(log: EventLog) -> bool:
@@ -218,7 +222,7 @@ def settled(log: EventLog) -> bool:
 
     The whole file is written anew: SQLite overwrites what it deletes, but not what it once moved.
     """
-    segment.sweep(segment.folder_of(log.path), log.segments())
+    segments.sweep(segments.folder_of(log.path), log.segments())
     return log.settle(shrink=True)
 
 
@@ -352,12 +356,12 @@ def _of_key(log: EventLog, project: str | None, key: str) -> Iterator[tuple[str,
 
 def _without(log: EventLog, old: Segment, seqs: set[int]) -> Segment | None:
     """Write a segment again without some events; return it, or None where nothing is left."""
-    folder = segment.folder_of(log.path)
-    rows = segment.read(folder, old)
+    folder = segments.folder_of(log.path)
+    rows = segments.read(folder, old)
     left = [row for row in rows if row[0] not in seqs]
     if len(left) == len(rows):
         raise LogCorrupt(f"{folder / old.name} does not hold what the log says: restore a backup")
-    return segment.write(folder, left) if left else None
+    return segments.write(folder, left) if left else None
 
 
 def _project(log: EventLog, id_: str) -> str | None:

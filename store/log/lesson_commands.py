@@ -11,13 +11,22 @@ from typing import Literal
 
 import msgspec
 
-from store import commands
-from store.agent_events import Accepted, Proposed, Rejected
-from store.commands import Draft
-from store.events import STATEMENT, Event, Forgotten, MemoryKind, Recorded, Superseded
 from store.home.errors import Conflict, NotFound
 from store.home.instants import EVER, derived_id, moment, new_id
-from store.log import EventLog
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import (
+    STATEMENT,
+    Accepted,
+    Forgotten,
+    MemoryKind,
+    Proposed,
+    Recorded,
+    Rejected,
+    Superseded,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
 
 ACCEPTED, DRAFTED = "statement", "draft"  # the sources of what a statement, a draft became
 MADE_A_RULE = "accepted as a rule"  # why the statement gave way

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from store.cold import segment
-from store.cold.segment import Segment
-from store.events import Event
 from store.home.errors import LogCorrupt, LogError
-from store.logfile import head
-from store.logfile.file import MOST_SEQ, Ask, Row
-from store.logfile.rows import COLUMNS, PUT_AWAY, event_of
+from store.log import log_head
+from store.log import segments as archive_segments
+from store.log.events import Event
+from store.log.log_file import MOST_SEQ, Ask, Row
+from store.log.rows import COLUMNS, PUT_AWAY, decode_row
+from store.log.segments import Segment
 
 _BATCH = 2_000
 
@@ -26,14 +26,14 @@ def problems(
     path: Path,
 ) -> list[str]:
     """Return what is wrong with a log, in words: `EventLog.integrity`."""
-    told = head.read(path)  # before the log is asked: another process may append
+    told = log_head.read(path)  # before the log is asked: another process may append
     found: list[str] = []
     try:
         found += (f"SQLite: {row[0]}" for row in _checked(ask) if row[0] != "ok")
-        found += _damaged_segments(ask, segments(), segment.folder_of(path))
+        found += _damaged_segments(ask, segments(), archive_segments.folder_of(path))
         # what was put away and cannot be read was named; the rest is looked at all the same
-        found += _holes(read(cold=not found), head.stated(ask))
-        if gone := head.compare(told, ask):
+        found += _holes(read(cold=not found), log_head.stated(ask))
+        if gone := log_head.compare(told, ask):
             found.append(str(gone))
     except LogError as error:
         found.append(str(error))
@@ -44,7 +44,7 @@ def damage(ask: Ask, whole: Whole) -> tuple[str, bool]:
     """Return what is wrong with a log's own file, and whether only its indexes are."""
     try:
         quick = [row[0] for row in ask("PRAGMA quick_check", ()) if row[0] != "ok"]
-        stated = head.stated(ask)
+        stated = log_head.stated(ask)
         if wrong := quick or _untrue(ask, whole, stated):
             return wrong[0], False
         return next((row[0] for row in _checked(ask) if row[0] != "ok"), ""), True
@@ -72,7 +72,7 @@ def _put_away(ask: Ask, whole: Whole) -> tuple[list[int], list[str]]:
         numbers += (row[0] for row in rows)
         for row in _readable(rows, whole):
             try:
-                event_of(row)
+                decode_row(row)
             except LogCorrupt as error:
                 wrong.append(str(error))
     return numbers, wrong
@@ -90,7 +90,7 @@ def events(ask: Ask, after: int) -> tuple[list[Event], list[str]]:
     wrong: dict[str, None] = {}
     for row in _reached(ask, after, wrong):
         try:
-            found.append(event_of(row))
+            found.append(decode_row(row))
         except LogCorrupt as error:
             wrong[str(error)] = None
     return found, list(wrong)
@@ -140,14 +140,14 @@ def _missing(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[
             expected = ends[expected] + 1
         if expected < seq:
             are = "is" if expected == seq - 1 else "are"
-            missing.append(f"{head.numbers([(expected, seq - 1)])} {are} missing")
+            missing.append(f"{log_head.numbers([(expected, seq - 1)])} {are} missing")
         expected = seq + 1
     return missing
 
 
 def _damaged_segments(ask: Ask, segments: Sequence[Segment], folder: Path) -> Iterator[str]:
     for one in segments:
-        if found := segment.problem(folder, one):
+        if found := archive_segments.problem(folder, one):
             yield found
     named = sum(one.events for one in segments)
     away = ask("SELECT count(*) FROM events WHERE body = ?", (PUT_AWAY,))[0][0]

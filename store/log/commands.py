@@ -8,20 +8,26 @@ log redacts secrets itself; here texts are checked and our own injected blocks a
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import islice
 from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
-from store.agent_events import Prompted
-from store.body import Id, Name, Project
-from store.events import (
-    KINDS,
+from store.home.errors import Conflict, InvalidInput, JunkText, NotFound
+from store.home.instants import EARLIEST, LATEST, micros, new_id
+from store.home.projects import checked_project
+from store.log.checks import erased
+from store.log.event_kinds import (
     Archived,
-    Event,
     Forgotten,
+    Id,
     Linked,
+    Name,
     Pinned,
+    Project,
+    Prompted,
     Rated,
     Recalled,
     Recorded,
@@ -30,16 +36,10 @@ from store.events import (
     Revised,
     Superseded,
     Trust,
-    decode,
-    encode,
-    is_erased,
+    Undone,
 )
-from store.home.errors import Conflict, InvalidInput, JunkText, NotFound
-from store.home.instants import EARLIEST, LATEST, micros, new_id
-from store.home.projects import checked_project
-from store.job_events import Undone
-from store.log import Appended, EventLog
-from store.logfile.checks import erased
+from store.log.event_log import Appended, EventLog
+from store.log.events import KINDS, Event, decode, encode, is_erased
 from store.redaction import redact
 from store.text import frame
 
@@ -451,3 +451,36 @@ def _erased_source(log: EventLog, recorded: Event) -> str | None:
                 seen.add(id_)
                 waiting += found
     return None
+
+
+# What becomes of a goal: its status, how far it is, the day it is due.
+
+
+def change_goal(
+    log: EventLog,
+    id_: str,
+    changes: Revised,
+    now: int,
+    due: date | None = None,
+    trust: Trust = "user",
+) -> Event:
+    """Change a goal; `due` joins its metadata. Raise NotFound, and InvalidInput for another kind.
+
+    It raises what a revision does, too.
+    """
+    metadata = _metadata(log, id_)
+    if due is not None:
+        changes = structs.replace(changes, metadata=metadata | {"due": due.isoformat()})
+    return revise(log, id_, changes, now, trust)
+
+
+def _metadata(log: EventLog, id_: str) -> dict[str, Any]:
+    """Return a goal's metadata as it stands."""
+    bodies = [event.body for event in log.about(id_)]
+    if bodies and not (isinstance(bodies[0], Recorded) and bodies[0].kind == "goal"):
+        raise InvalidInput(f"{id_} is no goal: `mnemolog list --kind goal` shows them")
+    found: dict[str, Any] = {}
+    for body in bodies:
+        if isinstance(body, Recorded | Revised) and body.metadata is not None:
+            found = body.metadata
+    return found

@@ -1,0 +1,481 @@
+"""
+Body: what an event says beyond its envelope, and the types its fields are made of.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+
+Unit = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[int, msgspec.Meta(gt=0, le=100 * 366 * 86_400)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Id = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")]
+Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Key = Annotated[str, msgspec.Meta(pattern=r"\A[^\s.][^\s]*\.[^\s]*[^\s.]\Z", max_length=200)]
+
+# what is checked elsewhere, with an error of its own, is told to programs here
+Project = Annotated[
+    str, msgspec.Meta(extra_json_schema={"pattern": r"^[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}$"})
+]
+Instant = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an event says beyond its envelope."""
+
+
+# What an agent's hooks tell of its work, what became of the lessons it was shown, and what waits
+# for
+# a person's word. Prompts, actions and the ends of turns make an episode; nothing here changes any
+# other memory.
+#
+# The project, session and agent are the envelope's. A prompt and what the agent said last are kept
+# short; of a tool's output only the telling lines are, and the end of a failure.
+
+Intent = Literal["small_talk", "command", "question", "work", "correction", "general", "recap"]
+Doing = Literal["run", "edit", "read", "search", "recall", "remember", "other"]
+Effort = Literal["test", "build", "lint", "deploy", "commit", "install"]  # what a command is for
+Stage = Literal["started", "resumed", "cleared", "compacted", "stopped", "ended"]
+Place = Literal["prompt", "tool", "session"]  # where a lesson was shown
+What = Literal["lesson", "archive", "merge", "promote", "reword"]  # what is proposed
+LessonVerdict = Literal["followed", "ignored", "not_applicable"]
+
+
+class Prompted(Body, frozen=True, kw_only=True):
+    """A person's prompt reached the agent: a turn begins. The subject is the event itself.
+
+    One that is `imported` was read from a transcript, long after.
+    """
+
+    prompt: str
+    intent: Intent | None = None
+    turn: Name | None = None
+    branch: Name | None = None
+    imported: bool = False
+
+
+class Acted(Body, frozen=True, kw_only=True):
+    """The agent used a tool. `passed` is None where the host does not tell.
+
+    `output` are the telling lines of what it wrote; `names` what the edited files define.
+    """
+
+    tool: Name
+    doing: Doing = "other"
+    effort: Effort | None = None
+    command: str | None = None
+    files: tuple[str, ...] = ()
+    passed: bool | None = None
+    error: str | None = None
+    output: str | None = None
+    names: tuple[Tag, ...] = ()
+
+
+class SessionTold(Body, frozen=True, kw_only=True):
+    """A session began, was taken up again or compacted, came to the end of a turn, or ended.
+
+    `said` is the host's summary of what was compacted, or what the agent said last. `characters`
+    is the length of the brief that the session was given.
+    """
+
+    stage: Stage
+    said: str | None = None
+    characters: int | None = None
+
+
+class Surfaced(Body, frozen=True, kw_only=True):
+    """The subject, a lesson, was put before the agent.
+
+    `about` is the command or file it named. `characters` is the length of the block it came in: on
+    the first of a block that no receipt or brief tells of.
+    """
+
+    place: Place
+    about: str | None = None
+    characters: int | None = None
+
+
+class Followed(Body, frozen=True, kw_only=True):
+    """Whether the subject, a lesson that was surfaced in this session, was then followed.
+
+    `place` is where it was shown; `stood` says how tests, a build, ... stood at the end of the turn
+    that is judged.
+    """
+
+    verdict: LessonVerdict
+    place: Place | None = None
+    evidence: str | None = None
+    stood: dict[Effort, bool] = msgspec.field(default_factory=dict)
+
+
+class Outcome(Body, frozen=True, kw_only=True):
+    """How tests, a build, ... stood at the end of a turn, and before it where that is known."""
+
+    effort: Effort
+    passed: bool
+    before: bool | None = None
+
+
+class Proposed(Body, frozen=True, kw_only=True):
+    """Something waits for a person's yes or no; the subject is the event itself.
+
+    `draft` is what a yes does: of a lesson the fields of the memory that it records, of anything
+    else the steps of the plan that it applies, and what they were made from.
+    """
+
+    what: What
+    draft: dict[str, Any]
+    because: str | None = None
+    source_ids: tuple[Id, ...] = ()
+
+
+class Accepted(Body, frozen=True, kw_only=True):
+    """A person said yes to the subject, a proposal: `memory` was recorded, or `plan` applied."""
+
+    memory: Id | None = None
+    plan: Id | None = None
+
+
+class Rejected(Body, frozen=True, kw_only=True):
+    """A person said no to the subject, a proposal."""
+
+    reason: str | None = None
+
+
+# What jobs did: the plans they made of the memory, what became of these, and what a model was
+# paid.
+#
+# A plan is carried out by appending the events its steps name. One that was undone counts as if
+# those
+# had never been written (`EventLog.standing`), so its memory is to the byte what it was before.
+
+Job = Literal[
+    "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
+]
+Maker = Literal[Job, "recommend"]  # of a plan: a job, or a person's yes to a recommendation
+ModelTier = Literal["cheap", "balanced", "expensive"]  # of models
+Judge = Literal["heuristic", "model"]
+Verdict = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]  # -1 harmful, 1 decisive
+Actions = dict[str, str]  # what the router chose, by level
+
+
+class Made(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a job came to a memory. `prompt_sha256` is hex; the cost that of the call it came from.
+
+    Without a model the last four say nothing.
+    """
+
+    job: Maker
+    model: str | None = None
+    prompt_sha256: str | None = None
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event that a plan would write: its kind, envelope and body; `why` is for people.
+
+    `before` are the fields of the memory that it replaces, as `mnemolog plans show` prints them and
+    an undoing needs them; `evidence` the figures behind it.
+    """
+
+    event: str
+    subject: Id
+    body: dict[str, Any] = {}
+    why: str
+    project: str | None = None
+    session: str | None = None
+    trust: Literal["user", "agent", "tool", "web"] = "user"
+    before: dict[str, Any] = {}
+    evidence: dict[str, Any] = {}
+
+
+class Planned(Body, frozen=True, kw_only=True):
+    """A job proposes changes; the subject is the event itself, which is the plan.
+
+    `watermark` is what it was made from, `looked_at` how many memories, `left` how many steps did
+    not fit and wait for the next plan. `notes` say what a person should know of how it was made.
+    """
+
+    job: Maker
+    watermark: int
+    steps: tuple[Step, ...]
+    looked_at: int = 0
+    left: int = 0
+    notes: tuple[str, ...] = ()
+    model: str | None = None
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Applied(Body, frozen=True, kw_only=True):
+    """The subject, a plan, was carried out by these events."""
+
+    events: tuple[Id, ...]
+
+
+class Undone(Body, frozen=True, kw_only=True):
+    """The subject, a plan that was applied, was taken back: these events count no more."""
+
+    events: tuple[Id, ...]
+
+
+class Staled(Body, frozen=True, kw_only=True):
+    """What the subject says rests on something that is no longer so, a file that changed."""
+
+    reason: str
+    file: str | None = None
+
+
+class Judged(Body, frozen=True, kw_only=True):
+    """How the hits of the subject, a recall's receipt, turned out, by what was done afterwards.
+
+    A hit that nothing tells of is in `verdicts` with 0.
+    """
+
+    verdicts: dict[Id, Verdict]
+    by: Judge = "heuristic"
+    evidence: dict[Id, str] = msgspec.field(default_factory=dict)
+    made: Made | None = None
+
+
+class Adopted(Body, frozen=True, kw_only=True):
+    """The router serves this policy from now on: an action for each level, by mode.
+
+    `value` is what it is estimated to be worth on the log, `served` what the policy before it was,
+    both mean rewards; `low` is the lower end of the estimated gain's 95 % interval.
+    """
+
+    policy: dict[str, Actions]
+    recalls: int
+    value: float
+    served: float
+    low: float
+
+
+class Called(Body, frozen=True, kw_only=True):
+    """A language model was asked, whether or not it answered. The subject is the event itself."""
+
+    purpose: Name
+    model: Name
+    tier: ModelTier
+    prompt_sha256: str
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost_usd: float = 0.0
+    took_ms: int = 0
+    error: str | None = None
+
+
+# The kinds of event: one frozen value for each, to and from JSON.
+#
+# An event says that something happened; nothing in it is ever changed. What can be computed from
+# events (use counts, duplicates, what is current) is never an event but a projection's business.
+# A kind this version does not know is read as `Unknown` and left out of every projection, so a log
+# written by a later version can still be read.
+
+MemoryKind = Literal[
+    "fact",
+    "decision",
+    "lesson",
+    "goal",
+    "pattern",
+    "bugfix",
+    "context",
+    "antipattern",
+    "insight",
+    "preference",
+    "milestone",
+    "activity",
+    "raw_turn",
+    "observation",
+    "summary",
+    "statement",
+]
+Tier = Literal["auto", "working", "episodic", "semantic"]
+Trust = Literal["user", "agent", "tool", "web"]
+Relation = Literal["cause", "support", "conflict", "derived"]
+GoalStatus = Literal["open", "done", "dropped", "blocked"]
+State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"]  # of a memory
+
+STATEMENT = "statement"  # the user's own words, quoted, until somebody makes a rule of them
+EPISODE = "episode"  # one turn of an agent: folded from what its hooks told, never recorded
+RECORDED_KINDS: tuple[str, ...] = get_args(MemoryKind)
+MEMORY_KINDS: tuple[str, ...] = (*RECORDED_KINDS, EPISODE)
+TIERS: tuple[str, ...] = get_args(Tier)
+TRUSTS: tuple[str, ...] = get_args(Trust)
+RELATIONS: tuple[str, ...] = get_args(Relation)
+GOAL_STATUSES: tuple[str, ...] = get_args(GoalStatus)
+
+
+class Recorded(Body, frozen=True, kw_only=True):
+    """A memory was made; the event's id is the memory's id.
+
+    `key` ("deploy.region") makes it a keyed fact: the newest of a key in a project holds, the
+    older ones are kept as its history. `chain` names the milestones that follow one another.
+    `created_at` is when it happened, where that is not when it was written down. `made` is set
+    where a job made it of its `source_ids`: it holds only as long as each of them does.
+    """
+
+    content: str
+    kind: MemoryKind = "fact"
+    context: str | None = None
+    action: str | None = None
+    result: str | None = None
+    tags: tuple[Tag, ...] = ()
+    source: Name | None = None
+    created_by: Name | None = None
+    importance: Unit | None = None
+    score: Unit | None = None
+    pinned: bool = False
+    tier: Tier = "auto"
+    parent_id: Id | None = None
+    source_ids: tuple[Id, ...] = ()
+    insight_type: Name | None = None
+    key: Key | None = None
+    value: str | None = None
+    chain: Name | None = None
+    status: GoalStatus | None = None
+    progress: Unit | None = None
+    ttl_s: Seconds | None = None
+    created_at: Instant | None = None
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    made: Made | None = None
+
+
+class Revised(Body, frozen=True, kw_only=True):
+    """Some fields of a memory were replaced; None leaves a field as it is."""
+
+    content: str | None = None
+    context: str | None = None
+    action: str | None = None
+    result: str | None = None
+    tags: tuple[Tag, ...] | None = None
+    importance: Unit | None = None
+    tier: Tier | None = None
+    status: GoalStatus | None = None
+    progress: Unit | None = None
+    ttl_s: Seconds | None = None
+    metadata: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Superseded(Body, frozen=True, kw_only=True):
+    """A newer memory took this one's place; both stay readable."""
+
+    by: Id
+    reason: str | None = None
+
+
+class Archived(Body, frozen=True, kw_only=True):
+    """Put away: recalled only when the archive is asked for."""
+
+    reason: str | None = None
+
+
+class Forgotten(Body, frozen=True, kw_only=True):
+    """A tombstone: never recalled again, unless restored."""
+
+    reason: str | None = None
+
+
+class Restored(Body, frozen=True, kw_only=True):
+    """Forgotten, archived, superseded or expired before, and current again.
+
+    From quarantine it comes back in the `state` that it had.
+    """
+
+    reason: str | None = None
+    state: State = "active"
+
+
+class Quarantined(Body, frozen=True, kw_only=True):
+    """A build's audit failed on this memory alone: hidden until a person released or forgot it."""
+
+    check: str
+    reason: str
+    was: State = "active"
+
+
+class Erased(Body, frozen=True, kw_only=True):
+    """What the memory said was blanked, here in the log too: nothing brings it back.
+
+    `events` counts those that were rewritten for it. An episode that is `aged` was erased because
+    its time was over: what was made of it stays.
+    """
+
+    events: int = 0
+    aged: bool = False
+
+
+class Lost(Body, frozen=True, kw_only=True):
+    """Events that had these numbers, first and last of each gap, are gone and come never back.
+
+    It takes the number after the newest that was ever given. `ids` are those that could be read.
+    """
+
+    gaps: tuple[tuple[int, int], ...]
+    ids: tuple[str, ...] = ()
+
+
+class Pinned(Body, frozen=True, kw_only=True):
+    pinned: bool = True
+
+
+class Linked(Body, frozen=True, kw_only=True):
+    """A reasoning edge from the subject to another memory."""
+
+    target: Id
+    relation: Relation
+
+
+class Hit(msgspec.Struct, frozen=True):
+    id: str
+    score: float
+    confidence: float
+
+
+class Route(msgspec.Struct, frozen=True):
+    """What the router chose for a recall, in which state, and how likely it was to choose so.
+
+    `tried` is the level whose action was drawn instead of served; None where all were served.
+    """
+
+    state: str
+    actions: Actions
+    propensity: float
+    tried: str | None = None
+
+
+class Recalled(Body, frozen=True, kw_only=True):
+    """The receipt of one recall: what was asked, from which state, what came back.
+
+    `characters` is the length of the block that a prompt's hook put before the model.
+    """
+
+    query: str
+    mode: str
+    manifest: int | None
+    watermark: int
+    hits: tuple[Hit, ...]
+    dropped: dict[str, int]
+    took_us: int
+    route: Route | None = None
+    characters: int | None = None
+
+
+class Rated(Body, frozen=True, kw_only=True):
+    """A person or an agent said whether a memory, or all that a recall brought, helped.
+
+    The subject is the memory, or the recall's receipt; -1 is harmful, 1 decisive.
+    """
+
+    verdict: Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
+    reason: str | None = None
+
+
+class Unknown(Body, frozen=True, kw_only=True):
+    """An event of a kind that a later version of mnemolog added."""
+
+    kind: str

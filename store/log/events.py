@@ -1,0 +1,132 @@
+"""Taken."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from store.log.event_kinds import (
+    Accepted,
+    Acted,
+    Adopted,
+    Applied,
+    Archived,
+    Body,
+    Called,
+    Erased,
+    Followed,
+    Forgotten,
+    Judged,
+    Linked,
+    Lost,
+    Outcome,
+    Pinned,
+    Planned,
+    Prompted,
+    Proposed,
+    Quarantined,
+    Rated,
+    Recalled,
+    Recorded,
+    Rejected,
+    Restored,
+    Revised,
+    SessionTold,
+    Staled,
+    Superseded,
+    Surfaced,
+    Trust,
+    Undone,
+    Unknown,
+)
+
+KINDS: Mapping[str, type[Body]] = {
+    "recorded": Recorded,
+    "revised": Revised,
+    "superseded": Superseded,
+    "archived": Archived,
+    "forgotten": Forgotten,
+    "restored": Restored,
+    "quarantined": Quarantined,
+    "erased": Erased,
+    "lost": Lost,
+    "pinned": Pinned,
+    "linked": Linked,
+    "recalled": Recalled,
+    "rated": Rated,
+    "prompted": Prompted,
+    "action": Acted,
+    "session": SessionTold,
+    "surfaced": Surfaced,
+    "followed": Followed,
+    "outcome": Outcome,
+    "proposed": Proposed,
+    "accepted": Accepted,
+    "rejected": Rejected,
+    "planned": Planned,
+    "applied": Applied,
+    "undone": Undone,
+    "staled": Staled,
+    "judged": Judged,
+    "adopted": Adopted,
+    "called": Called,
+}
+
+
+# Events that change no memory but an episode, which they are parts of: they never make a memory
+# fresh and are worth no rebuild alone.
+RECEIPTS = frozenset(
+    """recalled prompted action session surfaced followed outcome proposed accepted
+    rejected planned applied undone judged adopted called lost""".split()
+)
+
+
+_kind_of = {body: kind for kind, body in KINDS.items()}
+
+
+_decoders = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `at` is microseconds UTC; `seq` is 0 until the log gave it one."""
+
+    id: str
+    at: int
+    body: Body
+    subject: str
+    project: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    trust: Trust = "user"
+    seq: int = 0
+
+    @property
+    def kind(self) -> str:
+        return self.body.kind if isinstance(self.body, Unknown) else _kind_of[type(self.body)]
+
+    def numbered(self, seq: int) -> "Event":
+        return replace(self, seq=seq)
+
+
+def encode(body: Body) -> str:
+    """Return the body as JSON, keys in declared order, fields at their default left out."""
+    return msgspec.json.encode(body).decode()
+
+
+def decode(kind: str, body: str) -> Body:
+    """Return the body that `encode` wrote; a kind of a later version gives `Unknown`.
+
+    Raise msgspec.ValidationError or DecodeError where the JSON is not of that kind.
+    """
+    decoder = _decoders.get(kind)
+    return Unknown(kind=kind) if decoder is None else decoder.decode(body)
+
+
+def is_erased(body: Body) -> bool:
+    """Return whether a body is what erasing left of one: no memory is recorded, and no prompt kept,
+    without a text.
+    """
+    if isinstance(body, Prompted):
+        return not body.prompt
+    return isinstance(body, Recorded) and not body.content

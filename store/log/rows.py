@@ -1,0 +1,198 @@
+"""
+Rows: an event as the log's table keeps it, redacted and hashed, and back.
+
+The body of a row that was put away is empty: it lies in a segment (`store.log.segments`), and the
+row's own hash says what it must be.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TypeVar, cast
+
+import apsw
+import msgspec
+
+from store.home.errors import IdConflict, InvalidInput, LogBusy, LogCorrupt
+from store.log.events import Event, decode, encode, is_erased
+from store.log.log_file import Row
+from store.log.segments import Segment
+from store.redaction import redact
+
+COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
+BODY = 9  # the place of the body among the columns
+PUT_AWAY = ""  # no body is written so: an empty one is {}
+MAX_NAME = 1_024  # bytes of an id, and of the name of a project, session or agent
+
+
+def encode_row(event: Event) -> tuple[Event, Row]:
+    """Return the event as it is kept, and its row; raise InvalidInput for what cannot be kept."""
+    for name in ("id", "subject", "project", "session", "agent"):
+        size = len((getattr(event, name) or "").encode(errors="replace"))
+        if size > MAX_NAME:
+            raise InvalidInput(f"{name} may have {MAX_NAME} bytes, not {size}: send a shorter one")
+    try:
+        event = _redact_stored(event)
+        return event, row_columns(event)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"event {event.id} cannot be recorded: {error}") from error
+
+
+def row_columns(event: Event) -> Row:
+    """Return the columns of an event but its seq, its hash last."""
+    row = (
+        event.id,
+        event.at,
+        event.kind,
+        event.subject,
+        event.project,
+        event.session,
+        event.agent,
+        event.trust,
+        encode(event.body),
+    )
+    return (*row, row_hash(row))
+
+
+def row_hash(row: Row) -> bytes:
+    """Return the hash of a row's columns from its id to its body."""
+    return sha256(msgspec.json.encode(row)).digest()
+
+
+def decode_row(row: Row) -> Event:
+    """Return the event of a whole row; raise LogCorrupt where its hash is not that of it."""
+    seq, id_, at, kind, subject, project, session, agent, trust, body, digest = row
+    if row_hash(row[1:-1]) != digest:
+        raise LogCorrupt(f"event {seq} does not match its hash: restore a backup")
+    try:
+        value = decode(kind, body)
+    except msgspec.MsgspecError as error:
+        raise LogCorrupt(f"event {seq} ({kind}) cannot be read: {error}") from error
+    return Event(id_, at, value, subject, project, session, agent, trust, seq)
+
+
+def _redact_stored(event: Event) -> Event:
+    # as JSON, not by to_builtins: that leaves tuples, which are no JSON, and a tag in one unread
+    values = redact.redact_value(msgspec.json.decode(encode(event.body)))
+    return replace(
+        event,
+        body=msgspec.convert(values, type(event.body)),
+        project=redact.redact(event.project) if event.project else None,
+        session=redact.redact(event.session) if event.session else None,
+        agent=redact.redact(event.agent) if event.agent else None,
+    )
+
+
+# Writes: one event's row, and the one way in which rows that were written change.
+#
+# Rows change for two reasons only: an old receipt's body was put away in a segment, or a memory
+# was
+# erased. Both within `log_file.rewriting`.
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """An event as it stands in the log; `is_new` is False where its id was there already."""
+
+    event: Event
+    is_new: bool
+
+
+def insert_row(connection: apsw.Connection, event: Event, row: Row) -> Appended:
+    """Write one event's row; one of its id that says the same is not written again.
+
+    What was put away or erased counts as the same, and so does what an earlier version redacted
+    less of. Raise IdConflict where it is something else.
+    """
+    inserted: list[Row] = connection.execute(
+        "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq",
+        row,
+    ).fetchall()
+    if inserted:
+        return Appended(event.numbered(inserted[0][0]), is_new=True)
+    found: Row = connection.execute(
+        f"SELECT {COLUMNS} FROM events WHERE id = ?", (event.id,)
+    ).fetchall()[0]
+    # as it reads back: JSON knows no tuple and no NaN
+    body = decode(event.kind, encode(event.body))
+    if found[BODY] == PUT_AWAY:  # no write waits for a segment: kind, subject and project decide
+        there = event.numbered(found[0])
+        is_same = (found[3], found[4], found[5]) == (event.kind, event.subject, event.project)
+    else:
+        there = decode_row(found)
+        known = (there.kind, there.subject, there.project)
+        is_same = known == (event.kind, event.subject, event.project)
+        is_same = is_same and (
+            there.body == body or is_erased(there.body) or redact_event(there).body == body
+        )
+    if not is_same:
+        raise IdConflict(
+            f"id {event.id} was used before for something else: send a new id, or none"
+        )
+    return Appended(there, is_new=False)
+
+
+def rewrite_rows(
+    connection: apsw.Connection,
+    bodies: Sequence[tuple[Row, str]],
+    adding: Sequence[Segment],
+    dropping: Sequence[Segment],
+) -> None:
+    """Give rows other bodies and change the table of segments; the caller holds `rewriting`.
+
+    Raise LogBusy where a row is not any more what the caller read.
+    """
+    for row, body in bodies:
+        mark = row[-1] if body == PUT_AWAY else row_hash((*row[1:BODY], body))
+        changed = connection.execute(
+            "UPDATE events SET body = ?, sha256 = ? WHERE seq = ? AND sha256 = ? AND body = ? "
+            "RETURNING seq",
+            (body, mark, row[0], row[-1], row[BODY]),
+        ).fetchall()
+        if not changed:
+            raise LogBusy(f"event {row[0]} was rewritten by another process: try again")
+    for one in dropping:
+        connection.execute("DELETE FROM segments WHERE name = ?", (one.name,))
+    for one in adding:
+        connection.execute(
+            "INSERT INTO segments (name, first, last, events, bytes, sha256) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (one.name, one.first, one.last, one.events, one.bytes, one.sha256),
+        )
+
+
+# An event that was kept, as today's patterns would keep it.
+#
+# The log holds what an earlier version took for no secret, until `mnemolog erase` takes it out.
+# What is built of it and what is shown of it go through here.
+
+T = TypeVar("T")
+
+
+def redact_event(event: Event) -> Event:
+    """Return an event without the secrets in it: itself, if there are none.
+
+    Nothing is validated: a tag may grow beyond what is accepted from outside.
+    """
+    body = _redact_fields(event.body)
+    names = [_redact_fields(name) for name in (event.project, event.session, event.agent)]
+    if body is event.body and names == [event.project, event.session, event.agent]:
+        return event
+    return replace(event, body=body, project=names[0], session=names[1], agent=names[2])
+
+
+def _redact_fields(value: T) -> T:
+    found: object = value
+    if isinstance(value, str):
+        found = redact.redact(value)
+    elif isinstance(value, tuple):
+        found = tuple(map(_redact_fields, value))
+    elif isinstance(value, dict):
+        found = redact.redact_value(value)
+    elif isinstance(value, msgspec.Struct):
+        old = {name: getattr(value, name) for name in value.__struct_fields__}
+        new = {name: _redact_fields(one) for name, one in old.items()}
+        changed = {name: one for name, one in new.items() if one is not old[name]}
+        found = msgspec.structs.replace(value, **changed) if changed else value
+    return value if found == value else cast(T, found)
