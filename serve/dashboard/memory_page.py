@@ -26,7 +26,6 @@ from store.log.event_kinds import (
     MEMORY_KINDS,
     RELATIONS,
     TIERS,
-    Event,
     Linked,
     Pinned,
     Rated,
@@ -35,7 +34,7 @@ from store.log.event_kinds import (
     Superseded,
 )
 from store.log.event_log import Appended
-from store.log.events import is_erased
+from store.log.events import Event, is_erased
 from store.memories.memory import FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest
