@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.home.errors import SourceError
-from store.importers import git, message
+from store.importers import git
 from store.log.commands import Draft
 
 DAY = 86_400
@@ -89,7 +89,7 @@ def test_the_author_is_named_without_an_address(repository):
     ],
 )  # fmt: skip
 def test_noise_makes_no_memory(text):
-    assert message.is_noise(message.read(text), "Ada")
+    assert git.is_noise(git.parse_message(text), "Ada")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_noise_makes_no_memory(text):
     ],
 )  # fmt: skip
 def test_what_says_something_is_kept(text):
-    assert not message.is_noise(message.read(text), "Ada")
+    assert not git.is_noise(git.parse_message(text), "Ada")
 
 
 def test_commits_of_bots_make_no_memory(repository):
@@ -127,11 +127,11 @@ def test_commits_of_bots_make_no_memory(repository):
     ],
 )
 def test_the_kind_follows_from_the_words(text, kind):
-    assert message.kind_of(message.read(text)) == kind
+    assert git.kind_of_message(git.parse_message(text)) == kind
 
 
 def test_trailers_and_generated_lines_go_and_references_stay():
-    read = message.read(
+    read = git.parse_message(
         "Fix the order of hits\n\nTies were random.\n> quoted mail\n\n* wip\n\nFixes #12\n"
         "Signed-off-by: A <a@x.org>\nCo-authored-by: B <b@x.org>\nChange-Id: I123\n"
         "Reviewed-by: C <c@x.org>\n(cherry picked from commit abc)\n"
@@ -142,8 +142,8 @@ def test_trailers_and_generated_lines_go_and_references_stay():
 
 def test_a_long_body_is_cut_at_a_paragraph():
     body = "\n\n".join(f"Paragraph {number}. " + "word " * 60 for number in range(9))
-    why = message.read(f"Explain it\n\n{body}").why
-    assert len(why) <= message.MAX_WHY + 4
+    why = git.parse_message(f"Explain it\n\n{body}").why
+    assert len(why) <= git.MAX_WHY + 4
     assert why.endswith("word ...")
 
 

@@ -7,7 +7,13 @@ import pytest
 
 from store.home.errors import SourceError
 from store.importers import markdown
-from store.importers.section import blocks, front, items, packed, sections
+from store.importers.markdown import (
+    list_items,
+    pack,
+    split_blocks,
+    split_front_matter,
+    split_sections,
+)
 from store.log.commands import Draft
 
 RULES = """# Demo
@@ -72,9 +78,12 @@ def test_front_matter_gives_tags_and_date_and_is_left_out(tmp_path):
 
 
 def test_front_matter_of_other_shapes():
-    assert front("---\ntags:\n  - a\n  - b\ncreated: 2026-02-31\n---\nx")[0].tags == ("a", "b")
-    assert front("---\ndate: 2026-02-31\n---\nx")[0].date is None
-    assert front("no front\n---\nmatter\n---\n")[1].startswith("no front")
+    assert split_front_matter("---\ntags:\n  - a\n  - b\ncreated: 2026-02-31\n---\nx")[0].tags == (
+        "a",
+        "b",
+    )
+    assert split_front_matter("---\ndate: 2026-02-31\n---\nx")[0].date is None
+    assert split_front_matter("no front\n---\nmatter\n---\n")[1].startswith("no front")
 
 
 def test_an_unchanged_section_keeps_its_id_and_a_changed_one_gets_another(tmp_path):
@@ -120,29 +129,29 @@ def test_a_long_section_is_divided_between_paragraphs(tmp_path):
 
 
 def test_a_paragraph_without_an_end_is_divided_too():
-    assert [len(text) for text in packed(["x" * 10_000], 1_500)] == [6_000, 4_000]
+    assert [len(text) for text in pack(["x" * 10_000], 1_500)] == [6_000, 4_000]
 
 
 def test_fences_are_never_divided_and_hold_no_heading():
     text = "# A\n\n~~~~\n# no\n\n```\n- no\n~~~\n~~~~\n\n# B\nend"
-    assert [section.path for section in sections(text)] == [("A",), ("B",)]
-    assert len(blocks(next(sections(text)).text)) == 1
+    assert [section.path for section in split_sections(text)] == [("A",), ("B",)]
+    assert len(split_blocks(next(split_sections(text)).text)) == 1
 
 
 def test_headings_nest_and_comments_are_left_out():
     text = "<!-- a\n# b -->\n# A #\n### C\none\n## B\ntwo"
-    assert [(section.path, section.text) for section in sections(text)] == [
+    assert [(section.path, section.text) for section in split_sections(text)] == [
         (("A", "C"), "one"),
         (("A", "B"), "two"),
     ]
 
 
 def test_an_item_keeps_what_is_nested_in_it():
-    assert items("1. Use WAL.\n   - always\n2. [x] Fsync it.") == [
+    assert list_items("1. Use WAL.\n   - always\n2. [x] Fsync it.") == [
         "Use WAL.\n   - always",
         "Fsync it.",
     ]
-    assert items("Not a list") == []
+    assert list_items("Not a list") == []
 
 
 def test_line_ends_marks_and_bytes_of_other_systems(tmp_path):

@@ -25,7 +25,7 @@ from store.home import projects
 from store.home import tenant as tenants
 from store.home.errors import SourceError
 from store.home.instants import new_id
-from store.importers.hosts import HOSTS
+from store.importers.transcript_hosts import TRANSCRIPT_HOSTS
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import STATEMENT, Acted, Prompted, SessionTold
@@ -509,7 +509,7 @@ def test_a_place_of_another_host_is_named_with_the_command_that_reads_it(
         (file,) = (path for path in source.rglob("*") if path.suffix in (".jsonl", ".db"))
         for place in (source, file) if other != agent else ():
             told = refused(tmp_path / "home", "import", agent, str(place))
-            assert f"of {HOSTS[other].title}: run `mnemolog import {other} '" in told
+            assert f"of {TRANSCRIPT_HOSTS[other].title}: run `mnemolog import {other} '" in told
     assert not (tmp_path / "home").exists()
 
 
@@ -557,7 +557,7 @@ def test_a_wrong_place_says_what_it_is_and_what_to_name(
     make(place)
     told = refused(tmp_path / "home", "import", agent, str(place))
     assert what in told
-    assert "export" in what or HOSTS[agent].usual in told
+    assert "export" in what or TRANSCRIPT_HOSTS[agent].usual in told
     assert not (tmp_path / "home").exists()
 
 

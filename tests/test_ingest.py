@@ -24,9 +24,8 @@ from store.home.instants import new_id
 from store.home.tenant import Tenant
 from store.ingest import batch, job_queue
 from store.ingest.batch import Turn
-from store.ingest.job import LEASE_US, MOST_ATTEMPTS, Job, Lease, retry_us
-from store.ingest.job_queue import KEPT_US, Queue
-from store.ingest.recording import STEP, record
+from store.ingest.job_queue import KEPT_US, STEP, Queue, record_lease
+from store.ingest.queue_file import LEASE_US, MOST_ATTEMPTS, Job, Lease, retry_us
 from store.log import commands, erasing, log_file
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded
@@ -49,7 +48,7 @@ def drafts(count: int, word: str = "tide") -> list[Draft]:
 
 def accept(queue: Queue, *given: Draft, count: int = 3, id_: str = "", at: int = NOW) -> Job:
     id_ = id_ or new_id(at)
-    job, _ = queue.accept(id_, at, batch.of_drafts(id_, at, list(given) or drafts(count)))
+    job, _ = queue.accept(id_, at, batch.make_batch(id_, at, list(given) or drafts(count)))
     return job
 
 
@@ -89,7 +88,7 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
     accept(queue, Draft(content=text, context=text, metadata={"note": [text]}, session=SECRET))
     id_ = new_id(NOW)
     turns = [Turn(role="user", content=text, speaker=f"key {SECRET}")]
-    queue.accept(id_, NOW, batch.of_drafts(id_, NOW, [], batch.said(turns)))
+    queue.accept(id_, NOW, batch.make_batch(id_, NOW, [], batch.said(turns)))
     queue.fail(leased(queue), f"it said {SECRET}", NOW, 0.0)
     accept(queue, Draft(content=f"{'4111 ' * 4}"), *drafts(1))
     for path in tenant.root.glob("ingest.sqlite*"):
@@ -99,18 +98,18 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
 
 def test_what_is_no_memory_is_refused_before_anything_is_kept():
     with pytest.raises(InvalidName, match=r"memories\[1\]"):
-        batch.of_drafts("j", NOW, [*drafts(1), Draft(content="the tide", project="../x")])
+        batch.make_batch("j", NOW, [*drafts(1), Draft(content="the tide", project="../x")])
     long = batch.said([Turn(role="user", content="tide " * 50_000)])
     with pytest.raises(InvalidInput, match=r"turns\[0\]: a memory holds"):
-        batch.of_drafts("j", NOW, drafts(1), long)
+        batch.make_batch("j", NOW, drafts(1), long)
 
 
 def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: EventLog):
     said = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
     turns = [Turn(role=role, content=f"the {role} speaks of tides") for role in said]
     told = batch.said(turns, project="acme/web", session="s1")
-    queue.accept("job", NOW, batch.of_drafts("job", NOW, [], told))
-    record(queue, log, leased(queue), clock)
+    queue.accept("job", NOW, batch.make_batch("job", NOW, [], told))
+    record_lease(queue, log, leased(queue), clock)
     events = list(log.read())
     assert [one.trust for one in events] == list(said.values())
     assert {(one.body.kind, one.project, one.session) for one in events} == {
@@ -120,12 +119,12 @@ def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: E
 
 def test_the_same_id_is_the_same_job_and_another_batch_under_it_is_refused(queue: Queue):
     first = accept(queue, id_="job")
-    again, is_new = queue.accept("job", NOW + 5, batch.of_drafts("job", NOW + 5, drafts(3)))
+    again, is_new = queue.accept("job", NOW + 5, batch.make_batch("job", NOW + 5, drafts(3)))
     assert (again, is_new) == (first, False)
     with pytest.raises(IdempotencyMismatch):
-        queue.accept("job", NOW, batch.of_drafts("job", NOW, drafts(4)))
+        queue.accept("job", NOW, batch.make_batch("job", NOW, drafts(4)))
     with pytest.raises(IdempotencyMismatch):
-        queue.accept("job2", NOW, batch.of_drafts("job2", NOW, drafts(4)), key="jo")
+        queue.accept("job2", NOW, batch.make_batch("job2", NOW, drafts(4)), key="jo")
     assert queue.counts()["queued"] == 1
 
 
@@ -136,7 +135,7 @@ def test_a_full_queue_takes_nothing_more_until_something_is_done(
     accept(queue), accept(queue)
     with pytest.raises(QueueFull):
         accept(queue)
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     accept(queue)
     monkeypatch.setattr(job_queue, "MOST_BYTES", 10)
     with pytest.raises(QueueFull):
@@ -186,7 +185,7 @@ def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
     queue: Queue, log: EventLog, tenant: Tenant
 ):
     job = accept(queue, count=STEP * 2 + 7)
-    assert record(queue, log, leased(queue), clock)
+    assert record_lease(queue, log, leased(queue), clock)
     done = queue.get(job.id)
     assert (done.state, done.done, done.ended_at) == ("done", STEP * 2 + 7, NOW)
     assert [one.id for one in log.read()] == list(queue.outcome(job.id).ids)
@@ -196,10 +195,12 @@ def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
 
 
 def test_ids_come_from_the_job_unless_a_draft_brings_one():
-    own = batch.of_drafts("job", NOW, [Draft(id="mine", content="the tide"), *drafts(2)]).ids
+    own = batch.make_batch("job", NOW, [Draft(id="mine", content="the tide"), *drafts(2)]).ids
     assert own[0] == "mine"
-    assert own == batch.of_drafts("job", NOW + 9, [Draft(id="mine", content="x y"), *drafts(2)]).ids
-    assert set(own[1:]).isdisjoint(batch.of_drafts("other", NOW, drafts(3)).ids)
+    assert (
+        own == batch.make_batch("job", NOW + 9, [Draft(id="mine", content="x y"), *drafts(2)]).ids
+    )
+    assert set(own[1:]).isdisjoint(batch.make_batch("other", NOW, drafts(3)).ids)
 
 
 @pytest.mark.parametrize("place", [0, STEP - 1, STEP, STEP * 2 + 1])
@@ -209,7 +210,7 @@ def test_a_job_that_broke_off_anywhere_goes_on_and_adds_nothing_twice(
     accept(queue, count=STEP * 3)
     broken = leased(queue)
     log.append([event for _, event in broken.left[:place]])  # and the queue was never told
-    record(queue, log, leased(queue, "next", NOW + LEASE_US), clock)
+    record_lease(queue, log, leased(queue, "next", NOW + LEASE_US), clock)
     assert set(texts(log).values()) == {1}
     assert log.head() == STEP * 3
 
@@ -218,7 +219,7 @@ def test_junk_is_refused_with_its_reason_and_the_others_are_recorded(queue: Queu
     commands.record(log, Draft(id="taken", content="the first tide"), NOW)
     taken = Draft(id="taken", content="another tide entirely")
     job = accept(queue, Draft(content="todo"), *drafts(STEP), taken, *drafts(1, "ebb"))
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     outcome = queue.outcome(job.id)
     assert [(one.item, one.reason.split(":")[0]) for one in outcome.refused] == [
         (0, "nothing to remember"),
@@ -230,7 +231,7 @@ def test_junk_is_refused_with_its_reason_and_the_others_are_recorded(queue: Queu
 
 def test_a_batch_of_nothing_but_junk_is_done_and_says_so(queue: Queue, log: EventLog):
     job = accept(queue, Draft(content="todo"))
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     assert (queue.get(job.id).state, log.head()) == ("done", 0)
 
 
@@ -249,11 +250,11 @@ def test_who_lost_its_lease_writes_nothing_more_into_the_job(queue: Queue, log: 
     job = accept(queue, count=STEP * 2)
     slow, later = leased(queue, "slow"), NOW + LEASE_US
     quick = leased(queue, "quick", later)
-    assert not record(queue, log, slow, clock)
+    assert not record_lease(queue, log, slow, clock)
     assert not queue.finish(slow, (), NOW)
     assert not queue.fail(slow, "late", NOW, 0.0)
     assert queue.get(job.id).owner == "quick"
-    assert record(queue, log, quick, lambda: later)
+    assert record_lease(queue, log, quick, lambda: later)
     assert log.head() == STEP * 2
 
 
@@ -266,7 +267,7 @@ def test_a_lease_is_held_anew_while_somebody_works(queue: Queue, log: EventLog):
         seen.append(queue.lease("other", NOW + LEASE_US + 5))
         return True
 
-    assert record(queue, log, job, moments.__next__, on_step=other_looks)
+    assert record_lease(queue, log, job, moments.__next__, on_step=other_looks)
     assert seen == [None]
 
 
@@ -280,11 +281,11 @@ def test_the_job_of_a_process_that_died_is_taken_at_once(queue: Queue):
 
 def test_a_worker_that_ends_gives_its_job_back_where_it_stood(queue: Queue, log: EventLog):
     job = accept(queue, count=STEP * 2)
-    assert not record(queue, log, leased(queue), clock, on_step=lambda: False)
+    assert not record_lease(queue, log, leased(queue), clock, on_step=lambda: False)
     assert (queue.get(job.id).state, queue.get(job.id).done) == ("queued", STEP)
     rest = leased(queue, "next")
     assert len(rest.left) == STEP
-    assert record(queue, log, rest, clock)
+    assert record_lease(queue, log, rest, clock)
     assert log.head() == STEP * 2
 
 
@@ -340,7 +341,7 @@ def test_a_dead_job_is_requeued_and_only_a_dead_one(queue: Queue, log: EventLog)
     kill(queue)
     assert [one.id for one in queue.listed("dead")] == [job.id]
     assert queue.requeue(job.id, NOW).attempts == 0
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     assert (queue.get(job.id).state, queue.get(job.id).error) == ("done", None)
     assert log.head() == 3
 
@@ -357,7 +358,7 @@ def test_what_a_log_cannot_take_stays_in_the_queue(queue: Queue, log: EventLog):
     accept(queue, count=STEP * 2)
     one = leased(queue)
     with pytest.raises(LogError):
-        record(queue, closing(log), one, clock)
+        record_lease(queue, closing(log), one, clock)
     queue.fail(one, "LogError", NOW, 0.0)
     assert queue.counts()["queued"] == 1
 
@@ -374,7 +375,7 @@ def closing(log: EventLog) -> EventLog:
 
 def test_done_jobs_go_after_a_week_and_dead_ones_stay(queue: Queue, log: EventLog):
     done = accept(queue)
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     dead = accept(queue)
     kill(queue)
     queue.tidy(NOW + KEPT_US)
@@ -389,7 +390,7 @@ def test_no_more_done_jobs_are_kept_than_a_limit(
     monkeypatch.setattr(job_queue, "MOST_KEPT", 2)
     jobs = [accept(queue) for _ in range(4)]
     for _ in jobs:
-        record(queue, log, leased(queue), clock)
+        record_lease(queue, log, leased(queue), clock)
     queue.tidy(NOW)
     assert [one.id for one in queue.listed()] == [jobs[3].id, jobs[2].id]
 
@@ -398,7 +399,7 @@ def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
     accept(queue, *(Draft(content=f"{n} {'tide ' * 2_000}") for n in range(300)))
     queue.tidy(NOW)
     before = queue.path.stat().st_size
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     queue.tidy(NOW)
     assert queue.path.stat().st_size < before / 10
 
@@ -406,12 +407,12 @@ def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
 def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLog):
     accept(queue)
     told = batch.said([Turn(role="user", content="the API runs on port 8080")])
-    made = batch.of_drafts("job", NOW, drafts(1), told)
+    made = batch.make_batch("job", NOW, drafts(1), told)
     assert (len(made.ids), made.turns) == (2, 1)
     job, _ = queue.accept("job", NOW, made)
     assert queue.unparsed() == 0
-    record(queue, log, leased(queue), clock)
-    record(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
+    record_lease(queue, log, leased(queue), clock)
     assert queue.unparsed() == job.number
     queue.parsed(job.number)
     assert queue.unparsed() == 0
@@ -427,7 +428,7 @@ def test_what_is_erased_does_not_wait_any_more(queue: Queue, log: EventLog, tena
     erasing.erase(log, [erased], NOW)
     queue.erase([erased], lambda text: False)
     assert not any(b"midnight" in one.read_bytes() for one in tenant.root.glob("ingest.sqlite*"))
-    record(queue, log, leased(queue, now=NOW + LEASE_US), clock)
+    record_lease(queue, log, leased(queue, now=NOW + LEASE_US), clock)
     assert log.head() == 4
     assert "the vault opens at midnight" not in texts(log)
 
@@ -445,8 +446,7 @@ def test_a_queue_whose_tenant_was_made_anew_writes_into_the_new_one(queue: Queue
 WORK = """
 import sys, time
 from pathlib import Path
-from store.ingest.job_queue import Queue
-from store.ingest.recording import record
+from store.ingest.job_queue import Queue, record_lease
 from store.log.event_log import EventLog
 root, owner = Path(sys.argv[1]), sys.argv[2]
 queue = Queue(root / "ingest.sqlite")
@@ -456,7 +456,7 @@ with EventLog(root / "log.sqlite") as log:
     sys.stdin.readline()
     done = []
     while (lease := queue.lease(owner, clock())) is not None:
-        assert record(queue, log, lease, clock)
+        assert record_lease(queue, log, lease, clock)
         done.append(lease.job.id)
     print(*done, flush=True)
 """

@@ -27,8 +27,8 @@ from store.home.config import Settings
 from store.home.errors import LogBusy
 from store.home.tenant import Tenant
 from store.ingest import job_queue
-from store.ingest.job import MOST_ATTEMPTS
 from store.ingest.job_queue import Queue
+from store.ingest.queue_file import MOST_ATTEMPTS
 from store.log.event_log import EventLog
 from store.memories.memory import IMPORTANCE_BY_KIND
 from store.plans import job_catalog
@@ -233,7 +233,7 @@ def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
     from store.log.commands import Draft
 
     queue, id_ = Queue(tenant.ingest), new_id(NOW)
-    queue.accept(id_, NOW, batch.of_drafts(id_, NOW, [Draft(content=one) for one in contents]))
+    queue.accept(id_, NOW, batch.make_batch(id_, NOW, [Draft(content=one) for one in contents]))
     queue.close()
     return id_
 

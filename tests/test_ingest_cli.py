@@ -102,7 +102,7 @@ def test_what_the_log_cannot_take_waits_and_is_told(
 
 def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, tenant: Tenant):
     queue, id_ = Queue(tenant.ingest), new_id(NOW)
-    queue.accept(id_, NOW, batch.of_drafts(id_, NOW, [Draft(content="the tide comes at noon")]))
+    queue.accept(id_, NOW, batch.make_batch(id_, NOW, [Draft(content="the tide comes at noon")]))
     now = NOW
     while (lease := queue.lease("me", now)) is not None:
         queue.fail(lease, "LogBusy: held", now, 0.0)

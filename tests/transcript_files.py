@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from store.importers.hosts import HOSTS, transcripts
-from store.importers.session import Sessions
+from store.importers.transcript_events import Sessions
+from store.importers.transcript_hosts import TRANSCRIPT_HOSTS, find_transcripts
 from store.log import commands
 from store.log.commands import Counts
 from store.log.event_log import EventLog
@@ -44,9 +44,9 @@ def imported(
     log: EventLog, agent: str, source: Path, *, project: str | None = None, now: int = NOW
 ) -> Done:
     """Import a host's transcripts as the command does."""
-    host, skipped = HOSTS[agent], list[str]()
+    host, skipped = TRANSCRIPT_HOSTS[agent], list[str]()
     sessions = Sessions(log, agent, project, now)
-    found = transcripts(host, source, skipped.append)
+    found = find_transcripts(host, source, skipped.append)
     events = sessions.events(found, host.turns, skipped.append)
     return Done(commands.import_drafts(log, events, now), sessions, skipped)
 

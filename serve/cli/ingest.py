@@ -15,12 +15,12 @@ from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
 from store.home.instants import isoformat
 from store.home.projects import checked_project
-from store.ingest.job import STATES
+from store.ingest.queue_file import STATES
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from store.ingest.job import Job
     from store.ingest.job_queue import Queue
+    from store.ingest.queue_file import Job
     from store.log.commands import Draft
 
 A_JOB = 1_000  # drafts of a file that become one
@@ -148,7 +148,7 @@ def _accepted(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
 
     now = environment.now()
     id_ = new_id(now)
-    waiting = batch.of_drafts(id_, now, drafts)
+    waiting = batch.make_batch(id_, now, drafts)
     while True:
         try:
             return queue.accept(id_, now, waiting)[0]
@@ -172,14 +172,14 @@ def _work(queue: "Queue", log: EventLog) -> bool:
     """Record one job; return whether there was one. Raise LogError as the disk says."""
     import random
 
-    from store.ingest.recording import is_gone, new_owner, record
+    from store.ingest.job_queue import is_gone, new_owner, record_lease
 
     queue.release_of(is_gone)
     lease = queue.lease(new_owner(), environment.now())
     if lease is None:
         return False
     try:
-        record(queue, log, lease, environment.now)
+        record_lease(queue, log, lease, environment.now)
     except LogError as error:
         queue.fail(lease, f"{type(error).__name__}: {error}", environment.now(), random.random())
         raise

@@ -16,13 +16,13 @@ from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.instants import isoformat
 from store.home.projects import checked_project
-from store.importers.hosts import HOSTS
+from store.importers.transcript_hosts import TRANSCRIPT_HOSTS
 
 if TYPE_CHECKING:
     from store.home.config import Settings
-    from store.importers.hosts import Host
-    from store.importers.session import Sessions
-    from store.importers.turn import Skip, Transcript, Turn, Turns
+    from store.importers.transcript_events import Sessions
+    from store.importers.transcript_hosts import TranscriptHost
+    from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
     from store.log.commands import Counts, Draft
     from store.log.event_log import EventLog
 
@@ -151,7 +151,7 @@ class _Skips:
             output.note(f"skipped: {self.count - len(self.first)} more")
 
 
-def _transcripts(host: "Host") -> click.Command:
+def _transcripts(host: "TranscriptHost") -> click.Command:
     """Return the command that imports a host's transcripts."""
 
     # what cannot be read is named by the importer, as any other wrong place is
@@ -189,17 +189,17 @@ def _transcripts(host: "Host") -> click.Command:
     )(read)
 
 
-for _host in HOSTS.values():
+for _host in TRANSCRIPT_HOSTS.values():
     import_.add_command(_transcripts(_host))
 
 
 def _sessions(
-    settings: "Settings", log: "EventLog | None", host: "Host", project: str | None
+    settings: "Settings", log: "EventLog | None", host: "TranscriptHost", project: str | None
 ) -> "Sessions":
     from serve.hooks import intent
     from serve.place import Places
     from store.home import pauses
-    from store.importers.session import Sessions
+    from store.importers.transcript_events import Sessions
 
     places = Places(settings)
     return Sessions(
@@ -214,15 +214,15 @@ def _sessions(
 
 
 def _survey(
-    env: Environment, host: "Host", source: Path, project: str | None, *, as_json: bool
+    env: Environment, host: "TranscriptHost", source: Path, project: str | None, *, as_json: bool
 ) -> None:
     """Show what transcripts there are, and what of them would be new."""
     from store.home import tenant as tenants
-    from store.importers.hosts import transcripts
-    from store.importers.session import plural, survey
+    from store.importers.transcript_events import plural, survey
+    from store.importers.transcript_hosts import find_transcripts
 
     settings, skips = env.settings(), _Skips()
-    found = transcripts(host, source, skips.add)
+    found = find_transcripts(host, source, skips.add)
     has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
     with environment.open_log(settings) if has_log else nullcontext() as log:
         sessions = _sessions(settings, log, host, project)
@@ -253,18 +253,18 @@ def _survey(
 
 def _import_sessions(
     env: Environment,
-    host: "Host",
+    host: "TranscriptHost",
     source: Path,
     project: str | None,
     *,
     and_build: bool,
     as_json: bool,
 ) -> None:
-    from store.importers.hosts import transcripts
+    from store.importers.transcript_hosts import find_transcripts
     from store.log import commands
 
     settings, skips = env.settings(), _Skips()
-    found = transcripts(host, source, skips.add)
+    found = find_transcripts(host, source, skips.add)
     with environment.open_or_make(settings) as log:
         sessions = _sessions(settings, log, host, project)
         with _progress(sessions, len(found), quiet=as_json) as each:

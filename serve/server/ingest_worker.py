@@ -23,9 +23,8 @@ from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import MnemologError
 from store.home.tenant import Tenant
-from store.ingest.job import Lease
-from store.ingest.job_queue import Queue
-from store.ingest.recording import is_gone, new_owner, record
+from store.ingest.job_queue import Queue, is_gone, new_owner, record_lease
+from store.ingest.queue_file import Lease
 from store.plans import job_catalog
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class IngestWorker:
             if lease is None:
                 return False
             one = self._opened(tenant.name)
-            record(queue, one.log, lease, self._clock, on_step=lambda: self._stepped(one))
+            record_lease(queue, one.log, lease, self._clock, on_step=lambda: self._stepped(one))
             self._stepped(one)
             failures.forget(tenant.root, INGEST)
             return True

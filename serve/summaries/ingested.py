@@ -5,7 +5,7 @@ Ingested: an accepted batch as people and programs are told of it.
 from typing import Any
 
 from store.home.instants import isoformat
-from store.ingest.job import Job
+from store.ingest.queue_file import Job
 
 
 def shown(job: Job) -> dict[str, Any]:

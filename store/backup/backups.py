@@ -202,7 +202,7 @@ def _check_jobs(staged: Tenant) -> int:
     try:
         while found := queue.read(_NEXT_JOB, number):
             ((number, at, body),) = found
-            batch.events(body, at)
+            batch.batch_events(body, at)
             count += 1
     except msgspec.MsgspecError as error:
         raise LogCorrupt(f"batch {number} of those that wait cannot be read: {error}") from error

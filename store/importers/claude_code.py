@@ -19,10 +19,8 @@ import msgspec
 
 from store.extracts import MAX_SOURCE
 from store.home.instants import LATEST, micros
-from store.importers.files import is_ours
-from store.importers.lines import UNREADABLE, decoded, records
-from store.importers.prompts import typed
-from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn
+from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, typed_text
 
 MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
 SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
@@ -98,7 +96,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     for folder, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name not in SIDE_FOLDERS]
         paths = (Path(folder, name) for name in names if name.endswith(_ENDINGS))
-        found += (path for path in paths if is_ours(path, top))
+        found += (path for path in paths if is_source_file(path, top))
     return [Transcript(path) for path in found]
 
 
@@ -122,7 +120,7 @@ def _request(line: Line) -> str:
     """Return what a person typed in this line; empty where a machine wrote it."""
     if line.type != "user":
         return ""
-    prompts = (typed(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
+    prompts = (typed_text(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
     return "\n\n".join(text for text in prompts if text)
 
 
@@ -155,10 +153,10 @@ def lines(path: Path, on_skip: Skip) -> Iterator[Line]:
     A line that cannot be read, or is over MAX_LINE, is left out and `on_skip` is told which. Raise
     OSError as the file system does.
     """
-    for number, raw in records(path, MAX_LINE, on_skip):
+    for number, raw in read_records(path, MAX_LINE, on_skip):
         try:
-            head = decoded(raw, _head)
-            line = decoded(raw, _line) if head.type in ("user", "assistant") else None
+            head = decode_json(raw, _head)
+            line = decode_json(raw, _line) if head.type in ("user", "assistant") else None
         except UNREADABLE as error:
             on_skip(f"{path} line {number} was left out: {error}")
             continue

@@ -22,10 +22,16 @@ from typing import Any
 import msgspec
 
 from store.deeds.fields import mapping, plain, text
-from store.importers.files import is_ours
-from store.importers.lines import UNREADABLE, decoded, records
-from store.importers.prompts import typed
-from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn, moment_of
+from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
+from store.importers.transcript_turn import (
+    OpenTurn,
+    Said,
+    Skip,
+    Transcript,
+    Turn,
+    parse_instant,
+    typed_text,
+)
 
 MAX_LINE = 8 << 20  # bytes
 FOLDERS = ("sessions", "archived_sessions")
@@ -67,7 +73,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     for top in tops or [source]:
         for folder, _, names in os.walk(top):
             paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
-            found += (Transcript(path) for path in paths if is_ours(path, top))
+            found += (Transcript(path) for path in paths if is_source_file(path, top))
     return found
 
 
@@ -85,13 +91,13 @@ _fields = msgspec.json.Decoder(dict[str, Any])
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
     """Yield a rollout's turns in order; none of a sub-agent's. Raise OSError, SourceError."""
     rollout = _Rollout(transcript.path)
-    for number, raw in records(transcript.path, MAX_LINE, on_skip):
+    for number, raw in read_records(transcript.path, MAX_LINE, on_skip):
         try:
-            line = decoded(raw, _line)
+            line = decode_json(raw, _line)
             is_bare = not bytes(line.payload)
             if line.type not in (_BARE if is_bare else _READ) and rollout.has_begun:
                 continue
-            fields = decoded(bytes(line.payload) or raw, _fields)
+            fields = decode_json(bytes(line.payload) or raw, _fields)
         except UNREADABLE as error:
             on_skip(f"{transcript.path} line {number} was left out: {error}")
             continue
@@ -102,7 +108,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
         elif line.type == "response_item":
             if isinstance(line.metadata, dict) and line.metadata.get("compaction_output"):
                 continue  # a summary that the model wrote for itself
-            at = moment_of(line.timestamp)
+            at = parse_instant(line.timestamp)
             yield from rollout.item(fields, at, str(line.timestamp or number))
         elif line.type == "session_meta":
             rollout.begin(fields)
@@ -110,7 +116,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
             rollout.turn = text(fields, "turn_id") or rollout.turn
             rollout.cwd = text(fields, "cwd") or rollout.cwd
         elif line.type == "event_msg":
-            rollout.event(fields, moment_of(line.timestamp))
+            rollout.event(fields, parse_instant(line.timestamp))
         if rollout.is_side:
             return
     yield from rollout.end()
@@ -144,7 +150,7 @@ class _Rollout:
             return
         self.has_begun = True
         self.thread = text(meta, "id") or self.thread
-        self.began = moment_of(meta.get("timestamp"))
+        self.began = parse_instant(meta.get("timestamp"))
         self.cwd = text(meta, "cwd") or None
         self.branch = text(mapping(meta, "git"), "branch") or None
         self.is_fork = bool(text(meta, "forked_from_id")) and not mapping(meta, "history_base")
@@ -256,7 +262,7 @@ def _request(item: Mapping[str, Any]) -> str:
         said = text(piece, "text", most=_LONG) if isinstance(piece, dict) else ""
         is_user = str(kind).startswith("user.") if kind not in (None, "", "unknown") else True
         if said and is_user and not _is_machine(said):
-            texts.append(typed(said[:64_000]))
+            texts.append(typed_text(said[:64_000]))
     return "\n\n".join(one for one in texts if one)
 
 
@@ -286,7 +292,7 @@ def _given(item: Mapping[str, Any]) -> dict[str, Any]:
     if said := text(item, "input", most=_LONG):
         return {"input": said}
     try:
-        return decoded(text(item, "arguments", most=8 * _LONG).encode(), _fields)
+        return decode_json(text(item, "arguments", most=8 * _LONG).encode(), _fields)
     except UNREADABLE:
         return {}
 
@@ -309,7 +315,7 @@ def _outcome(output: object) -> tuple[bool | None, str, str]:
     wrote = plain(output)
     if wrote.startswith('{"output":'):  # of 2025
         try:
-            told = decoded(wrote.encode(), _fields)
+            told = decode_json(wrote.encode(), _fields)
         except UNREADABLE:
             told = {}
         code = mapping(told, "metadata").get("exit_code")

@@ -23,10 +23,23 @@ import msgspec
 
 from store.deeds.fields import mapping, plain, text
 from store.home.errors import SourceError
-from store.importers.files import is_ours
-from store.importers.lines import UNREADABLE, decoded, is_crowded, lines, records
-from store.importers.prompts import typed
-from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn, moment_of
+from store.importers.source_files import (
+    UNREADABLE,
+    decode_json,
+    is_crowded,
+    is_source_file,
+    read_lines,
+    read_records,
+)
+from store.importers.transcript_turn import (
+    OpenTurn,
+    Said,
+    Skip,
+    Transcript,
+    Turn,
+    parse_instant,
+    typed_text,
+)
 
 MAX_LINE = 16 << 20  # bytes: all messages of a chat that was resumed
 MAX_DOCUMENT = 32 << 20
@@ -54,7 +67,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
         if Path(folder).name == "chats":
             folders.clear()  # those of sub-agents
         paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
-        found += (Transcript(path) for path in paths if is_ours(path, top))
+        found += (Transcript(path) for path in paths if is_source_file(path, top))
     return found
 
 
@@ -80,16 +93,16 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
 
 
 def _records(path: Path, on_skip: Skip) -> Iterator[dict[str, Any]]:
-    for number, raw in records(path, MAX_LINE, on_skip):
+    for number, raw in read_records(path, MAX_LINE, on_skip):
         try:
-            yield decoded(raw, _fields)
+            yield decode_json(raw, _fields)
         except UNREADABLE as error:
             on_skip(f"{path} line {number} was left out: {error}")
 
 
 def _document(path: Path) -> dict[str, Any]:
     read, size = [], 0
-    for line in lines(path, MAX_DOCUMENT):
+    for line in read_lines(path, MAX_DOCUMENT):
         read.append(line)
         size += len(line)
         if size > MAX_DOCUMENT:
@@ -98,7 +111,7 @@ def _document(path: Path) -> dict[str, Any]:
     if size > MAX_DOCUMENT or is_crowded(raw):
         raise SourceError(f"it is over {MAX_DOCUMENT >> 20} MiB, or holds too much")
     try:
-        return decoded(raw, _fields)
+        return decode_json(raw, _fields)
     except UNREADABLE as error:
         raise SourceError(str(error)) from error
 
@@ -119,7 +132,7 @@ class _Chat:
         id_, kind = text(message, "id"), text(message, "type")
         if not id_ or id_ in self.seen:
             return
-        at = moment_of(message.get("timestamp"))
+        at = parse_instant(message.get("timestamp"))
         if kind == "user":
             self.seen.add(id_)
             if request := _request(message):
@@ -159,7 +172,7 @@ def _add_call(turn: OpenTurn, call: Mapping[str, Any], message: str) -> None:
     id_, status = text(call, "id"), text(call, "status")
     if turn.has(id_) or status not in ("success", "error"):
         return
-    at = moment_of(call.get("timestamp"))
+    at = parse_instant(call.get("timestamp"))
     turn.call(id_, text(call, "name"), call.get("args"), at, message)
     came, shown = _came(call.get("result")), text(call, "resultDisplay", most=_LONG)
     wrote = plain(came)
@@ -187,7 +200,7 @@ def _came(result: object) -> Mapping[str, Any]:
 def _request(message: Mapping[str, Any]) -> str:
     """Return what a person typed of a message; what Gemini CLI adds to it is no part of it."""
     said = message.get("displayContent") or message.get("content")
-    asked = typed(_words(said)[:64_000])
+    asked = typed_text(_words(said)[:64_000])
     return "" if _COMMAND.match(asked) else asked
 
 
@@ -210,7 +223,7 @@ def _folder(path: Path) -> str | None:
     if named or not _DIGEST.fullmatch(home.name):
         return named or None
     try:
-        known = decoded(_beginning(home.parent.parent / "projects.json").encode(), _fields)
+        known = decode_json(_beginning(home.parent.parent / "projects.json").encode(), _fields)
     except UNREADABLE:
         return None
     paths = mapping(known, "projects")

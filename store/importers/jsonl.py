@@ -15,7 +15,7 @@ import msgspec
 
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros
-from store.importers.lines import is_crowded, lines
+from store.importers.source_files import is_crowded, read_lines
 from store.log.commands import Counts, Draft, checked_text, import_drafts, recorded
 from store.log.event_kinds import (
     Archived,
@@ -195,7 +195,7 @@ def _exported(source: Path) -> Iterator[Exported]:
 def _lines(source: Path) -> Iterator[bytes]:
     """Yield the lines, cut where they are too long, without the mark some editors begin with."""
     try:
-        found = lines(source, MAX_LINE)
+        found = read_lines(source, MAX_LINE)
         yield next(found, b"").removeprefix(b"\xef\xbb\xbf")
         yield from found
     except OSError as error:

@@ -24,10 +24,16 @@ import msgspec
 from store.deeds.fields import mapping, text
 from store.deeds.tools import has_passed
 from store.home.errors import SourceError
-from store.importers.files import is_ours
-from store.importers.lines import UNREADABLE, decoded, is_crowded
-from store.importers.prompts import typed
-from store.importers.turn import OpenTurn, Said, Skip, Transcript, Turn, moment_of
+from store.importers.source_files import UNREADABLE, decode_json, is_crowded, is_source_file
+from store.importers.transcript_turn import (
+    OpenTurn,
+    Said,
+    Skip,
+    Transcript,
+    Turn,
+    parse_instant,
+    typed_text,
+)
 
 MAX_RECORD = 8 << 20  # bytes of a message or a part
 MAX_PARTS = 2_000  # of a message
@@ -52,7 +58,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     databases = (one for home in homes for one in sorted(home.glob("opencode*.db")))
     found: list[Transcript] = []
     broken: list[SourceError] = []
-    for path in (one for one in databases if is_ours(one, source)):
+    for path in (one for one in databases if is_source_file(one, source)):
         try:
             found += _stored(path)
         except SourceError as error:
@@ -61,7 +67,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     for home in homes:
         for top in (home, home / "storage"):
             files = sorted(top.glob("session/*/ses_*.json"))
-            ours = (path for path in files if is_ours(path, top) and path.stem not in known)
+            ours = (path for path in files if is_source_file(path, top) and path.stem not in known)
             found += (Transcript(path) for path in ours)
     if broken and not found:
         raise broken[0]
@@ -122,7 +128,7 @@ class _Files:
     def _folder(self, folder: Path) -> Iterator[Record]:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
         for path in (folder / name for name in names if name.endswith(".json")):
-            fields = self._read(path) if is_ours(path, self.top) else None
+            fields = self._read(path) if is_source_file(path, self.top) else None
             if fields is not None:
                 yield path.stem, fields
 
@@ -181,7 +187,7 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
         elif text(message, "role") == "user" and (request := _request(parts)):
             if open_turn is not None:
                 yield open_turn.close()
-            said = Said(request, id_, moment_of(_created(message)))
+            said = Said(request, id_, parse_instant(_created(message)))
             open_turn = OpenTurn(session, cwd, None, said)
     if open_turn is not None:
         yield open_turn.close()
@@ -206,7 +212,7 @@ def _first(parts: Iterator[Record]) -> Iterator[Record]:
 
 def _request(parts: list[Record]) -> str:
     """Return what a person typed of a message; files that he named are added as synthetic texts."""
-    texts = (typed(_words(part)[:64_000]) for _, part in parts)
+    texts = (typed_text(_words(part)[:64_000]) for _, part in parts)
     return "\n\n".join(one for one in texts if one)
 
 
@@ -218,7 +224,7 @@ def _words(part: Mapping[str, Any]) -> str:
 def _add(turn: OpenTurn, message: Mapping[str, Any], parts: list[Record]) -> None:
     for id_, part in parts:
         if words := _words(part):
-            at = _at(part, "end", "start") or moment_of(_created(message))
+            at = _at(part, "end", "start") or parse_instant(_created(message))
             turn.say(words, id_, at)
         elif part.get("type") == "tool":
             _add_tool(turn, id_, part)
@@ -236,7 +242,7 @@ def _add_tool(turn: OpenTurn, id_: str, part: Mapping[str, Any]) -> None:
 
 def _at(fields: Mapping[str, Any], *names: str) -> int:
     time = mapping(fields, "time")
-    return next((at for name in names if (at := moment_of(time.get(name)))), 0)
+    return next((at for name in names if (at := parse_instant(time.get(name)))), 0)
 
 
 def _created(fields: Mapping[str, Any]) -> int:
@@ -251,7 +257,7 @@ def _decoded(raw: bytes | None, what: str, on_skip: Skip) -> dict[str, Any] | No
         on_skip(f"{what} was left out: it is too long, or holds too much")
         return None
     try:
-        return decoded(raw, _fields)
+        return decode_json(raw, _fields)
     except UNREADABLE as error:
         on_skip(f"{what} was left out: {error}")
         return None

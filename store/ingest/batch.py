@@ -82,7 +82,7 @@ class Batch:
         return sha256(self.body + msgspec.json.encode(self.refused)).digest()
 
 
-def of_drafts(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Draft] = ()) -> Batch:
+def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Draft] = ()) -> Batch:
     """Return drafts as they wait, those of `memories` before those of turns; junk is left out and
     said so.
 
@@ -98,7 +98,7 @@ def of_drafts(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Draf
         except InvalidInput as error:
             raise type(error)(f"{_named(place, len(memories))}: {error}") from error
         else:
-            items.append(_item(place, event, draft.id or id_of(job, place)))
+            items.append(_item(place, event, draft.id or memory_id(job, place)))
     ids: list[str | None] = [None] * (len(memories) + len(turns))
     for item in items:
         ids[item.place] = item.id
@@ -129,12 +129,12 @@ def said(
     ]
 
 
-def events(body: bytes, at: int) -> list[tuple[int, Event]]:
+def batch_events(body: bytes, at: int) -> list[tuple[int, Event]]:
     """Return the events that a body holds, each with the place of its item."""
     return [(item.place, item.event(at)) for item in _items.decode(body)]
 
 
-def without(body: bytes, memories: Collection[str]) -> bytes:
+def drop_memories(body: bytes, memories: Collection[str]) -> bytes:
     """Return a body without the items of some memories."""
     return msgspec.json.encode([item for item in _items.decode(body) if item.id not in memories])
 
@@ -143,7 +143,7 @@ def _named(place: int, memories: int) -> str:
     return f"memories[{place}]" if place < memories else f"turns[{place - memories}]"
 
 
-def id_of(job: str, place: int) -> str:
+def memory_id(job: str, place: int) -> str:
     """Return the id of the memory that an item of a job becomes."""
     return job[:_ULID_TIME] + derived_id(0, "ingest", job, str(place))[_ULID_TIME:]
 

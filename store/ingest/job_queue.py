@@ -6,6 +6,8 @@ was redacted before. A job has one holder at a time: a lease, which ends by itse
 does. Any number of processes may accept and lease; each change is one `BEGIN IMMEDIATE`.
 """
 
+import os
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -13,10 +15,26 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
-from store.home.errors import Conflict, IdempotencyMismatch, NotFound, QueueFull
-from store.ingest.batch import Batch, Refused, events, without
-from store.ingest.job import LEASE_US, MOST_ATTEMPTS, STATES, Job, Lease, Outcome, State, retry_us
-from store.ingest.queue_file import COLUMNS, QueueFile, Value, job_of, rows
+from store.home.errors import Conflict, IdempotencyMismatch, InvalidInput, NotFound, QueueFull
+from store.home.registry import lives
+from store.ingest.batch import Batch, Refused, batch_events, drop_memories
+from store.ingest.queue_file import (
+    COLUMNS,
+    LEASE_US,
+    MOST_ATTEMPTS,
+    STATES,
+    Job,
+    Lease,
+    Outcome,
+    QueueFile,
+    State,
+    Value,
+    job_from_row,
+    read_rows,
+    retry_us,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
 from store.log.log_file import BUSY_TIMEOUT_MS, Row
 from store.redaction import redact
 
@@ -51,29 +69,29 @@ class Queue:
         and LogBusy, LogFull or LogReadOnly as the disk says.
         """
         with self._file.changing() as connection:
-            if key and rows(connection, _ANOTHER, key, f"{key}~", id_):
+            if key and read_rows(connection, _ANOTHER, key, f"{key}~", id_):
                 raise IdempotencyMismatch(
                     "this Idempotency-Key came with another request before: use a new one for each"
                 )
-            known = rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
+            known = read_rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
             if known:
                 digest, *row = known[0]
                 if digest != batch.digest:
                     raise IdempotencyMismatch(f"job {id_} holds another batch: send a new key")
-                return job_of(row), False
+                return job_from_row(row), False
             _check_room(connection, len(batch.body))
-            (made,) = rows(
+            (made,) = read_rows(
                 connection,
                 "INSERT INTO jobs (id, at, state, next_at, items, turns, refused, ids, body, "
                 f"digest) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}",
                 *(id_, at, at, len(batch.ids), batch.turns),
                 *(_json(batch.refused), _json(batch.ids), batch.body, batch.digest),
             )
-            return job_of(made), True
+            return job_from_row(made), True
 
     def get(self, id_: str) -> Job:
         """Return a job; raise NotFound."""
-        return job_of(self._one(COLUMNS, id_))
+        return job_from_row(self._one(COLUMNS, id_))
 
     def outcome(self, id_: str) -> Outcome:
         """Return what became of a job's items, as far as that is known; raise NotFound."""
@@ -89,7 +107,7 @@ class Queue:
             f"SELECT {COLUMNS} FROM jobs WHERE {where} ORDER BY number DESC LIMIT ?3",
             *(state, before, limit),
         )
-        return [job_of(row) for row in found]
+        return [job_from_row(row) for row in found]
 
     def counts(self) -> dict[State, int]:
         """Return how many jobs there are of each state."""
@@ -106,7 +124,7 @@ class Queue:
             return None
         with self._file.changing() as connection:
             connection.execute(_WORN_OUT, (now, MOST_ATTEMPTS))
-            found = rows(
+            found = read_rows(
                 connection,
                 "UPDATE jobs SET state = 'running', attempts = attempts + 1, owner = ?2, "
                 f"lease_until = ?3 WHERE number = ({_DUE}) RETURNING body, {COLUMNS}",
@@ -115,8 +133,8 @@ class Queue:
         if not found:
             return None
         body, *row = found[0]
-        job = job_of(row)
-        left = tuple(one for one in events(body, job.at) if one[0] >= job.done)
+        job = job_from_row(row)
+        left = tuple(one for one in batch_events(body, job.at) if one[0] >= job.done)
         return Lease(job, owner, left)
 
     def advance(self, lease: Lease, done: int, refused: Sequence[Refused], now: int) -> bool:
@@ -175,7 +193,7 @@ class Queue:
             return 0
         with self._file.changing() as connection:
             freed = [
-                rows(
+                read_rows(
                     connection,
                     "UPDATE jobs SET state = 'queued', owner = NULL, lease_until = NULL "
                     "WHERE state = 'running' AND owner = ? RETURNING id",
@@ -188,14 +206,14 @@ class Queue:
     def requeue(self, id_: str, now: int) -> Job:
         """Try a dead job again, from its first attempt; raise NotFound, or Conflict for another."""
         with self._file.changing() as connection:
-            found = rows(
+            found = read_rows(
                 connection,
                 "UPDATE jobs SET state = 'queued', attempts = 0, next_at = ?, ended_at = NULL "
                 f"WHERE id = ? AND state = 'dead' RETURNING {COLUMNS}",
                 *(now, id_),
             )
         if found:
-            return job_of(found[0])
+            return job_from_row(found[0])
         raise Conflict(f"job {id_} is {self.get(id_).state}: only a dead one is tried again")
 
     def erase(
@@ -208,12 +226,14 @@ class Queue:
         if not self._file.exists:
             return
         with self._file.changing() as connection:
-            for number, body in rows(connection, "SELECT number, body FROM jobs WHERE body != x''"):
-                left = without(body, memories)
+            for number, body in read_rows(
+                connection, "SELECT number, body FROM jobs WHERE body != x''"
+            ):
+                left = drop_memories(body, memories)
                 if left != body:
                     connection.execute("UPDATE jobs SET body = ? WHERE number = ?", (left, number))
             told = "SELECT number, refused, error FROM jobs WHERE refused != '[]' OR error NOTNULL"
-            for number, refused, error in rows(connection, told):
+            for number, refused, error in read_rows(connection, told):
                 if quotes(refused) or quotes(error or ""):
                     connection.execute(
                         "UPDATE jobs SET refused = ?, error = NULL WHERE number = ?",
@@ -246,13 +266,15 @@ class Queue:
                 connection.execute(f"DELETE FROM jobs WHERE {_OLD}", (now - KEPT_US, MOST_KEPT))
         if self._file.read("SELECT 1 FROM pragma_freelist_count WHERE freelist_count > 0"):
             with self._file.changing() as connection:
-                rows(connection, "PRAGMA incremental_vacuum")  # to its end: it works row by row
+                read_rows(
+                    connection, "PRAGMA incremental_vacuum"
+                )  # to its end: it works row by row
         self._file.settle()
 
     def _held(self, connection: apsw.Connection, lease: Lease, to: str, *values: Value) -> bool:
         """Change a job that is still ours; return whether it was."""
         return bool(
-            rows(
+            read_rows(
                 connection,
                 f"UPDATE jobs SET {to} WHERE id = ?1 AND owner = ?2 AND state = 'running' "
                 "RETURNING id",
@@ -265,7 +287,9 @@ class Queue:
     ) -> bool:
         """Add to what a job that is ours had refused."""
         if refused:
-            ((before,),) = rows(connection, "SELECT refused FROM jobs WHERE id = ?", lease.job.id)
+            ((before,),) = read_rows(
+                connection, "SELECT refused FROM jobs WHERE id = ?", lease.job.id
+            )
             known = {one.item: one for one in (*_refused.decode(before), *refused)}
             connection.execute(
                 "UPDATE jobs SET refused = ? WHERE id = ?",
@@ -304,7 +328,7 @@ _WORN_OUT = (
 
 def _check_room(connection: apsw.Connection, size: int) -> None:
     """Raise QueueFull where no other job may wait."""
-    ((jobs, held),) = rows(
+    ((jobs, held),) = read_rows(
         connection,
         "SELECT count(*), coalesce(sum(length(body)), 0) FROM jobs "
         "WHERE state IN ('queued', 'running')",
@@ -320,3 +344,58 @@ def _unsaid(refused: Sequence[Refused], quotes: Callable[[str], bool]) -> list[R
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+# Recording: a leased job's memories go into the log, in small steps, each held before the next.
+
+STEP = 100  # events a transaction: what recall has to lay over its snapshots in one go
+
+
+def new_owner() -> str:
+    """Return a name under which this process leases jobs."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_gone(owner: str) -> bool:
+    """Return whether the process of a name that `new_owner` gave is no more."""
+    return not lives(int(owner.partition("-")[0]))
+
+
+def record_lease(
+    queue: Queue,
+    log: EventLog,
+    lease: Lease,
+    clock: Callable[[], int],
+    *,
+    on_step: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Record what is left of a job; return whether it was ours to the end.
+
+    `on_step` is asked after each step but the last whether to go on; where not the job is given
+    back. Raise LogError as the disk says: what was recorded until then stays, and a retry goes on
+    from there.
+    """
+    left = lease.left
+    for start in range(0, len(left), STEP):
+        step = left[start : start + STEP]
+        refused = _append(log, step)
+        if start + STEP >= len(left):
+            return queue.finish(lease, refused, clock())
+        if not queue.advance(lease, step[-1][0] + 1, refused, clock()):
+            return False
+        if not on_step():
+            queue.release(lease)
+            return False
+    return queue.finish(lease, (), clock())
+
+
+def _append(log: EventLog, items: Sequence[tuple[int, Event]]) -> list[Refused]:
+    """Append what the log takes; return what it does not, as an id that stands for another text."""
+    try:
+        log.append([event for _, event in items])
+    except InvalidInput as error:
+        if len(items) == 1:
+            return [Refused(items[0][0], str(error))]
+        half = len(items) // 2
+        return [*_append(log, items[:half]), *_append(log, items[half:])]
+    return []

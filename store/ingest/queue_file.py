@@ -5,17 +5,84 @@ The queue's file: how it is made, opened and written, and what its rows say.
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import apsw
+import msgspec
 
 from store.home.errors import LogBusy, LogForeign, LogVersion
 from store.home.files import is_read_only
-from store.ingest.job import Job
+from store.ingest.batch import Refused
 from store.log import log_file
+from store.log.events import Event
 from store.log.log_file import Row
+
+# Job: an accepted batch, what became of it, and when it is tried again.
+
+State = Literal["queued", "running", "done", "dead"]
+STATES: tuple[State, ...] = get_args(State)
+
+MOST_ATTEMPTS = 5
+LEASE_US = 30_000_000
+FIRST_RETRY_US = 2_000_000
+_GROWS = 4  # times, from one retry to the next: 2, 8, 32 and 128 seconds
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch as the queue knows it; moments are microseconds UTC.
+
+    `done` counts the items that were looked at, `refused` those of them that make no memory. A dead
+    one was tried `MOST_ATTEMPTS` times, and waits for a person: `error` is why.
+    """
+
+    number: int
+    id: str
+    at: int
+    state: State
+    attempts: int
+    next_at: int
+    owner: str | None
+    lease_until: int | None
+    ended_at: int | None
+    items: int
+    turns: int
+    done: int
+    refused: int
+    error: str | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "dead")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The memory of each item, None where it was refused, and why those were."""
+
+    ids: tuple[str | None, ...]
+    refused: tuple[Refused, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A job that is ours until its lease ends, and what of it is left to record, by place."""
+
+    job: Job
+    owner: str
+    left: tuple[tuple[int, Event], ...]
+
+
+def retry_us(attempts: int, chance: float) -> int:
+    """Return how long to wait after the last of so many attempts; `chance` is in [0, 1).
+
+    It grows fourfold, and up to half of it is left to chance: what failed together must not come
+    back together.
+    """
+    longest: int = FIRST_RETRY_US * _GROWS ** (attempts - 1)
+    return round(longest * (1 - chance / 2))
+
 
 APPLICATION_ID = 0x6D6E6D71  # "mnmq": the log's is another
 SCHEMA_VERSION = 1
@@ -28,7 +95,7 @@ COLUMNS = (
 )
 
 
-def job_of(row: Sequence[Any]) -> Job:
+def job_from_row(row: Sequence[Any]) -> Job:
     """Return the job that a row of `COLUMNS` tells."""
     return Job(**dict(zip(Job.__struct_fields__, row, strict=True)))
 
@@ -62,7 +129,7 @@ class QueueFile:
             return []
         with self._alone():
             connection = self._ours(make=False)
-            return [] if connection is None else rows(connection, sql, *values)
+            return [] if connection is None else read_rows(connection, sql, *values)
 
     @contextmanager
     def changing(self) -> Iterator[apsw.Connection]:
@@ -111,7 +178,7 @@ class QueueFile:
         return self._connection
 
 
-def rows(connection: apsw.Connection, sql: str, *values: Value) -> list[Row]:
+def read_rows(connection: apsw.Connection, sql: str, *values: Value) -> list[Row]:
     """Return what a statement gives, run to its end."""
     found: list[Row] = connection.execute(sql, values).fetchall()
     return found

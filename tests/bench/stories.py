@@ -45,8 +45,8 @@ from store.embedders.embedder import make_embedder
 from store.home import tenant
 from store.home.config import Choices, Settings
 from store.home.instants import micros
-from store.importers import hosts as transcribed
-from store.importers.session import Sessions
+from store.importers import transcript_hosts as transcribed
+from store.importers.transcript_events import Sessions
 from store.log import commands
 from store.log.event_kinds import Prompted
 from store.log.event_log import EventLog
@@ -267,9 +267,9 @@ def _import(log: EventLog, folder: Path, project: str, scratch: Path, at: dateti
     for packed in sorted(folder.glob("*.jsonl.gz")):
         path = scratch / packed.name.removesuffix(".gz")
         path.write_bytes(gzip.decompress(packed.read_bytes()))
-    host = transcribed.HOSTS["claude-code"]
+    host = transcribed.TRANSCRIPT_HOSTS["claude-code"]
     sessions = Sessions(log, host.agent, project, micros(at))
-    found = transcribed.transcripts(host, scratch, print)
+    found = transcribed.find_transcripts(host, scratch, print)
     commands.import_drafts(log, sessions.events(found, host.turns, print), micros(at))
 
 

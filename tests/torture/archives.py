@@ -62,7 +62,7 @@ def _remember(home: Path, path: Path) -> str:
         drafts = [Draft(content=f"The port of service {n} is {7_000 + n}") for n in range(60)]
         commands.record_batch(log, drafts, NOW)
     queue = Queue(tenant.ingest)
-    queue.accept("j1", NOW, batch.of_drafts("j1", NOW, [Draft(content="the tide is at noon")]))
+    queue.accept("j1", NOW, batch.make_batch("j1", NOW, [Draft(content="the tide is at noon")]))
     queue.close()
     backups.make(tenant, path, "1", NOW)
     return _digest(home, tenant.name)

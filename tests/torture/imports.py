@@ -24,7 +24,7 @@ from transcript_files import imported, written
 from store.export import export
 from store.home import tenant as tenants
 from store.importers import git, jsonl, markdown
-from store.importers.hosts import HOSTS
+from store.importers.transcript_hosts import TRANSCRIPT_HOSTS
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
@@ -62,7 +62,7 @@ def _import(given: Given) -> tuple[int, int]:
         held = bytearray(300 * _MIB)
         raise ValueError(f"planted {len(held)}")
     with EventLog(tenants.tenant(Path(home)).log, create=True) as log:
-        if kind in HOSTS:
+        if kind in TRANSCRIPT_HOSTS:
             done = imported(log, kind, Path(source), now=NOW).counts
         else:
             done = commands.import_drafts(log, _READ[kind](Path(source)), NOW)
@@ -238,7 +238,7 @@ def _strange(source: Path, home: str, apart: Apart) -> Outcome:
     line = {"type": "user", "message": {"content": f"Remember that {secret}"}, "uuid": "u1"}
     (outside / "secret.md").write_text(f"# Note\n\nRemember that {secret}.\n")
     (outside / "secret.jsonl").write_text(json.dumps(line) + "\n")
-    kinds = {"markdown": ".md", "jsonl": ".jsonl"} | dict.fromkeys(HOSTS, ".jsonl")
+    kinds = {"markdown": ".md", "jsonl": ".jsonl"} | dict.fromkeys(TRANSCRIPT_HOSTS, ".jsonl")
     wrong, tried = [], 0
     for kind, ending in kinds.items():
         folder = source / kind

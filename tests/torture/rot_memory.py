@@ -22,7 +22,7 @@ from store.home.config import Choices, Settings
 from store.home.errors import MnemologError
 from store.home.files import replace_file
 from store.home.tenant import Tenant
-from store.ingest.batch import of_drafts
+from store.ingest.batch import make_batch
 from store.ingest.job_queue import Queue
 from store.log import commands, compaction, erasing
 from store.log.commands import Draft
@@ -89,7 +89,7 @@ def _grow(tenant: Tenant) -> None:
         with reader.view() as view:
             cold_memories.write(tenant, log, view.snapshots.rows, manifest.watermark, NOW)
         queue = Queue(tenant.ingest)
-        queue.accept("job-1", NOW, of_drafts("job-1", NOW, _drafts(tenant.name, 90, 3)))
+        queue.accept("job-1", NOW, make_batch("job-1", NOW, _drafts(tenant.name, 90, 3)))
         queue.close()
 
 

@@ -29,7 +29,7 @@ from store.embedders.lexical import LexicalEmbedder
 from store.erase import receipt, wiping
 from store.home import tenant as tenants
 from store.home.config import Settings
-from store.ingest.batch import of_drafts
+from store.ingest.batch import make_batch
 from store.ingest.job_queue import Queue
 from store.log import commands, compaction
 from store.log.commands import Draft
@@ -119,7 +119,7 @@ def _prepare_worn(home: Path) -> None:
     build_all(home)
     queue = Queue(tenants.tenant(home).ingest)
     waiting = Draft(id="e1", content=f"The {SECRET} data lies in the old bucket", tags=(SECRET,))
-    queue.accept(_JOB, NOW, of_drafts(_JOB, NOW, [waiting, Draft(id="b1", content=BEFORE[0][1])]))
+    queue.accept(_JOB, NOW, make_batch(_JOB, NOW, [waiting, Draft(id="b1", content=BEFORE[0][1])]))
     queue.close()
 
 

@@ -26,8 +26,8 @@ from torture.work_memory import (
 
 from store.home import tenant as tenants
 from store.importers import jsonl
-from store.ingest import recording
-from store.ingest.batch import of_drafts
+from store.ingest import job_queue
+from store.ingest.batch import make_batch
 from store.ingest.job_queue import Queue
 from store.log import commands
 
@@ -126,21 +126,21 @@ def _prepare_older(home: Path) -> None:
 
 # --- ingest: accepted into the queue, then recorded
 
-_INGESTED = texts("q", recording.STEP + 20)
+_INGESTED = texts("q", job_queue.STEP + 20)
 _JOB = "01KA00000000000000000000J1"
 
 
 def _ingest(home: Path, acknowledge: Acknowledge) -> None:
     queue = Queue(tenants.tenant(home).ingest)
     try:
-        batch = of_drafts(_JOB, NOW, drafts(_INGESTED))
+        batch = make_batch(_JOB, NOW, drafts(_INGESTED))
         queue.accept(_JOB, NOW, batch)
         acknowledge(_JOB)
         with log_of(home) as log:
             jobs = queue.listed()
             now = max(NOW, *(max(one.lease_until or 0, one.next_at) for one in jobs))
-            while lease := queue.lease(recording.new_owner(), now):
-                recording.record(queue, log, lease, lambda: now)
+            while lease := queue.lease(job_queue.new_owner(), now):
+                job_queue.record_lease(queue, log, lease, lambda: now)
         acknowledge("recorded")
     finally:
         queue.close()
@@ -149,7 +149,7 @@ def _ingest(home: Path, acknowledge: Acknowledge) -> None:
 def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
     """What was accepted waits in the queue or is in the log; once recorded it is in the log."""
     ids = [id_ for id_, _ in _INGESTED]
-    steps = [ids[: recording.STEP], ids[recording.STEP :]]
+    steps = [ids[: job_queue.STEP], ids[job_queue.STEP :]]
     told = ids if "recorded" in acknowledged else []
     wrong = _check_log(home, told, writing=steps)
     if _JOB not in acknowledged:

@@ -12,7 +12,7 @@ import msgspec
 from serve.hooks.event import MAX_PROMPT, MAX_SAID
 from store.deeds.fields import LONGEST_ID, mended, text
 from store.home.errors import InvalidInput
-from store.importers.prompts import typed
+from store.importers.transcript_turn import typed_text
 from store.text import frame
 
 _LONGEST_PATH = 4_096
@@ -55,7 +55,7 @@ def folder(value: object) -> str | None:
 
 def prompt(value: str) -> str:
     """Return what a person wrote of a prompt, cut; nothing where a machine wrote all of it."""
-    return typed(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
+    return typed_text(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
 
 
 def said(value: str) -> str:

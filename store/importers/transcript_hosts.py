@@ -14,8 +14,8 @@ from pathlib import Path
 
 from store.home.errors import SourceError
 from store.importers import claude_code, codex, gemini, opencode
-from store.importers.lines import lines
-from store.importers.turn import Skip, Transcript, Turns
+from store.importers.source_files import read_lines
+from store.importers.transcript_turn import Skip, Transcript, Turns
 
 _BEGINNING = 64_000  # bytes of a line by which a file is known
 _FIRST_LINES = 40
@@ -27,7 +27,7 @@ Folder = Callable[[str, str], Path]
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class TranscriptHost:
     """A host: `marks` are in the first lines of each of its files, `usual` is for people.
 
     `inner` are globs of what lies in its folder, or below the one above, and holds its sessions.
@@ -43,10 +43,10 @@ class Host:
     turns: Turns
 
 
-HOSTS = {
+TRANSCRIPT_HOSTS = {
     host.agent: host
     for host in (
-        Host(
+        TranscriptHost(
             "claude-code",
             "Claude Code",
             "~/.claude/projects",
@@ -56,7 +56,7 @@ HOSTS = {
             claude_code.find,
             claude_code.turns,
         ),
-        Host(
+        TranscriptHost(
             "codex",
             "Codex",
             "~/.codex/sessions",
@@ -69,7 +69,7 @@ HOSTS = {
             codex.find,
             codex.turns,
         ),
-        Host(
+        TranscriptHost(
             "gemini",
             "Gemini CLI",
             "~/.gemini/tmp",
@@ -79,7 +79,7 @@ HOSTS = {
             gemini.find,
             gemini.turns,
         ),
-        Host(
+        TranscriptHost(
             "opencode",
             "OpenCode",
             "~/.local/share/opencode",
@@ -94,7 +94,7 @@ HOSTS = {
 _KNOWN_BY = ("gemini", "codex", "claude-code", "opencode")  # the most telling marks first
 
 
-def transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
+def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
     """Return a host's transcripts at a place, oldest first; `on_skip` is told of another's.
 
     Raise SourceError where there is none, saying what the place is and what to name instead.
@@ -105,7 +105,7 @@ def transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
         raise SourceError(_unreadable(source, error)) from error
 
 
-def _transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
+def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
     is_home = any(next(source.glob(one), None) for one in host.inner)
     if (source / ".git").exists() and not is_home:  # its tests may hold sessions, nobody's own
         raise _repository(host, source)
@@ -113,7 +113,7 @@ def _transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
     if source.is_file():
         found = found or [Transcript(source)]
     dated: list[tuple[bytes, str, Transcript]] = []
-    others: list[Host] = []
+    others: list[TranscriptHost] = []
     skipped: list[str] = []
     unreadable: list[str] = []
     for one in found:
@@ -143,23 +143,23 @@ def _transcripts(host: Host, source: Path, on_skip: Skip) -> list[Transcript]:
     return [one for _, _, one in sorted(dated, key=lambda each: each[:2])]
 
 
-def _known(path: Path) -> tuple[Host | None, bytes]:
+def _known(path: Path) -> tuple[TranscriptHost | None, bytes]:
     """Return the host that wrote a file, known by its first lines, and when it was begun; None
     where no host did. Raise OSError as the disk does.
     """
     try:
         if opencode.is_database(path):
-            return (HOSTS["opencode"] if opencode.find(path, _hush) else None), b""
-        beginning = b"\n".join(islice(lines(path, _BEGINNING), _FIRST_LINES))
+            return (TRANSCRIPT_HOSTS["opencode"] if opencode.find(path, _hush) else None), b""
+        beginning = b"\n".join(islice(read_lines(path, _BEGINNING), _FIRST_LINES))
     except SourceError:
         return None, b""
-    hosts = (HOSTS[agent] for agent in _KNOWN_BY)
+    hosts = (TRANSCRIPT_HOSTS[agent] for agent in _KNOWN_BY)
     began = _BEGAN.search(beginning)
     known = next((host for host in hosts if host.marks.search(beginning)), None)
     return known, began[1] if began else b""
 
 
-def _mistake(host: Host, source: Path, others: Sequence[Host]) -> SourceError:
+def _mistake(host: TranscriptHost, source: Path, others: Sequence[TranscriptHost]) -> SourceError:
     """Return the error that says what a place without a host's transcripts is."""
     there, named = f"{host.title} keeps its sessions in {host.usual}", shlex.quote(str(source))
     for other in others or _of_others(host, source):
@@ -187,7 +187,7 @@ def _unreadable(path: Path, error: OSError) -> str:
     return f"{path} cannot be read ({error.strerror}): check its owner and mode"
 
 
-def _repository(host: Host, source: Path) -> SourceError:
+def _repository(host: TranscriptHost, source: Path) -> SourceError:
     return SourceError(
         f"{source} is a git repository: run `mnemolog import {host.agent}` without a path to read "
         f"the sessions in {host.usual}, or `mnemolog import git {shlex.quote(str(source))}` for "
@@ -201,15 +201,15 @@ def _hush(sentence: str) -> None:
 
 def _is_export(source: Path) -> bool:
     try:
-        return bool(_EXPORT.match(next(lines(source, _BEGINNING), b"")))
+        return bool(_EXPORT.match(next(read_lines(source, _BEGINNING), b"")))
     except (OSError, SourceError):
         return False
 
 
-def _of_others(host: Host, source: Path) -> list[Host]:
+def _of_others(host: TranscriptHost, source: Path) -> list[TranscriptHost]:
     """Return the other hosts whose transcripts lie at a place."""
-    found: list[Host] = []
-    for other in HOSTS.values():
+    found: list[TranscriptHost] = []
+    for other in TRANSCRIPT_HOSTS.values():
         if other is not host and source.is_dir():
             try:
                 paths = other.find(source, _hush)
@@ -220,7 +220,7 @@ def _of_others(host: Host, source: Path) -> list[Host]:
     return found
 
 
-def _is_of(host: Host, path: Path) -> bool:
+def _is_of(host: TranscriptHost, path: Path) -> bool:
     try:
         return _known(path)[0] is host
     except OSError:

@@ -21,8 +21,8 @@ from store.home.errors import SourceError
 from store.home.instants import derived_id
 from store.home.pauses import Pause, covers
 from store.home.projects import git_root, project_of
-from store.importers.files import plain
-from store.importers.turn import Skip, Transcript, Turn, Turns
+from store.importers.source_files import printable_name
+from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
 from store.log.event_kinds import STATEMENT, Acted, Body, Intent, Prompted, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -47,7 +47,7 @@ ChoicesOf = Callable[[str | None], Choices]  # as seen from a folder; None: from
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class TranscriptTurn:
     """A turn as events, the first of which is its prompt; `is_live` where hooks told of it.
 
     `statements` are the events that keep what a new prompt says that lasts.
@@ -110,7 +110,7 @@ class Sessions:
 
     def read(
         self, transcripts: Sequence[Transcript], turns: Turns, on_skip: Skip
-    ) -> Iterator[Read]:
+    ) -> Iterator[TranscriptTurn]:
         """Yield the turns of some transcripts, in their order.
 
         What cannot be read is left out and `on_skip` is told which; where it is all that was asked
@@ -125,13 +125,13 @@ class Sessions:
                     raise SourceError(f"{transcript} cannot be read: {error}") from error
                 on_skip(f"{transcript} was left out from here on: {error}")
 
-    def _turns(self, turns: Iterable[Turn], on_skip: Skip) -> Iterator[Read]:
+    def _turns(self, turns: Iterable[Turn], on_skip: Skip) -> Iterator[TranscriptTurn]:
         before = ""
         for turn in turns:
             choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
             project = self._project or choices.project or (turn.cwd and project_at(turn.cwd))
             intent = self._intent_of(turn.request.text, before)
-            events = tuple(events_of(turn, self._agent, project or None, self._now, intent))
+            events = tuple(turn_events(turn, self._agent, project or None, self._now, intent))
             if not events:
                 continue
             asked_after, before = before, turn.closing.text if turn.closing else ""
@@ -144,7 +144,7 @@ class Sessions:
             is_live = self._was_heard(events[0])
             self.live += is_live
             if is_live:
-                yield Read(events, is_live)
+                yield TranscriptTurn(events, is_live)
             elif self._is_off(events[0], turn.cwd, choices):
                 self.off += 1
             elif not self._sessions[session]:
@@ -152,7 +152,7 @@ class Sessions:
                 keeps = choices.remember_words and "prompts" in choices.record
                 keeps = keeps and not self._is_known(events[0])
                 said = self._kept(turn.request.text, asked_after, events[0]) if keeps else ()
-                yield Read(events, statements=said)
+                yield TranscriptTurn(events, statements=said)
 
     def _kept(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
         """Return the events that keep what a prompt says that lasts."""
@@ -231,7 +231,7 @@ class Share:
     sessions: set[str] = field(default_factory=set)
 
 
-def survey(turns: Iterable[Read], log: EventLog | None) -> dict[str | None, Share]:
+def survey(turns: Iterable[TranscriptTurn], log: EventLog | None) -> dict[str | None, Share]:
     """Return what turns there are by project, the one with most turns first; none is kept."""
     shares: dict[str | None, Share] = {}
     waiting: dict[str, Share] = {}
@@ -265,7 +265,7 @@ def _is_same(told: Event, prompt: Event) -> bool:
     return told.session == prompt.session or body.prompt == asked.prompt
 
 
-def events_of(
+def turn_events(
     turn: Turn, agent: str, project: str | None, now: int, intent: Intent | None = None
 ) -> Iterator[Event]:
     """Yield what the hooks of a turn would have told; nothing of one that nobody asked for.
@@ -275,13 +275,13 @@ def events_of(
     asked = frame.strip(turn.request.text).strip()
     if not asked:
         return
-    session = plain(turn.session)[:LONGEST_NAME]
+    session = printable_name(turn.session)[:LONGEST_NAME]
 
     def event(body: Body, id_: str, at: int, facet: str) -> Event:
         made = derived_id(at, agent, id_, facet)
         return Event(made, at or now, body, made, project, session, agent, "agent")
 
-    branch = plain(turn.branch)[:LONGEST_NAME] if turn.branch else None
+    branch = printable_name(turn.branch)[:LONGEST_NAME] if turn.branch else None
     first = turn.request
     prompted = Prompted(prompt=asked[:MAX_PROMPT], intent=intent, branch=branch, imported=True)
     yield event(prompted, first.id, first.at, "prompt")

@@ -7,6 +7,7 @@ bomb. What it is packed with is read off its first bytes: RFC 1952 and RFC 8878.
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from store.home.errors import SourceError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
 
 MOST_RATIO = 100
 MOST_BYTES = 1 << 30
@@ -34,7 +36,7 @@ def is_crowded(line: bytes) -> bool:
     return len(line) > _PIECE and line.count(b"{") + line.count(b"[") > MOST_VALUES
 
 
-def lines(path: Path, longest: int) -> Iterator[bytes]:
+def read_lines(path: Path, longest: int) -> Iterator[bytes]:
     """Yield a source's lines with their ends; of a longer one the first `longest` bytes and one.
 
     Raise OSError as the disk does, SourceError for what cannot be unpacked.
@@ -47,7 +49,7 @@ def lines(path: Path, longest: int) -> Iterator[bytes]:
                 line = unpacked.readline(longest + 1)
 
 
-def records(
+def read_records(
     path: Path, longest: int, on_skip: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number and bytes of each line of a source of JSON Lines that says something.
@@ -55,7 +57,7 @@ def records(
     One that is longer, or says too many values, is left out and `on_skip` is told which. Raise as
     `lines` does.
     """
-    for number, raw in enumerate(lines(path, longest), 1):
+    for number, raw in enumerate(read_lines(path, longest), 1):
         if len(raw) > longest or is_crowded(raw):
             on_skip(f"{path} line {number} was left out: it is too long, or holds too much")
         elif not raw.isspace():
@@ -65,7 +67,7 @@ def records(
 T = TypeVar("T")
 
 
-def decoded(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_json(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """Return what a line of JSON says; raise one of UNREADABLE."""
     try:
         return decoder.decode(raw)
@@ -134,3 +136,22 @@ class _Unpacked(io.RawIOBase):
             )
         room[: len(data)] = data
         return len(data)
+
+
+# Files: which of those in a folder are read, and how their names are written down.
+
+
+def is_source_file(path: Path, top: Path) -> bool:
+    """Return whether a path is a file, or a link to one, that lies below `top`.
+
+    A pipe or a device would never end; a link that leads out may lead to what is no part of it.
+    """
+    try:
+        return path.is_file() and path.resolve().is_relative_to(top.resolve())
+    except (OSError, RuntimeError):  # the second: a ring of links, before Python 3.13
+        return False
+
+
+def printable_name(name: str) -> str:
+    """Return a name with a mark for every byte that is no UTF-8, for texts cannot hold such."""
+    return os.fsencode(name).decode(errors="replace")
