@@ -15,7 +15,7 @@ from store.log.event_kinds import MemoryKind, Unit
 TenantName = Annotated[
     str,
     Meta(
-        description="Which memory; a tenant's token knows its own.",
+        description="The tenant; ignored with a tenant token, which has its own.",
         extra_json_schema={"pattern": "^([a-z0-9][a-z0-9_-]{0,62})?$"},
     ),
 ]
@@ -29,13 +29,13 @@ ProjectName = Annotated[
 Query = Annotated[
     str, Meta(description="What you want to know, in words.", min_length=1, max_length=100_000)
 ]
-Topic = Annotated[str, Meta(description="Only what is known of this.", max_length=10_000)]
+Topic = Annotated[str, Meta(description="Only this topic.", max_length=10_000)]
 Kinds = Annotated[
     tuple[MemoryKind, ...], Meta(description="Only memories of these kinds.", max_length=50)
 ]
 When = Annotated[
     str, Meta(description="A date like 2026-11-20, or 7d for a week ago.", max_length=64)
 ]
-Reason = Annotated[str, Meta(description="Why; kept in the log.", max_length=2_000)]
+Reason = Annotated[str, Meta(description="The reason, kept in the log.", max_length=2_000)]
 Importance = Annotated[Unit, Meta(description="0 to 1.")]
 Progress = Annotated[Unit, Meta(description="0 to 1.")]

@@ -55,7 +55,7 @@ class Bridge:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
-            self._write(_failure(None, PARSE_ERROR, f"this is no JSON: {error}"))
+            self._write(_failure(None, PARSE_ERROR, f"invalid JSON: {error}"))
             return
         try:
             self._post(line, message)

@@ -88,7 +88,7 @@ async def session(client: Client) -> dict[str, Any]:
         "unknown": (unknown.is_error, unknown.content[0].text),
         "forgotten": (await called(client, "forget", id=id_))["said"].split("`")[0],
     }
-    with pytest.raises(MCPError, match="no such resource"):
+    with pytest.raises(MCPError, match="unknown resource"):
         await client.read_resource(resource.uri)
     seen["recalled"] = {name: seen["recalled"][name] for name in ("kind", "role", "trust", "text")}
     return seen

@@ -148,13 +148,13 @@ def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
     [
         ("recall", {}, "missing required field `query`"),
         ("recall", {"query": 5}, "$.query"),
-        ("recall", {"query": "x", "q": "y"}, "'query' came twice"),
+        ("recall", {"query": "x", "q": "y"}, "'query' was given twice"),
         ("recall", {"query": "x", "limit": 1_000}, "$.limit"),
         ("recall", {"query": "x", "since": "soon"}, "write 2026-11-20, or 7d"),
         ("recall", {"query": "x", "project": "../../etc"}, "no project's name"),
         ("remember", {"content": "x", "kind": "poem"}, "$.kind"),
         ("remember", {"content": "todo"}, "placeholder"),
-        ("remember", {"content": "a long text", "value": "eu"}, "give the key too"),
+        ("remember", {"content": "a long text", "value": "eu"}, "needs a `key`"),
         ("remember_batch", {"memories": []}, "$.memories"),
         ("remember_batch", {"memories": [RULE, {"content": "ok"}]}, "memories[1]"),
         ("get_memory", {"id": "nobody"}, "no memory 'nobody'"),
@@ -212,7 +212,7 @@ def test_a_changed_memory_says_the_new_and_keeps_the_old(client: FlaskClient, lo
     found = told(client, "get_memory", id=id_)
     assert found["memories"][0]["text"] == "We deploy on Mondays"
     assert [one["event"] for one in found["history"]] == ["recorded", "revised"]
-    assert "say what changes" in refused(client, "update_memory", id=id_, reason="because")
+    assert "give at least one change" in refused(client, "update_memory", id=id_, reason="because")
 
 
 def test_forgetting_says_how_to_undo_it_and_happens_once(client: FlaskClient, log: EventLog):

@@ -32,7 +32,7 @@ class NewTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tenant: Annotated[
         str,
         Meta(
-            description="1 to 63 of a-z 0-9 _ -, a letter or digit first.",
+            description="1 to 63 of a-z 0-9 _ -, starting with a letter or digit.",
             examples=["acme"],
             extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
         ),
@@ -116,7 +116,7 @@ OPERATIONS = (
         "POST",
         "/v1/tenants",
         "createTenant",
-        "Make a tenant; one that is there is answered with 200.",
+        "Create a tenant; for an existing one the answer is 200.",
         create_tenant,
         "owner",
         tag="tenants",
@@ -128,7 +128,7 @@ OPERATIONS = (
         "GET",
         "/v1/tenants/{tenant}",
         "getTenant",
-        "Show a tenant in short.",
+        "Show a tenant briefly.",
         show_tenant,
         tag="tenants",
         answers={HTTPStatus.OK: ShownTenant},
@@ -138,7 +138,7 @@ OPERATIONS = (
         "GET",
         "/v1/tenants/{tenant}/stats",
         "getTenantStats",
-        "Show a tenant in figures: memories, log, what is served, the recalls of a day.",
+        "Show a tenant's figures: memories, log, served build, recalls per day.",
         show_stats,
         tag="tenants",
         answers={HTTPStatus.OK: TenantStats},
@@ -148,7 +148,7 @@ OPERATIONS = (
         "DELETE",
         "/v1/tenants/{tenant}",
         "deleteTenant",
-        "Put a tenant's folder away to `deleted`, and revoke its tokens. Nothing is destroyed.",
+        "Move a tenant's folder to `deleted`, and revoke its tokens. Nothing is destroyed.",
         delete_tenant,
         "owner",
         tag="tenants",
@@ -159,7 +159,7 @@ OPERATIONS = (
         "GET",
         "/v1/tenants/{tenant}/tokens",
         "listTokens",
-        "List a tenant's tokens, without what opens it.",
+        "List a tenant's tokens, without the secrets.",
         list_tokens,
         "admin",
         tag="tenants",
@@ -170,7 +170,7 @@ OPERATIONS = (
         "POST",
         "/v1/tenants/{tenant}/tokens",
         "createToken",
-        "Make a token of a tenant; what opens it is in this answer and nowhere else.",
+        "Create a token for a tenant; only this answer contains the secret.",
         make_token,
         "admin",
         tag="tenants",
@@ -182,7 +182,7 @@ OPERATIONS = (
         "DELETE",
         "/v1/tenants/{tenant}/tokens/{id}",
         "revokeToken",
-        "End a token at once and for good; again changes nothing.",
+        "Revoke a token at once and for good; repeating it changes nothing.",
         revoke_token,
         "admin",
         tag="tenants",
@@ -218,7 +218,7 @@ def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
     """Yield what keeps the server from its work; nothing is written to find out."""
     settings = tenants.settings
     if not tenants.is_alive:
-        yield "a thread behind the requests has ended: restart the server"
+        yield "a background thread has ended: restart the server"
     if shutil.disk_usage(settings.home).free < LEAST_SPACE:
         yield "the disk is full"
     default = next(
@@ -246,7 +246,7 @@ HEALTH = Operation(
     "GET",
     "/health",
     "getHealth",
-    "Say that the server lives.",
+    "Check that the server is alive.",
     health,
     "open",
     tag="server",
@@ -257,7 +257,7 @@ READY = Operation(
     "GET",
     "/ready",
     "getReadiness",
-    "Say whether the server can recall and record.",
+    "Check whether the server can recall and record.",
     ready,
     "open",
     tag="server",
@@ -269,7 +269,7 @@ METRICS = Operation(
     "GET",
     "/metrics",
     "getMetrics",
-    "Return counters for Prometheus: of a token's tenant, or of all that are open for the owner.",
+    "Return Prometheus counters: for a token's tenant; for the owner, all open tenants.",
     metrics,
     tag="server",
     answers={HTTPStatus.OK: str},

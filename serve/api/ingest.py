@@ -27,9 +27,9 @@ from store.log.event_kinds import Id, Name
 
 
 class OfJobs(InTenant, frozen=True, kw_only=True):
-    state: Annotated[State, Meta(description="Only those in this state.")] | None = None
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=500)] = 50
-    cursor: Annotated[str, Meta(description="`next` of the page before.")] | None = None
+    state: Annotated[State, Meta(description="Only in this state.")] | None = None
+    limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=500)] = 50
+    cursor: Annotated[str, Meta(description="`next` of the previous page.")] | None = None
 
 
 class Requeue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +112,7 @@ JOB_OPERATIONS = (
         "GET",
         "/v1/jobs",
         "listJobs",
-        "List accepted batches, the newest first; the dead ones with `state=dead`.",
+        "List accepted batches, newest first; dead ones with `state=dead`.",
         list_jobs,
         tag="jobs",
         query=OfJobs,
@@ -123,7 +123,7 @@ JOB_OPERATIONS = (
         "GET",
         "/v1/jobs/{id}",
         "getJob",
-        "Show what became of an accepted batch, item by item.",
+        "Show the results of an accepted batch, item by item.",
         show_job,
         tag="jobs",
         query=InTenant,
@@ -134,7 +134,7 @@ JOB_OPERATIONS = (
         "POST",
         "/v1/jobs/{id}/requeue",
         "requeueJob",
-        "Try a dead job again, from its first attempt.",
+        "Retry a dead job from its first attempt.",
         requeue_job,
         "admin",
         tag="jobs",
@@ -188,7 +188,7 @@ OPERATIONS = (
         "POST",
         "/v1/ingest",
         "ingest",
-        "Accept up to 10,000 memories and turns; once accepted they are on disk, and are recorded "
+        "Accept up to 10,000 memories or turns; once accepted, they are on disk and recorded "
         "exactly once.",
         ingest,
         "write",

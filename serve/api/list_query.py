@@ -45,9 +45,9 @@ def decode_cursor(sent: str, of: str) -> Position:
         said = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
         value, seq, other = _decoder.decode(said)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise InvalidCursor("this is no cursor: leave it out for the first page") from error
+        raise InvalidCursor("invalid cursor: omit it for the first page") from error
     if other != of:
-        raise InvalidCursor("this cursor is of other filters: send those, or leave it out")
+        raise InvalidCursor("this cursor belongs to other filters: send those, or omit it")
     return Position(value, seq)
 
 
@@ -62,8 +62,8 @@ _FORMS: dict[str, Any] = {
     ]
 }
 Moment = Annotated[When, Meta(extra_json_schema=_FORMS)]
-Since = Annotated[Moment, Meta(description="From this moment on: 2026-11-20, or 7d ago.")]
-Until = Annotated[Moment, Meta(description="Before this moment: 2026-11-20T13:00:00Z.")]
+Since = Annotated[Moment, Meta(description="From this time on: 2026-11-20, or 7d ago.")]
+Until = Annotated[Moment, Meta(description="Before this time: 2026-11-20T13:00:00Z.")]
 
 
 def parse_moment(name: str, given: str | None, now: int) -> int | None:

@@ -142,7 +142,7 @@ OPERATIONS = (
         "POST",
         "/v1/memories",
         "createMemory",
-        "Record one memory; the same id and text again is the same memory.",
+        "Record one memory; repeating an id and text adds nothing.",
         record,
         "write",
         body=NewMemory,
@@ -166,8 +166,8 @@ OPERATIONS = (
         "GET",
         "/v1/memories/{id}",
         "getMemory",
-        "Show all there is of a memory; of a forgotten one its tombstone. The beginning of an "
-        "id will do, where it is one memory's.",
+        "Show a memory in full, or the tombstone of a forgotten one. An unambiguous prefix of the "
+        "id is enough.",
         show,
         query=InTenant,
         answers={HTTPStatus.OK: WholeMemory, HTTPStatus.NOT_MODIFIED: None},
@@ -179,7 +179,7 @@ OPERATIONS = (
         "GET",
         "/v1/memories/{id}/history",
         "getHistory",
-        "Show what a memory replaced and what replaced it. The beginning of its id will do.",
+        "Show what a memory replaced and what replaced it. A prefix of its id is enough.",
         show_history,
         query=InTenant,
         answers={HTTPStatus.OK: HistoryOfMemory},
@@ -189,7 +189,7 @@ OPERATIONS = (
         "GET",
         "/v1/keys/{key}/history",
         "getKeyHistory",
-        "Show the values a key had, the newest first.",
+        "Show the values of a key, newest first.",
         show_key_history,
         query=InProject,
         answers={HTTPStatus.OK: HistoryOfKey},
@@ -253,7 +253,7 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
     if asked.pinned is not None:
         changes.append(Pinned(pinned=asked.pinned))
     if not changes:
-        raise InvalidInput("say what changes: one field of the memory, or `pinned`")
+        raise InvalidInput("give at least one change: one field of the memory, or `pinned`")
     events = [commands.told(log, call.path["id"], one, call.now) for one in changes]
     done = log.append(events, preconditions.unchanged_check(call))
     return memory_reply(call.tenant, call.path["id"], done[-1].event.seq)
@@ -270,7 +270,7 @@ def forget(call: Call[OfForgetting, Nothing]) -> Reply:
     elif (seqs := preconditions.expected_seqs(call)) is not None and tenant.log.newest_change(
         id_
     ) not in seqs:
-        raise ChangedSince(f"memory {id_} was changed since: it is forgotten already")
+        raise ChangedSince(f"memory {id_} has changed: it is already forgotten")
     return Reply(None, HTTPStatus.NO_CONTENT)
 
 
@@ -327,7 +327,7 @@ CHANGE_OPERATIONS = (
         "PATCH",
         "/v1/memories/{id}",
         "reviseMemory",
-        "Replace some fields of a memory; the log keeps what they were.",
+        "Change fields of a memory; the log keeps the old values.",
         revise,
         "write",
         body=ChangedMemory,
@@ -341,7 +341,7 @@ CHANGE_OPERATIONS = (
         "DELETE",
         "/v1/memories/{id}",
         "forgetMemory",
-        "Forget a memory: it is never recalled again, unless restored.",
+        "Forget a memory: it is no longer recalled, unless restored.",
         forget,
         "write",
         query=OfForgetting,
@@ -367,7 +367,7 @@ CHANGE_OPERATIONS = (
         "POST",
         "/v1/memories/{id}/archive",
         "archiveMemory",
-        "Put a memory away: it is recalled only where the archive is asked for.",
+        "Archive a memory: only recalls that include the archive return it.",
         archive,
         "write",
         body=WithReason,
@@ -381,7 +381,7 @@ CHANGE_OPERATIONS = (
         "POST",
         "/v1/memories/{id}/supersede",
         "supersedeMemory",
-        "Let another memory take the place of this one; both stay readable.",
+        "Replace this memory with another one; both stay readable.",
         supersede,
         "write",
         body=NewerMemory,
@@ -395,7 +395,7 @@ CHANGE_OPERATIONS = (
         "POST",
         "/v1/memories/{id}/links",
         "linkMemory",
-        "Draw a reasoning edge to another memory: cause, support, conflict or derived.",
+        "Link to another memory: cause, support, conflict or derived.",
         link,
         "write",
         body=NewLink,

@@ -31,24 +31,24 @@ class OfMemories(InProject, frozen=True, kw_only=True):
         Annotated[
             ProjectName,
             Meta(
-                description='Of this project, or of none; "" asks for those of none; else of all.'
+                description='Memories of this project or of none; "" means of none; default: all.'
             ),
         ]
         | None
     ) = None
-    kind: Annotated[tuple[MemoryKind, ...], Meta(description="Only of these kinds.")] = ()
-    tier: Annotated[tuple[Tier, ...], Meta(description="Only of these tiers.")] = ()
+    kind: Annotated[tuple[MemoryKind, ...], Meta(description="Only these kinds.")] = ()
+    tier: Annotated[tuple[Tier, ...], Meta(description="Only these tiers.")] = ()
     tag: Annotated[tuple[Tag, ...], Meta(description="Only with all of these tags.")] = ()
     state: Annotated[State, Meta(description="Only in this state.")] = "active"
-    pinned: Annotated[bool, Meta(description="Only what is pinned, or is not.")] | None = None
+    pinned: Annotated[bool, Meta(description="Only pinned, or only unpinned.")] | None = None
     key: Annotated[Key, Meta(description="Only values of this key: deploy.region.")] | None = None
-    text: Annotated[str, Meta(description="Only what holds these words.", max_length=1_000)] = ""
+    text: Annotated[str, Meta(description="Only with these words.", max_length=1_000)] = ""
     since: Since | None = None
     until: Until | None = None
-    sort: Annotated[Sort, Meta(description="- stands for the greatest first.")] = "-created_at"
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 50
+    sort: Annotated[Sort, Meta(description="- means greatest first.")] = "-created_at"
+    limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=200)] = 50
     cursor: (
-        Annotated[str, Meta(description="`next` of the page before, asked with the same filters.")]
+        Annotated[str, Meta(description="`next` of the previous page, with the same filters.")]
         | None
     ) = None
 
@@ -110,7 +110,7 @@ OPERATIONS = (
         "GET",
         "/v1/memories",
         "listMemories",
-        "List memories, the newest first where nothing else is said; no question is asked.",
+        "List memories, by default newest first; no query is run.",
         list_memories,
         query=OfMemories,
         answers={HTTPStatus.OK: Memories},
@@ -134,8 +134,10 @@ _CHUNK = 64 << 10  # bytes: fewer and larger writes
 class OfExport(InTenant, frozen=True, kw_only=True):
     """Which memories."""
 
-    project: Annotated[ProjectName, Meta(description="Only its own; else all.")] | None = None
-    all_states: Annotated[bool, Meta(description="Also what is not active; else not.")] = False
+    project: Annotated[ProjectName, Meta(description="Only this project; default: all.")] | None = (
+        None
+    )
+    all_states: Annotated[bool, Meta(description="Include memories that are not active.")] = False
 
 
 def export_memories(call: Call[OfExport, Nothing]) -> Reply:
@@ -144,7 +146,7 @@ def export_memories(call: Call[OfExport, Nothing]) -> Reply:
     lines = export(call.tenant.log, call.now, all_states=query.all_states, project=project)
     chunks, exports = _chunks(lines), call.service.exports
     if not exports.acquire(blocking=False):
-        raise NotReady(f"{EXPORTS} exports are being sent: ask again when one is done")
+        raise NotReady(f"{EXPORTS} exports are being sent: try again when one is done")
     turn = _ExportSlot(exports)
     try:
         first = next(chunks, b"")  # at once: a log that cannot be read is said so, not cut off
@@ -187,7 +189,7 @@ EXPORT_OPERATIONS = (
         "GET",
         "/v1/export",
         "exportMemories",
-        "Send memories as JSON Lines, each of this schema, in the order of their recording.",
+        "Send memories as JSON Lines, one of this schema per line, in recording order.",
         export_memories,
         query=OfExport,
         answers={HTTPStatus.OK: Exported},

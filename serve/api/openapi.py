@@ -35,21 +35,21 @@ _REF = "#/components/schemas/{name}"
 Json = dict[str, Any]
 
 TAGS: Mapping[str, str] = {
-    "recall": "Ask a memory, and say whether what came back helped.",
-    "memories": "Record memories, read and change them; nothing is ever overwritten.",
-    "summaries": "What is known of a topic, what a period brought, how lessons do.",
-    "facts": "What holds of each entity, since when; and what cannot hold together.",
-    "goals": "What is wanted, and the milestones on the way.",
-    "graph": "What the memories name, and what they name together.",
-    "proposals": "What waits for a person's yes or no.",
-    "receipts": "What was asked, what came back, and whether it helped.",
-    "jobs": "Batches that were accepted and are recorded behind the answer.",
+    "recall": "Ask for memories, and rate whether they helped.",
+    "memories": "Record, read and change memories; nothing is ever overwritten.",
+    "summaries": "Summaries of a topic, a period, and lessons.",
+    "facts": "Facts about entities with their dates, and contradictions.",
+    "goals": "Goals and their milestones.",
+    "graph": "The entities that memories mention, and their connections.",
+    "proposals": "Changes that wait for a person's decision.",
+    "receipts": "Queries, their results, and whether they helped.",
+    "jobs": "Accepted batches, which are recorded in the background.",
     "tenants": "Isolated memories, each with a log of its own.",
     "server": "The server itself.",
 }
 
 _PARTS: Mapping[str, Any] = {  # of a path
-    "id": Annotated[Id, Meta(description="An id, whole.", examples=["01KAQ3ZJ0V7Y2M4N6P8R0S2T4V"])],
+    "id": Annotated[Id, Meta(description="A full id.", examples=["01KAQ3ZJ0V7Y2M4N6P8R0S2T4V"])],
     "key": Annotated[Key, Meta(description="The key of a value.", examples=["deploy.region"])],
     "tenant": Annotated[
         str,
@@ -68,12 +68,12 @@ _ASKED: Mapping[str, Json] = {  # headers of requests
         "example": '"12-9f3a2c1b"',
     },
     "If-None-Match": {
-        "description": "Send nothing (304) where the ETag is one of these.",
+        "description": "Send nothing (304) if the ETag is one of these.",
         "schema": {"type": "string"},
         "example": '"12-9f3a2c1b"',
     },
     "Idempotency-Key": {
-        "description": "A name of your own for this request: sent again, it is carried out once.",
+        "description": "Your own name for this request: if repeated, it is carried out only once.",
         "schema": {
             "type": "string",
             "pattern": r'^("[ !#-\[\]-~]+"|[!#-+\--~]+)$',
@@ -84,26 +84,26 @@ _ASKED: Mapping[str, Json] = {  # headers of requests
 }
 _TOLD: Mapping[str, Json] = {  # headers of answers
     "ETag": {
-        "description": "Stands for what was sent; for `If-Match`.",
+        "description": "Identifies the state that was sent; for `If-Match`.",
         "required": True,
         "schema": {"type": "string"},
     },
     "Location": {
-        "description": "Where what was made is shown.",
+        "description": "The address of what was created.",
         "required": True,
         "schema": {"type": "string", "format": "uri-reference"},
     },
     "Idempotency-Replayed": {
-        "description": "true, where the request was carried out before.",
+        "description": "true if the request was carried out before.",
         "schema": {"type": "string", "const": "true"},
     },
     "Retry-After": {
-        "description": "Seconds to wait before asking again.",
+        "description": "Seconds to wait before a retry.",
         "required": True,
         "schema": {"type": "integer", "minimum": 0},
     },
     "WWW-Authenticate": {
-        "description": "How to show a token.",
+        "description": "How to send a token.",
         "required": True,
         "schema": {"type": "string"},
     },

@@ -164,7 +164,7 @@ def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) 
     found = _decode(decoder, msgspec.json.encode(sent))
     for name in sent:
         if getattr(found, name, name) is None:  # msgspec takes the word "null" for one
-            raise InvalidInput(f"`{name}` cannot be null: leave it out")
+            raise InvalidInput(f"`{name}` cannot be null: omit it")
     return found
 
 
@@ -172,7 +172,7 @@ def _query_values(listed: frozenset[str]) -> dict[str, Any]:
     """Return the parameters behind the `?`; one that may come often as a list."""
     for name, values in request.args.lists():
         if len(values) > 1 and name not in listed:
-            raise InvalidInput(f"`{name}` came {len(values)} times: send it once")
+            raise InvalidInput(f"`{name}` was sent {len(values)} times: send it once")
     return {name: values if name in listed else values[0] for name, values in request.args.lists()}
 
 

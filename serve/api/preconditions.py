@@ -45,7 +45,7 @@ def expected_seqs(call: Call[Any, Any]) -> frozenset[int] | None:
     if sent is None or sent.strip() == "*":  # what is not there at all is not found anyway
         return None
     if not _TAGS.fullmatch(sent.strip()):
-        raise InvalidInput('`If-Match` is no list of entity tags: send "12-9f3a2c1b", or *')
+        raise InvalidInput('`If-Match` is not a list of entity tags: send "12-9f3a2c1b", or *')
     ours = (_OURS.fullmatch(one) for one in _STRONG.findall(sent))
     return frozenset(int(one[1]) for one in ours if one)
 

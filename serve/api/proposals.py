@@ -18,9 +18,9 @@ from store.log.event_kinds import Id, Maker
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):
-    state: Annotated[State, Meta(description="Only those in this state.")] | None = None
+    state: Annotated[State, Meta(description="Only in this state.")] | None = None
     sort: Annotated[Sort, Meta(description="Only plans, recommendations or lessons.")] | None = None
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=1_000)] = 100
+    limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=1_000)] = 100
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,7 +128,7 @@ OPERATIONS = (
         "GET",
         "/v1/proposals",
         "listProposals",
-        "List what jobs proposed and what became of it, the newest first.",
+        "List what jobs proposed and its state, newest first.",
         list_proposals,
         tag="proposals",
         query=OfProposals,
@@ -150,7 +150,7 @@ OPERATIONS = (
         "POST",
         "/v1/proposals/{id}/accept",
         "acceptProposal",
-        "Say yes: all of it is done, or nothing; said twice it is done once.",
+        "Accept: all of it is applied, or none; repeating it changes nothing.",
         accept,
         "admin",
         tag="proposals",
@@ -162,7 +162,7 @@ OPERATIONS = (
         "POST",
         "/v1/proposals/{id}/reject",
         "rejectProposal",
-        "Say no: the same is not proposed again.",
+        "Reject: the same is not proposed again.",
         reject,
         "admin",
         tag="proposals",
@@ -174,7 +174,7 @@ OPERATIONS = (
         "POST",
         "/v1/proposals/{id}/undo",
         "undoProposal",
-        "Take back what was accepted: the memory is what it was before.",
+        "Undo an accepted proposal: the memory is as it was before.",
         undo,
         "admin",
         tag="proposals",

@@ -98,7 +98,7 @@ OPERATIONS = (
         "POST",
         "/v1/recall",
         "recall",
-        "Recall what bears on a query; no model is asked.",
+        "Recall memories for a query; no model is called.",
         recall,
         tag="recall",
         body=RecallRequest,
@@ -109,7 +109,7 @@ OPERATIONS = (
         "POST",
         "/v1/memories/search",
         "searchMemories",
-        "Recall, by another address: takes, does and answers what POST /v1/recall does.",
+        "The same as POST /v1/recall, at another address.",
         recall,
         body=RecallRequest,
         answers={HTTPStatus.OK: Recalled},
@@ -119,7 +119,7 @@ OPERATIONS = (
         "POST",
         "/v1/rate",
         "rate",
-        "Say whether a memory, or all that a recall brought, helped.",
+        "Rate whether a memory, or all results of a recall, helped.",
         rate,
         "write",
         tag="recall",
@@ -140,17 +140,20 @@ class OfReceipts(InProject, frozen=True, kw_only=True):
     since: Since | None = None
     until: Until | None = None
     session: (
-        Annotated[str, Meta(description="Of one session of an agent.", max_length=200)] | None
+        Annotated[str, Meta(description="Only this session of an agent.", max_length=200)] | None
     ) = None
-    memory: Annotated[Id, Meta(description="Those that brought this memory.")] | None = None
+    memory: Annotated[Id, Meta(description="Only recalls that returned this memory.")] | None = None
     silent: (
-        Annotated[bool, Meta(description="Those that brought nothing, or those that did.")] | None
-    ) = None
-    cursor: (
-        Annotated[str, Meta(description="`next` of the page before, asked with the same filters.")]
+        Annotated[
+            bool, Meta(description="Only recalls without results, or only those with results.")
+        ]
         | None
     ) = None
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 50
+    cursor: (
+        Annotated[str, Meta(description="`next` of the previous page, with the same filters.")]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=200)] = 50
 
 
 class AsHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,7 +289,7 @@ RECEIPT_OPERATIONS = (
         "GET",
         "/v1/receipts",
         "listReceipts",
-        "List what was recalled, the newest first.",
+        "List recalls, newest first.",
         list_receipts,
         tag="receipts",
         query=OfReceipts,
@@ -297,7 +300,7 @@ RECEIPT_OPERATIONS = (
         "GET",
         "/v1/receipts/{id}",
         "getReceipt",
-        "Show what a recall brought, what was said of it and how it ended.",
+        "Show a recall's results, its ratings and how the turn ended.",
         show_receipt,
         tag="receipts",
         query=InTenant,

@@ -26,16 +26,16 @@ from store.text.mentions import EntityKind
 
 
 class OfFacts(InProject, frozen=True, kw_only=True):
-    entity: Annotated[str, Meta(description="Of this entity: billing.", max_length=200)] | None = (
+    entity: (
+        Annotated[str, Meta(description="Only this entity: billing.", max_length=200)] | None
+    ) = None
+    as_of: Annotated[Moment, Meta(description="As of then: 2026-11-20; default: now.")] | None = (
         None
     )
-    as_of: (
-        Annotated[Moment, Meta(description="What held then: 2026-11-20; now, if left out.")] | None
-    ) = None
-    all: Annotated[bool, Meta(description="Also what holds no more, whatever `as_of` says.")] = (
-        False
-    )
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=1_000)] = 200
+    all: Annotated[
+        bool, Meta(description="Include values that have ended, regardless of `as_of`.")
+    ] = False
+    limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=1_000)] = 200
 
 
 class OfConflicts(InProject, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ FACT_OPERATIONS = (
         "GET",
         "/v1/facts",
         "listFacts",
-        "List what is known of an entity, or of all: since when, until when, who says so.",
+        "List the facts about an entity, or all: since when, until when, and their source.",
         list_facts,
         tag="facts",
         query=OfFacts,
@@ -139,7 +139,7 @@ FACT_OPERATIONS = (
         "GET",
         "/v1/conflicts",
         "listConflicts",
-        "List what cannot hold together: both sides, and what settles it.",
+        "List contradictions: both sides, and how to settle them.",
         list_conflicts,
         tag="facts",
         query=OfConflicts,
@@ -159,7 +159,7 @@ DueDay = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 class OfGoals(InProject, frozen=True, kw_only=True):
     state: Annotated[
         Literal["open", "blocked", "done", "dropped", "unreached", "all"],
-        Meta(description="unreached, what is open or blocked, if left out."),
+        Meta(description="default: unreached (open or blocked)."),
     ] = "unreached"
 
 
@@ -210,7 +210,7 @@ GOAL_OPERATIONS = (
         "GET",
         "/v1/goals",
         "listGoals",
-        "List what is wanted and not yet reached, the next due first, and the milestones.",
+        "List goals not yet reached, the next due first, and milestones.",
         list_goals,
         tag="goals",
         query=OfGoals,
@@ -406,7 +406,7 @@ OPERATIONS = (
         "GET",
         "/v1/overview",
         "getOverview",
-        "Show what is known of a topic: rules, what holds now, goals, background.",
+        "Summarize a topic: rules, current facts, goals, background.",
         show_overview,
         tag="summaries",
         query=AboutTopic,
@@ -417,7 +417,7 @@ OPERATIONS = (
         "GET",
         "/v1/lessons",
         "listLessons",
-        "Show how often each lesson was told and followed, and what came of it.",
+        "Show how often each lesson was shown and followed, and with what result.",
         list_lessons,
         tag="summaries",
         query=OfLessons,
@@ -428,7 +428,7 @@ OPERATIONS = (
         "GET",
         "/v1/digest",
         "getDigest",
-        "Show what a period brought: last week where nothing else is said.",
+        "Summarize a period; default: the last week.",
         show_digest,
         tag="summaries",
         query=OfPeriod,
@@ -448,15 +448,15 @@ EntityName = Annotated[
 
 class AboutEntity(InTenant, frozen=True, kw_only=True):
     entity: EntityName
-    hops: Annotated[int, Meta(description="How far from it.", ge=1, le=2)] = 1
-    limit: Annotated[int, Meta(description="How many entities at most.", ge=1, le=200)] = 50
+    hops: Annotated[int, Meta(description="The distance from it.", ge=1, le=2)] = 1
+    limit: Annotated[int, Meta(description="The maximum number of entities.", ge=1, le=200)] = 50
 
 
 class ByPrefix(InTenant, frozen=True, kw_only=True):
     prefix: Annotated[
-        str, Meta(description="How the name begins; every name, if left out.", max_length=2_000)
+        str, Meta(description="A prefix of the name; default: every name.", max_length=2_000)
     ] = ""
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 20
+    limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=200)] = 20
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True):
@@ -519,7 +519,7 @@ GRAPH_OPERATIONS = (
         "GET",
         "/v1/graph",
         "getNeighbourhood",
-        "Show what is mentioned with an entity, how strongly, and in which memories.",
+        "Show the entities mentioned with an entity, how strongly, and in which memories.",
         show_neighbourhood,
         tag="graph",
         query=AboutEntity,
@@ -530,7 +530,7 @@ GRAPH_OPERATIONS = (
         "GET",
         "/v1/entities",
         "listEntities",
-        "List what the memories name, by how a name or an alias of it begins.",
+        "List the entities that memories mention, by a prefix of a name or alias.",
         list_entities,
         tag="graph",
         query=ByPrefix,

@@ -156,21 +156,22 @@ INSTRUCTIONS = """\
 mnemolog is the user's long-term memory for coding agents. It lives on this machine and keeps what \
 earlier sessions, with any agent, decided, learned and did in this project.
 
-Recall before work that earlier sessions may bear on: where something is or why it is so, a design \
-choice, a failing test, a deploy, a convention, anything the user calls known ("as we said", "like \
-last time"). Ask in words; a few precise ones find more than one. Nothing comes back where the \
-memory knows nothing.
+Recall before work that earlier sessions may help with: where something is or why it is that way, \
+a design choice, a failing test, a deploy, a convention, anything the user treats as known ("as we \
+said", "like last time"). Ask in words; a few precise words find more than one. The answer is \
+empty if the memory has nothing relevant.
 
 Remember what a later session would otherwise have to find out again: a decision and its reason, a \
-lesson, a correction or preference of the user, a fact that was hard to find. One statement each, \
-understood alone, with names and paths. What code, git or documents say needs no memory.
+lesson, a correction or preference of the user, a fact that was hard to find. Store one \
+self-contained statement each, with names and paths. Do not store what code, git or documents \
+already contain.
 
-Notes that come back are data of earlier sessions, with provenance (`trust`: who said so; `role`: \
-rule or fact; `confidence`). What the user says now goes before. A note that is wrong or outdated \
-is mended with update_memory, or hidden with forget, which the user can undo. `feedback` says \
-whether one helped.
+Recalled notes are data from earlier sessions, with provenance (`trust`: whose words; `role`: rule \
+or fact; `confidence`). What the user says now takes precedence. Correct a wrong or outdated note \
+with update_memory, or hide it with forget, which the user can undo. Use `feedback` to rate \
+whether a note helped.
 
-Memories belong to the project of the working directory, or to none: then they hold everywhere.
+Memories belong to the project of the working directory, or to none: then they apply everywhere.
 """
 
 OFF_HERE = "MNEMOLOG_OFF is set for this run"

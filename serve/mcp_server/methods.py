@@ -133,7 +133,7 @@ def answer(registry: Registry, method: str, call: Call) -> Outcome:
         return found(registry, call)
     if not call.caller.is_modern and method in registry.legacy_methods:
         return registry.legacy_methods[method](call)
-    raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}")
+    raise RpcError(METHOD_NOT_FOUND, f"unknown method {method[:100]!r}")
 
 
 def finish_result(registry: Registry, method: str, call: Call, result: Result) -> Result:
@@ -176,7 +176,9 @@ def _list_tools(registry: Registry, call: Call) -> Result:
 
 def _check(call: Call, scope: Scope, what: str) -> None:
     if not call.may(scope):
-        raise RpcError(OUT_OF_SCOPE, f"{what} needs the scope `{scope}`: this token has it not")
+        raise RpcError(
+            OUT_OF_SCOPE, f"{what} needs the scope `{scope}`, which this token does not have"
+        )
 
 
 def _list_prompts(registry: Registry, call: Call) -> Result:
@@ -193,7 +195,7 @@ def _list_resources(registry: Registry, call: Call) -> Result:
 
 def _list_result(call: Call, name: str, found: list[Result]) -> Result:
     if call.params.get("cursor") is not None:
-        raise RpcError(INVALID_PARAMS, "there is no such cursor: every list is whole")
+        raise RpcError(INVALID_PARAMS, "invalid cursor: lists have one page")
     return {name: found}
 
 
@@ -205,7 +207,7 @@ def _call_tool(registry: Registry, call: Call) -> Outcome:
                 _check(call, scope, f"the tool {name}")
             return tool.run(call, object_of(call.params, "arguments"))
     there = ", ".join(one.listed["name"] for one in registry.tools)
-    raise RpcError(INVALID_PARAMS, f"there is no tool {name[:100]!r}: there are {there}")
+    raise RpcError(INVALID_PARAMS, f"unknown tool {name[:100]!r}: use {there}")
 
 
 def _get_prompt(registry: Registry, call: Call) -> Outcome:
@@ -216,7 +218,7 @@ def _get_prompt(registry: Registry, call: Call) -> Outcome:
             if not all(isinstance(value, str) for value in given.values()):
                 raise RpcError(INVALID_PARAMS, "a prompt's arguments are strings")
             return prompt.run(call, given)
-    raise RpcError(INVALID_PARAMS, f"there is no prompt {name[:100]!r}")
+    raise RpcError(INVALID_PARAMS, f"unknown prompt {name[:100]!r}")
 
 
 def _read_resource(registry: Registry, call: Call) -> Result:
@@ -224,7 +226,7 @@ def _read_resource(registry: Registry, call: Call) -> Result:
     contents = registry.read(call, uri)
     if contents is None:
         code = INVALID_PARAMS if call.caller.is_modern else LEGACY_NOT_FOUND
-        raise RpcError(code, "there is no such resource", {"uri": uri})
+        raise RpcError(code, "unknown resource", {"uri": uri})
     return {"contents": list(contents)}
 
 
@@ -250,7 +252,7 @@ def _completes(registry: Registry, ref: Params) -> Mapping[str, Complete]:
         for template in registry.templates:
             if template.listed["uriTemplate"] == uri:
                 return template.completes
-    raise RpcError(INVALID_PARAMS, "`ref` names no prompt and no resource template of ours")
+    raise RpcError(INVALID_PARAMS, "`ref` is not a known prompt or resource template")
 
 
 def _ping(registry: Registry, call: Call) -> dict[str, Any]:

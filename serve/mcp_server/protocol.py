@@ -75,7 +75,7 @@ def decode_message(body: bytes) -> object:
     try:
         value: object = _any.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RpcError(PARSE_ERROR, f"this is no JSON: {error}") from error
+        raise RpcError(PARSE_ERROR, f"invalid JSON: {error}") from error
     except RecursionError as error:
         raise RpcError(INVALID_REQUEST, "the message is nested too deeply") from error
     if _is_deeper(value, MAX_DEPTH):
@@ -92,7 +92,7 @@ def id_of(value: object) -> Id | None:
 def read(value: object) -> Message:
     """Return the message a body holds; raise RpcError where it is none."""
     if isinstance(value, list):
-        raise RpcError(INVALID_REQUEST, "there are no batches: send one message at a time")
+        raise RpcError(INVALID_REQUEST, "batches are not supported: send one message at a time")
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'a message is an object with `"jsonrpc": "2.0"`')
     if "id" in value and not _is_id(value["id"]):
@@ -101,7 +101,7 @@ def read(value: object) -> Message:
     if method is None and "id" in value and ("result" in value or "error" in value):
         return Message(value["id"], None, {}, value)
     if not isinstance(method, str):
-        raise RpcError(INVALID_REQUEST, "the message names no method")
+        raise RpcError(INVALID_REQUEST, "the message has no method")
     params = value.get("params", {})
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "`params` is an object")
@@ -155,7 +155,7 @@ def _check_headers(message: Message, version: object, header: Header) -> None:
         wanted["Mcp-Name"] = named
     for name, value in wanted.items():
         if _plain(header(name)) != value:
-            raise RpcError(HEADER_MISMATCH, f"the header {name} does not say what the body says")
+            raise RpcError(HEADER_MISMATCH, f"the header {name} does not match the body")
 
 
 def _plain(value: str | None) -> str | None:
@@ -176,7 +176,7 @@ def _version_error(version: object) -> RpcError:
     if not isinstance(version, str):
         return RpcError(INVALID_PARAMS, f"`{_VERSION}` is a string")
     data = {"supported": list(VERSIONS), "requested": version[:100]}
-    return RpcError(UNSUPPORTED_VERSION, "this version of MCP is not spoken here", data)
+    return RpcError(UNSUPPORTED_VERSION, "this version of MCP is not supported", data)
 
 
 def _is_id(value: object) -> bool:
@@ -196,7 +196,7 @@ def text_of(params: Params, name: str) -> str:
     """Return a parameter that must be a string; raise RpcError."""
     value = params.get(name)
     if not isinstance(value, str):
-        raise RpcError(INVALID_PARAMS, f"`{name}` is missing, or no string")
+        raise RpcError(INVALID_PARAMS, f"`{name}` is missing or not a string")
     return value
 
 
@@ -204,5 +204,5 @@ def object_of(params: Params, name: str) -> Params:
     """Return a parameter that must be an object, {} where it is missing; raise RpcError."""
     value = params.get(name)
     if value is not None and not isinstance(value, dict):
-        raise RpcError(INVALID_PARAMS, f"`{name}` is no object")
+        raise RpcError(INVALID_PARAMS, f"`{name}` is not an object")
     return value or {}

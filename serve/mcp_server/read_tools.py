@@ -27,13 +27,11 @@ T = TypeVar("T")
 _HISTORY = 20  # events and edges of one memory
 _BRIEF = 10  # memories of a group
 
-Project = Annotated[
-    str, Meta(description="Only if another project is meant than the one you work in.")
-]
+Project = Annotated[str, Meta(description="Another project than the one you work in.")]
 MemoryId = Annotated[
-    str, Meta(description="The id of a memory; its first letters suffice.", min_length=1)
+    str, Meta(description="The id of a memory, or its first letters.", min_length=1)
 ]
-Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=50)]
+Limit = Annotated[int, Meta(description="The maximum number.", ge=1, le=50)]
 
 
 class Recall(msgspec.Struct, frozen=True):
@@ -80,9 +78,9 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
         here.tenant.notes.add(receipt)
     notes = [recall_note(hit) for hit in payload["hits"]]
     below = payload["below_bar"]
-    said = f"{_count(len(notes))} recalled." if notes else "The memory knows nothing of this."
+    said = f"{_count(len(notes))} recalled." if notes else "The memory has nothing about this."
     if below:
-        said += f" {below} more were not sure enough to show."
+        said += f" {below} more were below the confidence threshold."
     values: dict[str, object] = {"recall": payload["recall"]} if notes else {}
     values |= {"degraded": True} if payload["degraded"] else {}
     return ToolResult(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})

@@ -33,9 +33,9 @@ TEMPLATE: Result = {
 BRIEF: Result = {
     "name": "brief",
     "title": "Brief",
-    "description": "What is known of this project, or of a topic: rules, decisions, open goals.",
+    "description": "An overview of this project or of a topic: rules, decisions, open goals.",
     "arguments": [
-        {"name": "topic", "description": "Only what is known of this.", "required": False},
+        {"name": "topic", "description": "Only this topic.", "required": False},
         {"name": "project", "description": "Another project than this one.", "required": False},
     ],
 }

@@ -154,7 +154,7 @@ def render_result(told: ToolResult) -> Result:
         for one in those
     ]
     kept, left_out = fit_notes([one for _, one in notes])
-    said = told.said if not left_out else f"{told.said} {left_out} more did not fit: ask for less."
+    said = told.said if not left_out else f"{told.said} {left_out} more did not fit: ask for fewer."
     structured: Result = {"said": said, **told.values}
     if kept:
         structured["about"] = OPENING

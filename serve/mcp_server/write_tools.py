@@ -36,7 +36,7 @@ from store.log.event_kinds import (
 from store.log.event_log import Appended
 from store.memories.memory import Memory
 
-Kind = Annotated[MemoryKind, Meta(description="What it is; a fact if left out.")]
+Kind = Annotated[MemoryKind, Meta(description="The kind; a fact if omitted.")]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=50)]
 Verdict = Literal["helped", "not_helped", "wrong"]
 
@@ -44,21 +44,22 @@ _VERDICTS = {"helped": 1.0, "not_helped": -0.5, "wrong": -1.0}
 
 
 class NewMemory(msgspec.Struct, frozen=True):
-    content: Annotated[
-        str, Meta(description="One statement that is understood alone, and why it holds.")
-    ]
+    content: Annotated[str, Meta(description="One self-contained statement, with its reason.")]
     kind: Kind | None = None
     tags: Tags | None = None
     importance: Importance | None = None
     key: (
         Annotated[
-            Key, Meta(description="Of a value that changes: deploy.region. The newest holds.")
+            Key,
+            Meta(
+                description="The key of a value that changes: deploy.region. The newest is current."
+            ),
         ]
         | None
     ) = None
     value: Annotated[str, Meta(description="The value of the key: eu-west-1.")] | None = None
     id: (
-        Annotated[str, Meta(description="An id of your own: the same again is no second memory.")]
+        Annotated[str, Meta(description="Your own id: repeating it does not add a second memory.")]
         | None
     ) = None
 
@@ -74,7 +75,7 @@ class RememberBatch(msgspec.Struct, frozen=True):
 
 class UpdateMemory(msgspec.Struct, frozen=True):
     id: MemoryId
-    content: Annotated[str, Meta(description="What it says from now on.")] | None = None
+    content: Annotated[str, Meta(description="The new text.")] | None = None
     tags: Tags | None = None
     importance: Importance | None = None
     reason: Reason | None = None
@@ -88,7 +89,7 @@ class Forget(msgspec.Struct, frozen=True):
 RatedId = Annotated[
     str,
     Meta(
-        description="The id of a memory, or the `recall` of an answer to rate all that it brought.",
+        description="The id of a memory, or the `recall` of an answer to rate all its results.",
         min_length=1,
     ),
 ]
@@ -96,15 +97,15 @@ RatedId = Annotated[
 
 class Feedback(msgspec.Struct, frozen=True):
     id: RatedId
-    verdict: Annotated[Verdict, Meta(description="Whether it helped you with the task.")]
+    verdict: Annotated[Verdict, Meta(description="Whether it helped with the task.")]
     reason: Reason | None = None
 
 
 def remember(here: ToolContext, asked: Remember) -> ToolResult:
-    """Record one memory; the same id and text again is the same memory."""
+    """Record one memory; repeating an id and text adds nothing."""
     draft = draft_memory(here, asked, asked.project)
     done = commands.record(here.tenant.log, draft, here.now)
-    said = "Remembered." if done.is_new else "It was there already."
+    said = "Remembered." if done.is_new else "It was already stored."
     return ToolResult(
         said + _redaction_notice(here, [draft], [done]), {"id": done.event.id, "new": done.is_new}
     )
@@ -115,7 +116,7 @@ def remember_batch(here: ToolContext, asked: RememberBatch) -> ToolResult:
     drafts = [draft_memory(here, one, asked.project) for one in asked.memories]
     done = commands.record_batch(here.tenant.log, drafts, here.now)
     added = sum(one.is_new for one in done)
-    said = f"{added} remembered, {len(done) - added} were there already."
+    said = f"{added} stored, {len(done) - added} were already stored."
     ids = [one.event.id for one in done]
     return ToolResult(said + _redaction_notice(here, drafts, done), {"ids": ids, "added": added})
 
@@ -129,7 +130,7 @@ def draft_memory(here: ToolContext, asked: NewMemory, project: str | None, **mor
         name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
     }
     if "value" in given and "key" not in given:
-        raise InvalidInput("`value` is the value of a key: give the key too")
+        raise InvalidInput("`value` needs a `key`")
     whose = {
         "project": here.scope(project) or None,
         "trust": "agent",
@@ -142,7 +143,7 @@ def draft_memory(here: ToolContext, asked: NewMemory, project: str | None, **mor
 def _redaction_notice(here: ToolContext, drafts: Sequence[Draft], done: Sequence[Appended]) -> str:
     pairs = zip(drafts, done, strict=True)
     if any(commands.recorded(draft, here.now).body != one.event.body for draft, one in pairs):
-        return " A secret in it was taken out before anything was written."
+        return " A secret in it was redacted before anything was written."
     return ""
 
 
@@ -154,10 +155,10 @@ def update_memory(here: ToolContext, asked: UpdateMemory) -> ToolResult:
         name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
     }
     if not given.keys() - {"id", "reason"}:
-        raise InvalidInput("say what changes: `content`, `tags` or `importance`")
+        raise InvalidInput("give at least one change: `content`, `tags` or `importance`")
     del given["id"]
     commands.revise(here.tenant.log, id_, msgspec.convert(given, Revised), here.now, trust="agent")
-    return ToolResult("Updated; what it said before stays in its history.", {"id": id_})
+    return ToolResult("Updated; the old text is in its history.", {"id": id_})
 
 
 def forget(here: ToolContext, asked: Forget) -> ToolResult:
@@ -196,7 +197,7 @@ class Goals(msgspec.Struct, frozen=True):
     action: (
         Annotated[
             Literal["list", "add", "update", "milestone"],
-            Meta(description="list if left out; milestone: say that a step was reached."),
+            Meta(description="list if omitted; milestone: record that a step was reached."),
         ]
         | None
     ) = None
@@ -207,10 +208,7 @@ class Goals(msgspec.Struct, frozen=True):
     status: GoalStatus | None = None
     progress: Progress | None = None
     due: Annotated[date, Meta(description="The day it is due: 2026-12-01.")] | None = None
-    chain: (
-        Annotated[Name, Meta(description="The name of the milestones that follow one another.")]
-        | None
-    ) = None
+    chain: Annotated[Name, Meta(description="The name of a chain of milestones.")] | None = None
     project: Project | None = None
 
 
@@ -247,7 +245,7 @@ def _update_goal(here: ToolContext, asked: Goals) -> ToolResult:
     names = ("content", "status", "progress")
     given = {name: value for name in names if (value := getattr(asked, name)) is not None}
     if not given and asked.due is None:
-        raise InvalidInput("say what changes: `status`, `progress`, `due` or `content`")
+        raise InvalidInput("give at least one change: `status`, `progress`, `due` or `content`")
     change_goal(log, id_, msgspec.convert(given, Revised), here.now, asked.due, trust="agent")
     return ToolResult("The goal is updated.", {"id": id_})
 
