@@ -167,7 +167,7 @@ def run_job(
 @click.option("--dry-run", is_flag=True, help="Write nothing down.")
 def recommend(tenant: str | None, project: str | None, dry_run: bool) -> None:
     """Look for changes that a person may want; print those that are new as JSON."""
-    from pipelines.recommend.recommend import refresh
+    from pipelines.jobs.recommend import refresh
 
     settings = config.load()
     whose = tenant or settings.choices.tenant
@@ -187,7 +187,7 @@ def _report(what: str) -> None:
 @click.option("--only-newest", is_flag=True, help="Drop what was served before.")
 def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bool) -> None:
     """Write the file of cold memories, or put old receipts away; print what was done as JSON."""
-    from pipelines.archive.upkeep import keep
+    from pipelines.jobs.archive import keep
 
     settings = config.load()
     done = keep(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pipelines.archive import archive as job
+from pipelines.jobs import archive as job
 from pipelines.jobs.job import run
 from store import build
 from store.embedders.lexical import LexicalEmbedder

@@ -14,12 +14,11 @@ import pytest
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from model_server import Asked, ModelServer
 
-from pipelines.consolidate.asking import Judgment
-from pipelines.consolidate.consolidate import JOB
-from pipelines.consolidate.evidence import differ_in_fact, why_not
+from pipelines.jobs.consolidate import JOB
+from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, why_not
 from pipelines.jobs.context import Context, opened
 from pipelines.jobs.job import planned
-from pipelines.llm.model import Answer
+from pipelines.llm.client import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall

@@ -13,8 +13,7 @@ from test_app import TOKEN, post
 from test_lessons import command, table
 from test_pretool import agent, tenants
 
-from pipelines.distill import project_files
-from pipelines.distill.distill import JOB
+from pipelines.jobs.distill import JOB, project_files
 from pipelines.jobs.job import run
 from serve.rules import role
 from serve.server.callers import hook_key

@@ -11,7 +11,7 @@ from test_distill import LATER, fails_until, imported, lessons, recorded
 from test_lessons import command, table
 from test_pretool import agent, tenants
 
-from pipelines.distill.distill import JOB
+from pipelines.jobs.distill import JOB
 from pipelines.jobs.job import estimated, run
 from serve.rules import role
 from store.home.config import Choices, Llm, Settings

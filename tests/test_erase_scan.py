@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import ipc, parquet
 
-from pipelines.archive.upkeep import keep
+from pipelines.jobs.archive import keep
 from serve.cli import main
 from serve.cli.erase import _build_anew
 from serve.server import processes

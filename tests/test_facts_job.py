@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 from model_server import Asked, ModelServer
 
-from pipelines.facts.assertions import assertions
-from pipelines.facts.job import JOB
-from pipelines.facts.reading import stated
+from pipelines.jobs.facts import JOB
+from pipelines.jobs.facts.statements import assertions, stated
 from pipelines.jobs.job import run
 from serve.cli import main
 from store import build

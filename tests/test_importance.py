@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from model_server import Asked, ModelServer
 
-from pipelines.importance.job import JOB
+from pipelines.jobs.importance import JOB
 from pipelines.jobs.job import estimated, run
 from serve.cli import main
 from store.home import config

@@ -10,9 +10,7 @@ from model_server import Asked, ModelServer
 
 from pipelines.jobs.context import Context, opened
 from pipelines.jobs.job import planned
-from pipelines.judge.asking import MOST
-from pipelines.judge.job import AFTER_US, JOB
-from pipelines.judge.signs import AGAIN, FOLLOWED, IGNORED, NOT_FOLLOWED, USED
+from pipelines.jobs.judge import AFTER_US, AGAIN, FOLLOWED, IGNORED, JOB, MOST, NOT_FOLLOWED, USED
 from pipelines.llm.budget import Budget
 from pipelines.llm.client import Client
 from store.home.config import Llm, Settings

@@ -13,11 +13,10 @@ import msgspec
 import pytest
 from model_server import Asked, ModelServer
 
-from pipelines.llm import provider, schema
+from pipelines.llm import prompt, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Patience, of_tier
-from pipelines.llm.estimate import Estimator
-from pipelines.llm.prompt import prompt
+from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience, of_tier
+from pipelines.llm.prompt import make_prompt
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
@@ -124,7 +123,7 @@ def test_every_object_of_a_strict_schema_is_closed_and_names_all_it_has():
             for inner in one:
                 yield from objects(inner)
 
-    made = schema.strict(Tree)["schema"]
+    made = prompt.strict_schema(Tree)["schema"]
     found = list(objects(made))
     assert len(found) == 3 and made["type"] == "object"
     for one in found:
@@ -314,7 +313,9 @@ def test_the_tier_asked_for_is_the_model_asked(client, server, log):
 
 def one_question() -> int:
     """Return the most tokens that the tests' question may take."""
-    made = prompt("Weigh the subject.", "the weight of feathers", schema.strict(Verdict))
+    made = make_prompt(
+        "Weigh the subject.", "the weight of feathers", prompt.strict_schema(Verdict)
+    )
     return made.most_tokens + MOST_ANSWER_TOKENS
 
 
@@ -427,7 +428,7 @@ def test_a_prompt_has_at_most_a_token_for_each_byte():
     import litellm  # which counts as OpenAI does
 
     text = "Zürich 東京 ا 0x7f3a 🧪\u0000 \ud83e".encode(errors="replace").decode() * 20
-    made = prompt("Weigh.", text, schema.strict(Verdict))
+    made = make_prompt("Weigh.", text, prompt.strict_schema(Verdict))
     said = "".join(message["content"] for message in made.messages)
     assert 0 < litellm.token_counter(model="gpt-5", text=said) < made.most_tokens
 
@@ -525,5 +526,5 @@ def test_an_error_quotes_no_secret_of_an_answer():
         word: Literal["yes", "no"]
 
     with pytest.raises(ModelError, match="Invalid enum value") as error:
-        schema.value(json.dumps({"word": KEY}), Choice)
+        prompt.parse_answer(json.dumps({"word": KEY}), Choice)
     assert KEY not in str(error.value)

@@ -20,8 +20,7 @@ import pytest
 
 from pipelines.llm import codex, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Patience
-from pipelines.llm.estimate import Estimator
+from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience
 from store.audits.health import checkup
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BudgetSpent, ModelError

@@ -9,7 +9,7 @@ import drafts
 import pytest
 from click.testing import CliRunner
 
-from pipelines.recommend.recommend import refresh
+from pipelines.jobs.recommend import refresh
 from serve.cli import main
 from store import build
 from store.embedders.lexical import LexicalEmbedder

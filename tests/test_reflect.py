@@ -17,10 +17,10 @@ from model_server import Asked, ModelServer
 from pipelines import jobs
 from pipelines.jobs.context import Context, opened
 from pipelines.jobs.job import run
-from pipelines.reflect import temporal, words
-from pipelines.reflect.finding import Finding
-from pipelines.reflect.linkage import groups
-from pipelines.reflect.written import Written, checked
+from pipelines.jobs.reflect import generated_text, sequences
+from pipelines.jobs.reflect.clusters import average_linkage
+from pipelines.jobs.reflect.generated_text import Written, checked
+from pipelines.jobs.reflect.inputs import Finding
 from serve.cli import main
 from store.home.config import Choices, Llm, Settings
 from store.home.instants import moment
@@ -196,22 +196,22 @@ def test_an_error_on_three_days_is_a_pattern_and_on_two_is_none(memory: Notes):
 def test_a_weekday_is_told_only_where_chance_does_not_explain_it():
     week = range(364)
     tuesdays = [one for one in week if one % 7 == 5]  # 1970 began on a Thursday
-    rhythm = temporal._rhythm(tuesdays[:9], list(week), set(), tried=80)
+    rhythm = sequences._rhythm(tuesdays[:9], list(week), set(), tried=80)
     assert rhythm == "9 times on a Tuesday"
-    assert temporal._rhythm(tuesdays[:3], list(week), set(), tried=80) == ""
+    assert sequences._rhythm(tuesdays[:3], list(week), set(), tried=80) == ""
     # where all is written on Tuesdays, an error on Tuesdays is no news
-    assert temporal._rhythm(tuesdays[:9], tuesdays, set(), tried=80) == ""
+    assert sequences._rhythm(tuesdays[:9], tuesdays, set(), tried=80) == ""
     spread = random.Random(7).sample(list(week), 40)
-    assert temporal._rhythm(sorted(spread), list(week), set(), tried=80) == ""
+    assert sequences._rhythm(sorted(spread), list(week), set(), tried=80) == ""
     released = {one for one in week if one % 30 < 3}
     after = sorted(released)[:9]
-    assert "release" in temporal._rhythm(after, list(week), released, tried=80)
+    assert "release" in sequences._rhythm(after, list(week), released, tried=80)
 
 
 def test_the_binomial_tail_is_that_of_its_definition():
-    assert temporal.tail(0, 5, 0.3) == pytest.approx(1.0)
-    assert temporal.tail(5, 5, 0.5) == pytest.approx(1 / 32)
-    assert temporal.tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
+    assert sequences.tail(0, 5, 0.3) == pytest.approx(1.0)
+    assert sequences.tail(5, 5, 0.5) == pytest.approx(1 / 32)
+    assert sequences.tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
 
 
 def test_a_history_of_commits_makes_no_insight(memory: Notes):
@@ -285,12 +285,12 @@ def test_the_chain_finds_the_groups_of_the_definition(seed: int, count: int, lea
     points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     alike = points @ points.T
-    found = [some.tolist() for some in groups(alike.copy(), least, count)]
+    found = [some.tolist() for some in average_linkage(alike.copy(), least, count)]
     assert found == mean_linkage(alike.astype(np.float64), least)
 
 
 def test_no_group_is_larger_than_allowed():
-    found = groups(np.ones((30, 30), np.float32), 0.5, 8)
+    found = average_linkage(np.ones((30, 30), np.float32), 0.5, 8)
     assert max(map(len, found)) <= 8 and sum(map(len, found)) >= 24
 
 
@@ -399,15 +399,15 @@ def test_the_command_shows_its_plan_and_does_it(memory: Notes):
 
 def test_a_sentence_is_quoted_whole_or_not_at_all():
     wrapped = "The pool is closed\nbefore the last connection is. It waits.\n- One thing a line"
-    assert words.sentences(wrapped) == [
+    assert generated_text.sentences(wrapped) == [
         "The pool is closed before the last connection is.",
         "One thing a line",
     ]
-    assert words.sentences("The pool is closed and " * 20) == []
+    assert generated_text.sentences("The pool is closed and " * 20) == []
 
 
 def test_what_stands_below_a_commit_is_no_sentence():
     said = (
         "The pool is closed before the last connection.\nFiles: pool.py, README.md\nFixes #12, #13"
     )
-    assert words.sentences(said) == ["The pool is closed before the last connection."]
+    assert generated_text.sentences(said) == ["The pool is closed before the last connection."]

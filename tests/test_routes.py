@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from pipelines.jobs.context import opened as opened_context
 from pipelines.jobs.job import planned
-from pipelines.route.job import JOB, proposed
-from pipelines.route.tiers import tier_for
+from pipelines.jobs.route import JOB, proposed, tier_for
 from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 # each where its JOB is; only the one asked for is imported
 PLACES: dict[str, str] = {
-    "archive": "pipelines.archive.archive",
-    "consolidate": "pipelines.consolidate.consolidate",
-    "distill": "pipelines.distill.distill",
-    "facts": "pipelines.facts.job",
-    "importance": "pipelines.importance.job",
-    "judge": "pipelines.judge.job",
-    "reflect": "pipelines.reflect.reflect",
-    "route": "pipelines.route.job",
+    "archive": "pipelines.jobs.archive",
+    "consolidate": "pipelines.jobs.consolidate",
+    "distill": "pipelines.jobs.distill",
+    "facts": "pipelines.jobs.facts",
+    "importance": "pipelines.jobs.importance",
+    "judge": "pipelines.jobs.judge",
+    "reflect": "pipelines.jobs.reflect",
+    "route": "pipelines.jobs.route",
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines import quick
-from pipelines.llm.model import LanguageModel
+from pipelines.llm.client import LanguageModel
 from store.derived import catalog
 from store.embedders.embedder import Embedder, make_embedder
 from store.home.config import Choices, Settings

@@ -14,7 +14,7 @@ import msgspec
 
 from pipelines.jobs.context import Context, Report, opened
 from pipelines.llm.budget import Budget
-from pipelines.llm.estimate import Estimate, Estimator
+from pipelines.llm.client import Estimate, Estimator
 from store.home.config import Settings
 from store.home.errors import BuildBusy
 from store.home.files import make_folder

@@ -6,25 +6,69 @@ told the cost of (an answer that never came) counts as the most it could have co
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from pipelines.llm import program, provider, schema
+import msgspec
+
+from pipelines.llm import program, prompt, provider
 from pipelines.llm.budget import Budget, Most, Spent
-from pipelines.llm.model import Answer
-from pipelines.llm.prompt import Prompt, prompt
+from pipelines.llm.prompt import Prompt, make_prompt
 from pipelines.llm.provider import Failed, Price, Reply, Usage
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
 from store.home.model_programs import program_of
-from store.log.event_kinds import Called, ModelTier
+from store.log.event_kinds import Called, Job, Made, ModelTier
 from store.log.event_log import EventLog
 from store.log.events import Event
 
+# LanguageModel: what a job may ask of a model, and what it gets to know of the answer.
+
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T_co]):
+    """A validated answer, and what it took: of whom, to which prompt (hex), for how much."""
+
+    value: T_co
+    model: str
+    prompt_sha256: str
+    tokens: int
+    cost_usd: float
+
+    def made(self, job: Job) -> Made:
+        """Return the lineage of what a job made of this answer."""
+        return Made(
+            job=job,
+            model=self.model,
+            prompt_sha256=self.prompt_sha256,
+            tokens=self.tokens,
+            cost_usd=self.cost_usd,
+        )
+
+
+class LanguageModel(Protocol):
+    def ask(
+        self,
+        purpose: str,
+        instructions: str,
+        data: str,
+        answer: type[T],
+        *,
+        tier: ModelTier = "cheap",
+    ) -> Answer[T]:
+        """Return the model's answer as a value of `answer`, a msgspec struct.
+
+        `data` is what the memory holds, and is told to the model as such: never as instructions.
+        Raise ModelError where it does not answer so, BudgetSpent before a call that would cost
+        more than is left; a job then goes on without a model.
+        """
+
 
 MOST_ANSWER_TOKENS = 4_096  # models that think before they answer count their thoughts too
 TIERS: tuple[ModelTier, ...] = ("cheap", "balanced", "expensive")
@@ -84,7 +128,7 @@ class Client:
         asking = _Asking(self, purpose, model, tier, self._price(model))
         try:
             found = self._answered(
-                asking, prompt(instructions, data, schema.strict(answer)), answer
+                asking, make_prompt(instructions, data, prompt.strict_schema(answer)), answer
             )
         except BudgetSpent as error:
             self._note(str(error))
@@ -102,8 +146,8 @@ class Client:
         for left in range(self.patience.corrections, -1, -1):
             reply = self._patiently(asking, question)
             try:
-                value = schema.value(reply.text, answer)
-            except schema.NoAnswer as error:
+                value = prompt.parse_answer(reply.text, answer)
+            except prompt.NoAnswer as error:
                 wrong = f"it was cut off, and {error}" if reply.is_cut else str(error)
                 if not left:
                     raise ModelError(f"{asking.model} gave no valid answer: {wrong}") from None
@@ -249,3 +293,112 @@ class _Asking:
         self.client.log.append([Event(id_, now, called, id_)])
         self.client.budget.add(called)
         self.spent = self.spent.with_(called)
+
+
+# Estimate: what a job would ask of models, found by running it with one that only counts.
+#
+# It answers nothing, so the job goes on as it does without a model; what it would ask because of
+# an
+# answer is not counted, nor is a question that has to be repeated. The budget bounds those too.
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What one tier would be asked. The dollars are null where the model's price is not known."""
+
+    model: str
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    usd_at_most: float | None
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """The most that a run asks and costs, each question answered at once.
+
+    `left` is what each limit leaves, null for no limit; a run ends before it passes one.
+    """
+
+    calls: int
+    tokens: int
+    usd_at_most: float | None
+    tiers: dict[ModelTier, Asked]
+    left: dict[str, float | None]
+    fits: bool
+    notes: tuple[str, ...] = ()
+
+
+class Estimator:
+    """Counts what it is asked, and answers nothing."""
+
+    def __init__(self, limits: Llm) -> None:
+        self._limits = limits
+        self._asked: dict[ModelTier, list[Most]] = {}
+
+    def ask(
+        self,
+        purpose: str,
+        instructions: str,
+        data: str,
+        answer: type[T],
+        *,
+        tier: ModelTier = "cheap",
+    ) -> Answer[T]:
+        """Raise ModelError: the job goes on without an answer."""
+        question = make_prompt(instructions, data, prompt.strict_schema(answer))
+        model = of_tier(self._limits, tier)
+        most = most_of(model, question, price_of(model))
+        self._asked.setdefault(tier, []).append(most)
+        raise ModelError("this is an estimate: no model is asked")
+
+    def estimate(self, left: dict[str, float | None]) -> Estimate:
+        tiers = {tier: self._of(tier) for tier in TIERS if tier in self._asked}
+        tokens = sum(one.prompt_tokens + one.answer_tokens for one in tiers.values())
+        usd = _sum([one.usd_at_most for one in tiers.values()])
+        calls = sum(one.calls for one in tiers.values())
+        asked = {"usd": usd or 0.0, "tokens": tokens, "calls": calls}
+        return Estimate(
+            calls=calls,
+            tokens=tokens,
+            usd_at_most=usd,
+            tiers=tiers,
+            left=left,
+            fits=all(
+                room is None or asked[name.partition("_")[0]] <= room for name, room in left.items()
+            ),
+            notes=tuple(self._notes(tiers)),
+        )
+
+    def _of(self, tier: ModelTier) -> Asked:
+        calls = self._asked[tier]
+        return Asked(
+            model=of_tier(self._limits, tier),
+            calls=len(calls),
+            prompt_tokens=sum(one.prompt_tokens for one in calls),
+            answer_tokens=sum(one.answer_tokens for one in calls),
+            usd_at_most=_sum([one.usd for one in calls]),
+        )
+
+    def _notes(self, tiers: dict[ModelTier, Asked]) -> list[str]:
+        if not self._limits.is_set:
+            return ["no model is set: the job does without, and costs nothing"]
+        models = dict.fromkeys(one.model for one in tiers.values())
+        unknown = dict.fromkeys(one.model for one in tiers.values() if one.usd_at_most is None)
+        return [*_programs(models), *map(unpriced, unknown)]
+
+
+def _programs(models: Iterable[str]) -> Iterator[str]:
+    """Yield which program would be asked, of those that are not asked over the network."""
+    for model in models:
+        if (found := program_of(model)) is not None:
+            description = found.description
+            yield (
+                f"{model} is asked through {description}, with the login there"
+                if description
+                else f"there is no program `{found.command}`: {found.cure}"
+            )
+
+
+def _sum(values: list[float | None]) -> float | None:
+    """Return the sum; None where one of them is not known."""
+    known = [one for one in values if one is not None]
+    return sum(known) if len(known) == len(values) else None

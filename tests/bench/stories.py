@@ -164,9 +164,9 @@ class World:
         self.tell(hooks, name, "SessionEnd", reason="other")
 
     def night(self) -> None:
-        from pipelines.distill.distill import JOB as DISTILL
-        from pipelines.facts.job import JOB as FACTS
         from pipelines.jobs import job
+        from pipelines.jobs.distill import JOB as DISTILL
+        from pipelines.jobs.facts import JOB as FACTS
 
         for one in (FACTS, DISTILL):
             if one.name in self.jobs:

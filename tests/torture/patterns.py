@@ -20,8 +20,8 @@ from torture.bait import Bait, baits
 from torture.outcome import Outcome, Scale
 from torture.regexes import Regex, found, modules, uses
 
-from pipelines.distill import cures
-from pipelines.facts import assertions
+from pipelines.jobs.distill import fixes
+from pipelines.jobs.facts import statements
 from serve.hooks import intent
 from serve.recall import analysis
 from store.redaction.issued import ISSUED
@@ -39,18 +39,18 @@ TAILS = ("", "a", "A1", "0", "=", " ", "\n", '"', "a1B2c3D4e5", ":", '="a', "\\"
 
 # characters of the longest text that a module hands to its expressions
 CAPPED: Mapping[str, int] = {
-    "pipelines.facts.": assertions.MAX_SENTENCE,
-    "pipelines.facts.assertions._SENTENCE": assertions.MAX_TEXT,
+    "pipelines.facts.": statements.MAX_SENTENCE,
+    "pipelines.jobs.facts.statements._SENTENCE": statements.MAX_TEXT,
     "serve.recall.analysis.": analysis.MAX_QUERY,
     "serve.recall.classification.": analysis.MAX_QUERY,
     "serve.recall.optional_evidence.": analysis.MAX_QUERY,
     "serve.hooks.intent.": intent.LOOKED_AT,
-    "pipelines.distill.cures.HEADLINES": cures.WIDEST,
+    "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
 HELD: Mapping[str, set[str]] = {
-    "pipelines.facts.rules.RULES": {"match"},
-    "pipelines.distill.cures.HEADLINES": {"search"},
+    "pipelines.jobs.facts.rules.RULES": {"match"},
+    "pipelines.jobs.distill.fixes.HEADLINES": {"search"},
     "store.text.corrections._KINDS": {"fullmatch"},
 }
 

@@ -24,12 +24,12 @@ from torture.outcome import Outcome, Scale
 from torture.poisoned_pages import asked, logged_in
 from torture.poisons import Poison, Sent, poison
 
-from pipelines.consolidate.consolidate import JOB as CONSOLIDATE
-from pipelines.distill.distill import JOB as DISTILL
-from pipelines.facts.job import JOB as FACTS
-from pipelines.importance.job import JOB as IMPORTANCE
 from pipelines.jobs import job as jobs
-from pipelines.reflect.reflect import JOB as REFLECT
+from pipelines.jobs.consolidate import JOB as CONSOLIDATE
+from pipelines.jobs.distill import JOB as DISTILL
+from pipelines.jobs.facts import JOB as FACTS
+from pipelines.jobs.importance import JOB as IMPORTANCE
+from pipelines.jobs.reflect import JOB as REFLECT
 from serve.cli import main
 from serve.hooks import speaking
 from serve.reader.reader import View

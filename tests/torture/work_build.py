@@ -21,7 +21,7 @@ from torture.work_memory import (
     texts,
 )
 
-from pipelines.archive.upkeep import keep
+from pipelines.jobs.archive import keep
 from store import build
 from store.build import Build
 from store.cold import memories

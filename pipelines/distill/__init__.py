@@ -1,1 +1,0 @@
-"""distill: what sessions teach. Failures and their cures, corrections, decisions; what is stale."""

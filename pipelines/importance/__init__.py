@@ -1,1 +1,0 @@
-"""The job `importance`: how much memories turned out to matter, where nobody said how much."""

@@ -1,0 +1,178 @@
+"""The job."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.jobs.consolidate import model_judgments
+from pipelines.jobs.consolidate.merges import SHOWN, Merge, Standing, may_correct, merges, steps_of
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from store.home.instants import isoformat
+from store.log.event_kinds import Step
+from store.memories.memory import ACTIVE, FORGOTTEN, Memory
+from store.plans import steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# The job: strict evidence first, then, where a model is set, what it says of near pairs.
+
+
+def propose(context: Context) -> Proposal:
+    """Return what would make one of many, let corrections hold, and mark what is over."""
+    standing = Standing(context)
+    merged = merges(standing)
+    found: list[Step] = [step for merge in merged for step in steps_of(standing, merge)]
+    found += corrected(standing, merged)
+    found += _once(found, over(standing))
+    if context.model is not None:
+        found += model_judgments.steps(standing, context.model, {step.subject for step in found})
+    return Proposal(tuple(found), len(context.living), orphans(standing))
+
+
+def _once(before: list[Step], more: Iterable[Step]) -> list[Step]:
+    """Return more steps but those about a memory that gives way already, each memory once."""
+    gone = {step.subject for step in before if step.event == "superseded"}
+    found: dict[str, Step] = {}
+    for step in more:
+        if step.subject not in gone:
+            found.setdefault(step.subject, step)
+    return list(found.values())
+
+
+JOB = Job(
+    name="consolidate",
+    does="makes one of memories that say the same, lets corrections hold, marks what is over",
+    propose=propose,
+    is_careful=True,
+)
+
+
+# What does not hold any more: a value that was corrected, a ttl that ran out, a memory whose own
+# words or sources say so.
+
+_OVER = frozenset({"obsolete", "outdated", "superseded", "deprecated", "no-longer-true"})
+_SAYS_SO = re.compile(
+    r"\s*[\[(]?(obsolete|outdated|no longer (true|valid|applies))\b[\])]?\s*[:\])]", re.I
+)
+_STRUCK = re.compile(r"\s*~~[^~]+~~[\s.]*")
+
+
+def corrected(standing: Standing, merged: Sequence[Merge]) -> Iterator[Step]:
+    """Yield a step for each memory whose value a later one of the same author corrects.
+
+    `merged` is what becomes one before: who stands takes the part of those that gave way.
+    """
+    stands = {one.id: merge.stands for merge in merged for one in merge.give_way}
+    done: set[str] = set()
+    for link in standing.links:
+        if link.kind != "update" or not {link.document, link.of} <= standing.living:
+            continue
+        older, newer = (standing.memory(row) for row in (link.of, link.document))
+        older, newer = stands.get(older.id, older), stands.get(newer.id, newer)
+        if older.id in done or not may_correct(newer, older):
+            continue
+        done.add(older.id)
+        yield steps.supersede(
+            older,
+            newer.id,
+            f"{link.was} is now {link.becomes}: the later word holds",
+            kind="update",
+            by_says=newer.content[:SHOWN],
+            was=link.was,
+            becomes=link.becomes,
+        )
+
+
+def over(standing: Standing) -> Iterator[Step]:
+    """Yield a step for each memory that is over by its ttl, by its own words or by its sources."""
+    context, rows = standing.context, standing.context.rows
+    mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
+    if context.project is not None:
+        mask &= rows.equal("project", (context.project,)) | rows.missing("project")
+    for one in rows.take(np.flatnonzero(mask).tolist()):
+        if not one.pinned:
+            yield steps.stale(one, f"its time ran out at {isoformat(one.expires_at or 0)}")
+    for row in _hinting(standing):
+        one = rows.take([row])[0]
+        if not one.pinned and (hint := _hint(one)):
+            yield steps.stale(one, hint)
+    for one in rows.take(_with(standing, "source_ids")):
+        if (
+            one.job is None
+            and not one.pinned
+            and all(_is_gone(standing, id_) for id_ in one.source_ids)
+        ):
+            yield steps.stale(one, "all that it was made of is forgotten")
+
+
+def orphans(standing: Standing) -> tuple[str, ...]:
+    """Return what a person should know of memories whose parent or other end is forgotten."""
+    rows = standing.context.rows
+    parents = sum(
+        one.parent_id is not None and _is_gone(standing, one.parent_id)
+        for one in rows.take(_with(standing, "parent_id"))
+    )
+    ends = {edge.target for some in standing.edges.values() for edge in some}
+    ends |= {edge.source for some in standing.edges.values() for edge in some}
+    gone = {id_ for id_ in ends if _is_gone(standing, id_)}
+    edges = {
+        (edge.source, edge.target, edge.relation)
+        for some in standing.edges.values()
+        for edge in some
+        if not gone.isdisjoint((edge.source, edge.target))
+    }
+    notes = []
+    if parents:
+        notes.append(f"{parents:,} memories have a parent that was forgotten: they stay")
+    if edges:
+        notes.append(f"{len(edges):,} edges lead to a memory that was forgotten: they show nothing")
+    return tuple(notes)
+
+
+def _hint(one: Memory) -> str | None:
+    """Return why a memory is over by its own words."""
+    if tags := sorted(_OVER & {tag.casefold() for tag in one.tags}):
+        return f"its tag says so: {tags[0]}"
+    if _SAYS_SO.match(one.content):
+        return "its own words say so"
+    return "its text is struck out" if _STRUCK.fullmatch(one.content) else None
+
+
+def _hinting(standing: Standing) -> Iterator[int]:
+    """Yield the living rows whose tags or first words may say that they are over."""
+    import pyarrow.compute as pc
+
+    table = standing.context.tables("memories")["memories"]
+    pattern = r"(?i)^\s*([\[(]?(obsolete|outdated|no longer)|~~)"
+    hints = _mask(pc.match_substring_regex(table.column("content"), pattern))
+    for tag in sorted(_OVER):
+        hints |= standing.context.rows.tagged([tag])
+    yield from (int(row) for row in np.flatnonzero(hints) if int(row) in standing.living)
+
+
+def _with(standing: Standing, name: str) -> list[int]:
+    """Return the living rows that have something in a column of ids."""
+    import pyarrow.compute as pc
+
+    column = standing.context.tables("memories")["memories"].column(name)
+    if name == "source_ids":
+        column = pc.greater(pc.list_value_length(column), 0)
+    else:
+        column = pc.is_valid(column)
+    return [int(row) for row in np.flatnonzero(_mask(column)) if int(row) in standing.living]
+
+
+def _mask(column: "pa.ChunkedArray") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    found = np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
+    return found
+
+
+def _is_gone(standing: Standing, id_: str) -> bool:
+    """Return whether a memory was here and is forgotten; one that never was may lie elsewhere."""
+    found = standing.context.rows.find(id_)
+    return found is not None and found.state == FORGOTTEN

@@ -1,0 +1,271 @@
+"""
+Merges: of the memories that say the same, one stands for all.
+
+The one that stands has the most trusted word, then is pinned, then bears what jobs made, then is
+the oldest. It gains the tags, the importance, the metadata and the edges of those it stands for,
+before they give way. Where it cannot (another value under a name of the metadata), they stay.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pipelines.jobs.context import Context
+from store.derived.duplicates import Duplicates, Link, as_written, said
+from store.log.commands import bounded_tags
+from store.log.event_kinds import TRUSTS, Relation, Revised, Step
+from store.memories.memory import ACTIVE, Edge, Memory
+from store.memories.table import NEVER
+from store.plans import steps
+from store.text.strict_duplicates import statement
+
+if TYPE_CHECKING:
+    pass
+
+
+# Standing: what a consolidation may look at, and which memories it must leave as they are.
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The memory of a context, with its links and edges at hand."""
+
+    context: Context
+
+    @cached_property
+    def links(self) -> list[Link]:
+        return Duplicates.open(self.context.tables("duplicates")).links
+
+    @cached_property
+    def living(self) -> frozenset[int]:
+        """The rows that hold now, of the project that is looked at."""
+        return frozenset(self.context.living.tolist())
+
+    def memory(self, row: int) -> Memory:
+        return self._taken[row]
+
+    @cached_property
+    def _taken(self) -> dict[int, Memory]:
+        """The living memories that some link names."""
+        ends = {row for link in self.links for row in (link.document, link.of)} & self.living
+        rows = sorted(ends)
+        return dict(zip(rows, self.context.rows.take(rows), strict=True))
+
+    @cached_property
+    def edges(self) -> dict[str, list[Edge]]:
+        """The reasoning edges by the id of either end, oldest first."""
+        found: dict[str, list[Edge]] = {}
+        for row in self.context.rows.edges.to_pylist():
+            edge = Edge(**row)
+            for end in dict.fromkeys((edge.source, edge.target)):
+                found.setdefault(end, []).append(edge)
+        return found
+
+    def bears(self, memory: Memory) -> bool:
+        """Return whether something a job made, and which holds, rests on a memory."""
+        made = (self.context.rows.find(id_) for id_ in self.context.rows.made_of(memory.id))
+        return any(one is not None and one.state == ACTIVE for one in made)
+
+
+def is_left_alone(memory: Memory) -> bool:
+    """Return whether a memory is never merged nor replaced here.
+
+    Keyed facts replace one another by their key, goals and milestones have a course of their own,
+    and what a job made is that job's to make anew.
+    """
+    has_course = memory.kind == "goal" or memory.chain is not None
+    return memory.key is not None or memory.job is not None or has_course
+
+
+def may_take_the_place(newer: Memory, older: Memory) -> bool:
+    """Return whether one memory's word is worth another's, so that it may stand for it.
+
+    Trust never rises: what a tool or the web said takes no user's place. A pinned memory keeps its
+    own, and what lasts is not replaced by what expires.
+    """
+    is_as_trusted = TRUSTS.index(newer.trust) <= TRUSTS.index(older.trust)
+    lasts = (newer.expires_at or NEVER) >= (older.expires_at or NEVER)
+    return is_as_trusted and lasts and not older.pinned and newer.project == older.project
+
+
+def ids(memories: Sequence[Memory]) -> tuple[str, ...]:
+    return tuple(one.id for one in memories)
+
+
+# Taken.
+
+
+def may_correct(newer: Memory, older: Memory) -> bool:
+    """Return whether a later memory may take the place of one that says another value."""
+    kinds = {newer.kind, older.kind}
+    return (
+        newer.id != older.id
+        and len(kinds) == 1
+        and kinds <= CORRECTABLE
+        and not is_left_alone(newer)
+        and not is_left_alone(older)
+        and newer.created_at > older.created_at
+        and newer.created_by == older.created_by
+        and may_take_the_place(newer, older)
+    )
+
+
+# what one of these says holds until it is corrected; what happened, or was learned, stays so
+CORRECTABLE = frozenset({"fact", "decision", "preference", "context"})
+
+
+SHOWN = 300  # characters of a text in a step
+
+
+class Merge(msgspec.Struct, frozen=True):
+    """Memories that say the same: the one that stands, and those that give way to it."""
+
+    stands: Memory
+    give_way: tuple[Memory, ...]
+
+
+def merges(standing: Standing) -> list[Merge]:
+    """Return what may be merged, by strict evidence, in the order of the memories."""
+    between = _updates(standing)
+    found = []
+    for group in _groups(standing):
+        if not _is_contested([row for row, _ in group], between, standing):
+            merge = _merge(standing, [memory for _, memory in group])
+            if merge is not None:
+                found.append(merge)
+    return found
+
+
+def steps_of(standing: Standing, merge: Merge) -> Iterator[Step]:
+    """Yield the steps of a merge: what is carried over first, then who gives way."""
+    stands = merge.stands
+    changes = gained(stands, merge.give_way)
+    assert changes is not None  # else it would be no merge
+    if changes != Revised():
+        yield steps.revise(stands, changes, "it gains what its duplicates had beside their words")
+    yield from carried(standing, stands, merge.give_way)
+    for one in merge.give_way:
+        is_exact = as_written(one) == as_written(stands)
+        why = "the same words" if is_exact else "the same words but for how they are written"
+        kind = "exact" if is_exact else "near"
+        yield steps.supersede(one, stands.id, why, kind=kind, by_says=stands.content[:SHOWN])
+
+
+def gained(stands: Memory, others: Sequence[Memory]) -> Revised | None:
+    """Return what a memory gains of others; None where their metadata contradict.
+
+    Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
+    """
+    peers = [stands, *(one for one in others if one.trust == stands.trust)]
+    tags = bounded_tags(tag for one in peers for tag in one.tags)
+    importance = max(one.importance for one in peers)
+    metadata = joined_metadata(peers)
+    if metadata is None:
+        return None
+    had: dict[str, Any] = msgspec.json.decode(stands.metadata)
+    return Revised(
+        tags=tags if tags != stands.tags else None,
+        importance=importance if importance > stands.importance else None,
+        metadata=metadata if metadata != had else None,
+    )
+
+
+def joined_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
+    """Return all metadata of some memories; None where two say different of one name."""
+    found: dict[str, Any] = {}
+    for one in memories:
+        for name, value in msgspec.json.decode(one.metadata).items():
+            if found.setdefault(name, value) != value:
+                return None
+    return found
+
+
+def carried(standing: Standing, stands: Memory, others: Sequence[Memory]) -> Iterator[Step]:
+    """Yield a link for each edge of those that give way that the one that stands does not have."""
+    gone = {one.id for one in others} | {stands.id}
+    had = {(one.source, one.target, one.relation) for one in standing.edges.get(stands.id, ())}
+    for one in others:
+        for edge in standing.edges.get(one.id, ()):
+            moved = _moved(edge, one.id, stands.id)
+            if {edge.source, edge.target} <= gone or moved in had:
+                continue
+            had.add(moved)
+            if (source := _source(standing, stands, moved[0])) is not None:
+                why = "an edge of its duplicate"
+                yield steps.link(source, moved[1], msgspec.convert(moved[2], Relation), why)
+
+
+def _moved(edge: Edge, old: str, new: str) -> tuple[str, str, str]:
+    source, target = (new if end == old else end for end in (edge.source, edge.target))
+    return source, target, edge.relation
+
+
+def _source(standing: Standing, stands: Memory, id_: str) -> Memory | None:
+    return stands if id_ == stands.id else standing.context.rows.find(id_)
+
+
+def _groups(standing: Standing) -> Iterator[list[tuple[int, Memory]]]:
+    """Yield the living memories that say the same, with their rows, two or more of one kind."""
+    root: dict[int, int] = {}
+    for link in standing.links:  # by document: what a link is to has its root already
+        if link.kind != "update":
+            root[link.document] = root.get(link.of, link.of)
+    members: dict[int, list[int]] = {}
+    for row, first in root.items():
+        members.setdefault(first, [first]).append(row)
+    for rows in members.values():
+        alike: dict[object, list[tuple[int, Memory]]] = {}
+        for row in sorted(standing.living.intersection(rows)):
+            one = standing.memory(row)
+            if not is_left_alone(one):
+                # by the words themselves: that two hashes are equal is no evidence
+                key = (one.kind, statement(said(one)).says)
+                alike.setdefault(key, []).append((row, one))
+        yield from (group for group in alike.values() if len(group) > 1)
+
+
+def _updates(standing: Standing) -> dict[int, list[int]]:
+    """Return the rows that living corrections came after, by the row that was corrected."""
+    found: dict[int, list[int]] = {}
+    for link in standing.links:
+        if link.kind == "update" and {link.document, link.of} <= standing.living:
+            found.setdefault(link.of, []).append(link.document)
+    return found
+
+
+def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], standing: Standing) -> bool:
+    """Return whether another value was said in between: the first word and the last are then two.
+
+    "The port is 80", "81", "80": whoever made one of both 80s would have 81 hold.
+    """
+    last = max(standing.memory(row).created_at for row in rows)
+    between = (newer for row in rows for newer in updates.get(row, ()) if newer not in rows)
+    return any(standing.memory(newer).created_at <= last for newer in between)
+
+
+def _merge(standing: Standing, group: Sequence[Memory]) -> Merge | None:
+    ranked = sorted(group, key=lambda one: _rank(standing, one))
+    stands, rest = ranked[0], ranked[1:]
+    give_way: list[Memory] = []
+    for one in rest:
+        if (
+            may_take_the_place(stands, one)
+            and not standing.bears(one)
+            and gained(stands, [*give_way, one]) is not None
+        ):
+            give_way.append(one)
+    return Merge(stands, tuple(give_way)) if give_way else None
+
+
+def _rank(standing: Standing, one: Memory) -> tuple[object, ...]:
+    return (
+        TRUSTS.index(one.trust),
+        -(one.expires_at or NEVER),
+        not one.pinned,
+        not standing.bears(one),
+        one.created_at,
+        one.seq,
+    )

@@ -1,0 +1,336 @@
+"""
+What a model is asked: of near pairs whose words differ, whether they say the same.
+
+It may not overrule strict evidence. Its answer is a plan's steps only where the pair passes what is
+asked of every merge and correction, and its words what `evidence` asks of them; a person reads the
+plan. What it was told of the memories, and in which words, is in the log.
+"""
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+from zlib import crc32
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.jobs.consolidate.merges import (
+    SHOWN,
+    Merge,
+    Standing,
+    carried,
+    ids,
+    is_left_alone,
+    joined_metadata,
+    may_correct,
+    may_take_the_place,
+    steps_of,
+)
+from pipelines.llm import prompt
+from pipelines.llm.client import Answer, LanguageModel
+from pipelines.llm.prompt import make_prompt
+from store.derived.duplicates import HAPPENED, said, scope
+from store.home.errors import BudgetSpent, InvalidInput, ModelError
+from store.log.commands import Draft, bounded_tags
+from store.log.event_kinds import Called, MemoryKind, Planned, Step, Tier
+from store.memories.memory import Memory
+from store.plans import steps as plan_steps
+from store.text import tokenizer
+from store.text.strict_duplicates import FUNCTION, statement
+
+MOST_ASKED = 40  # pairs a run, the likest first
+_MOST_FOUND = 1_000
+
+INSTRUCTIONS = """\
+Two notes of a project's memory, the older first. Say how they relate:
+"same": whoever knows one knows the other; then `text` says it once, with every word that means
+something in either note, every number, name, identifier and negation, and no other.
+"update": about the same thing the newer says something else, and the older holds no more.
+"different": two facts, or you are not sure. `text` is empty then.
+Notes about two things, times, places or persons are different, however alike their words are.
+`because` is one short sentence."""
+
+
+class Judgment(msgspec.Struct, frozen=True):
+    """How two notes relate, as a model says."""
+
+    relation: Literal["same", "update", "different"]
+    because: str
+    text: str = ""
+
+
+def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Step]:
+    """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
+    found: list[Step] = []
+    done = set(taken)
+    asked = 0
+    known = _Answered.of(standing)
+    for older, newer, likeness in _candidates(standing, taken):
+        data = f"older:\n{said(older)}\n\nnewer:\n{said(newer)}"
+        if not done.isdisjoint((older.id, newer.id)) or known.are_different(data, older, newer):
+            continue
+        if asked == MOST_ASKED:
+            break
+        asked += 1
+        try:
+            answer = model.ask("consolidate", INSTRUCTIONS, data, Judgment, tier="balanced")
+        except ModelError:
+            continue  # the pair stays as it is
+        except BudgetSpent:
+            break
+        made = list(_steps(standing, older, newer, answer, likeness))
+        if made:
+            found += made
+            done |= {older.id, newer.id}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What was asked before: the digests of the prompts, and the memories that plans came of."""
+
+    prompts: frozenset[str]
+    planned: frozenset[str]
+
+    @classmethod
+    def of(cls, standing: Standing) -> "_Answered":
+        told = [event.body for event in standing.context.log.of_jobs(("called", "planned"))]
+        calls = (one for one in told if isinstance(one, Called) and one.error is None)
+        plans = (one for one in told if isinstance(one, Planned) and one.job == "consolidate")
+        return cls(
+            frozenset(one.prompt_sha256 for one in calls),
+            frozenset(step.subject for one in plans for step in one.steps),
+        )
+
+    def are_different(self, data: str, older: Memory, newer: Memory) -> bool:
+        """Return whether a model was asked of a pair before, and nothing came of it."""
+        if not self.planned.isdisjoint((older.id, newer.id)):
+            return False
+        return (
+            make_prompt(INSTRUCTIONS, data, prompt.strict_schema(Judgment)).sha256 in self.prompts
+        )
+
+
+def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
+    """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
+    some = [
+        one
+        for one in standing.context.memories(standing.context.living)
+        if one.kind not in HAPPENED and not is_left_alone(one) and not one.pinned
+        if one.id not in taken and not one.fields
+    ]
+    read = [statement(one.content) for one in some]
+    # what differs in a mark is no business of a model's, what says the same was seen to
+    groups = [
+        # whose, of which person and day; not the rest, which is of what says the same
+        (one.kind, one.trust, frozenset(says.marks), *scope(one, is_relative=says.is_relative)[:3])
+        for one, says in zip(some, read, strict=True)
+    ]
+    for one, other, likeness in near_pairs([each.content for each in some], groups, _MOST_FOUND):
+        if read[one].says != read[other].says:
+            first, second = some[one], some[other]
+            is_older = (first.created_at, first.seq) < (second.created_at, second.seq)
+            yield (first, second, likeness) if is_older else (second, first, likeness)
+
+
+def _steps(
+    standing: Standing, older: Memory, newer: Memory, answer: Answer[Judgment], likeness: float
+) -> Iterator[Step]:
+    judged = answer.value
+    if judged.relation == "update" and may_correct(newer, older):
+        yield plan_steps.supersede(
+            older,
+            newer.id,
+            f"the later word holds: {judged.because[:SHOWN]}",
+            kind="update",
+            by_says=newer.content[:SHOWN],
+            likeness=round(likeness, 3),
+            model=answer.model,
+            prompt_sha256=answer.prompt_sha256,
+        )
+    elif judged.relation == "same" and not differ_in_fact(older.content, newer.content):
+        if any(map(standing.bears, (older, newer))):
+            return  # what jobs made of it would fall with it
+        yield from _merged(standing, (older, newer), answer, likeness)
+
+
+def _merged(
+    standing: Standing, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
+) -> Iterator[Step]:
+    """Yield the steps that let one text stand for two: a new one, or one of the two."""
+    older, newer = sources
+    text = answer.value.text.strip()
+    metadata = joined_metadata(sources)
+    if why_not(text, older.content, newer.content) is not None or metadata is None:
+        return
+    says = statement(text).says
+    for stands, other in ((older, newer), (newer, older)):
+        if says == statement(stands.content).says:
+            if may_take_the_place(stands, other):
+                yield from steps_of(standing, Merge(stands, (other,)))
+            return
+    at = max(one.created_at for one in sources)
+    # of the sources alone: a model words it otherwise each time, and an undone one stays undone
+    id_ = plan_steps.made_id("consolidate", "", ids(sources), at)
+    if standing.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
+        return
+    if older.expires_at is not None:
+        return  # a ttl is counted from the writing: a new memory would last longer
+    draft = Draft(
+        id=id_,
+        content=text,
+        kind=msgspec.convert(older.kind, MemoryKind),
+        tags=bounded_tags((*older.tags, *newer.tags)),
+        importance=max(older.importance, newer.importance),
+        tier=msgspec.convert(older.tier if older.tier == newer.tier else "auto", Tier),
+        created_by=older.created_by,
+        source_ids=ids(sources),
+        metadata=metadata,
+        project=older.project,
+        trust=plan_steps.least_trust(sources),
+    )
+    try:
+        recorded = plan_steps.record(
+            draft,
+            answer.made("consolidate"),
+            standing.context.now,
+            f"says what two say: {answer.value.because[:SHOWN]}",
+            likeness=round(likeness, 3),
+        )
+    except InvalidInput:
+        return  # a text that no memory may hold
+    yield recorded
+    stands = msgspec.structs.replace(older, id=id_, content=text)
+    yield from carried(standing, stands, sources)
+    for one in sources:
+        yield plan_steps.supersede(
+            one, id_, "the new one says it too", kind="same", by_says=text[:SHOWN]
+        )
+
+
+# Pairs: memories whose words are much the same, without all being compared with all.
+#
+# MinHash (Broder, 1997, https://doi.org/10.1109/SEQUEN.1997.666900): two sets of words agree in a
+# hash's smallest value as often as in their words. Two that agree in a band of two such values are
+# compared: 88 in 100 of the pairs that share four words in ten, 99 in 100 of those that share six.
+
+_HASHES, _BAND = 24, 2
+_PRIME = (1 << 31) - 1
+_MOST_IN_ONE = 12  # of one bucket: more say something everybody says
+LEAST = 0.4  # of the words of both, the share that both have
+
+
+def near_pairs(
+    said: Sequence[str], groups: Sequence[object], most: int
+) -> list[tuple[int, int, float]]:
+    """Return the places of those texts of one group that share most words, the likest first.
+
+    The third is the share of their words that both have, LEAST to 1; at most `most` are returned.
+    """
+    words = [frozenset(tokenizer.terms(one)) for one in said]
+    signed = np.array([_signature(some) for some in words], np.int64).reshape(-1, _HASHES)
+    seen: set[tuple[int, int]] = set()
+    found: list[tuple[float, int, int]] = []
+    for one, other in _bucket_pairs(signed, groups):
+        if (one, other) in seen or not words[one]:
+            continue
+        seen.add((one, other))
+        share = len(words[one] & words[other]) / len(words[one] | words[other])
+        if share >= LEAST:
+            found.append((-share, one, other))
+    return [(one, other, -share) for share, one, other in sorted(found)[:most]]
+
+
+def _bucket_pairs(
+    signed: npt.NDArray[np.int64], groups: Sequence[object]
+) -> Iterator[tuple[int, int]]:
+    for start in range(0, _HASHES, _BAND):
+        buckets: dict[object, list[int]] = {}
+        for place, row in enumerate(signed[:, start : start + _BAND].tolist()):
+            buckets.setdefault((groups[place], *row), []).append(place)
+        for places in buckets.values():
+            if 2 <= len(places) <= _MOST_IN_ONE:
+                yield from combinations(places, 2)
+
+
+_odd = 2 * np.arange(1, _HASHES + 1, dtype=np.int64) + 1
+_FACTORS = (_odd * 1_103_515_245 % _PRIME)[:, None]
+_SHIFTS = (_odd * 69_069 % _PRIME)[:, None]
+
+
+def _signature(words: frozenset[str]) -> npt.NDArray[np.int64]:
+    """Return the smallest value of each hash over some words, [hashes]."""
+    if not words:
+        return np.full(_HASHES, _PRIME, np.int64)
+    numbers = np.array([crc32(word.encode()) % _PRIME for word in words], np.int64)
+    least: npt.NDArray[np.int64] = ((numbers * _FACTORS + _SHIFTS) % _PRIME).min(axis=1)
+    return least
+
+
+# Evidence: what a model may not overrule, and what its words are checked against.
+#
+# Two texts that differ in a number, name, identifier or negation never say the same, whatever a
+# model
+# says. What it writes in their place must hold every word of both that carries something, and none
+# besides.
+
+_NAME = re.compile(r"(?<![\w-])[^\W\d_a-z][\w-]*")
+_NOT = frozenset(
+    """
+    no not never none nobody nothing neither nor without cannot
+    nicht nie niemals kein keine keinen ohne ne pas jamais aucun sans nunca sin nadie no
+    non mai senza не нет ни никогда без
+    """.split()
+)
+# what bounds a sentence: one more, or one less, and it says something else
+_BOUNDS = frozenset(
+    """
+    all any some every each both most least more less few many before after until since during if
+    when while must may should can could would was were did had will always often sometimes first
+    last next over under above below about or but two three four five six seven eight nine ten
+    half twice once only except unless but nur sauf
+    """.split()
+)
+
+
+def differ_in_fact(one: str, other: str) -> bool:
+    """Return whether two texts differ in what tells facts apart.
+
+    So do two of the same words in another order: it says who does what to whom.
+    """
+    return _marks_differ(one, other) or sorted(tokenizer.terms(one)) == sorted(
+        tokenizer.terms(other)
+    )
+
+
+def _marks_differ(one: str, other: str) -> bool:
+    a, b = statement(one), statement(other)
+    if set(a.marks) - {"?"} != set(b.marks) - {"?"} or ("?" in a.marks) != ("?" in b.marks):
+        return True
+    x, y = frozenset(a.said), frozenset(b.said)
+    if (x & _BOUNDS) != (y & _BOUNDS) or x.isdisjoint(_NOT) != y.isdisjoint(_NOT):
+        return True
+    return not (_names(one) <= y and _names(other) <= x)
+
+
+def why_not(successor: str, one: str, other: str) -> str | None:
+    """Return what is wrong with a text in the place of two that say the same; None for nothing."""
+    if len(successor) > len(one) + len(other):
+        return "it is longer than both"
+    if _marks_differ(successor, one) or _marks_differ(successor, other):
+        return "it lost or invented a number, a name or a negation"
+    said, first, second = (frozenset(tokenizer.terms(each)) for each in (successor, one, other))
+    if invented := said - first - second:
+        return f"neither says {', '.join(sorted(invented)[:3])}"
+    if lost := (first | second) - said:
+        return f"it does not say {', '.join(sorted(lost)[:3])}"
+    return None
+
+
+def _names(said: str) -> frozenset[str]:
+    """Return the words written with a capital, casefolded, but for those that name nothing."""
+    parts = (part for found in _NAME.findall(said) for part in found.casefold().split("-"))
+    return frozenset(part for part in parts if part and part not in FUNCTION)

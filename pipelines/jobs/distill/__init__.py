@@ -1,0 +1,245 @@
+"""The job."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.distill import fixes, model_lessons, project_files
+from pipelines.jobs.distill.sessions import Candidate, imported, of_agents, sessions, where
+from pipelines.jobs.job import Job, Proposal
+from store.home.errors import InvalidInput
+from store.home.instants import moment
+from store.home.projects import project_of
+from store.importers import markdown
+from store.log.commands import Draft
+from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, MemoryKind, Step, Trust
+from store.memories.memory import ACTIVE, STALE, Memory, default_importance
+from store.plans import steps
+from store.text.text_features import RULE_KINDS
+
+# The job `distill`: what sessions taught, and what of it, or of imported notes, is stale.
+#
+# Without a model it takes what the log itself shows (`cures`); with one also what the model
+# reads from a session (`reading`), as far as that stands in what it was shown.
+
+
+def propose(context: Context) -> Proposal:
+    """Return what the sessions of some three months taught, and what is stale."""
+    past, more = sessions(context)
+    root = project_files.work_tree(context.root)
+    memories = of_agents(context)
+    rules = _rules(context)
+    found = [
+        found for one in past for found in (*fixes.find_fixes(one), *fixes.find_abandoned(one))
+    ]
+    found += model_lessons.read(context, [*imported(memories, past), *past], rules)
+    stale = list(_stale(context, root))
+    ended = {step.subject for step in stale}
+    steps_ = [*model_lessons.paid_for(context), *proposed(context, found, root)]
+    made = {one.subject: one for one in steps_ if one.subject not in ended}
+    notes = [f"{more:,} older sessions were left out"] if more else []
+    return Proposal((*stale, *made.values()), len(memories), tuple(notes))
+
+
+def _rules(context: Context) -> list[Memory]:
+    """Return all rules and the user's statements, those that somebody ended among them: a person's
+    no stays no.
+    """
+    mask = context.rows.equal("kind", (*sorted(RULE_KINDS), STATEMENT))
+    return context.memories(np.flatnonzero(mask))
+
+
+def _stale(context: Context, root: Path | None) -> Iterator[Step]:
+    """Yield what makes memories stale whose files are not what they were."""
+    project = project_of(root) if root is not None else None
+    if root is None or project is None or context.project not in (None, project):
+        return
+    for memory in _made(context):
+        if memory.project == project and (was := kept(memory).sha256):
+            if (found := project_files.changed(root, was)) is not None:
+                file, became = found
+                yield steps.stale(memory, f"{file} {became} since", file)
+    notes = where(context, "source", (markdown.SOURCE,))
+    yield from project_files.notes_that_left(context, root, project, notes)
+
+
+def _made(context: Context) -> list[Memory]:
+    """Return what jobs made that holds now."""
+    rows = np.intersect1d(context.rows.sources.documents, context.living)
+    return [one for one in context.memories(rows) if one.state == ACTIVE]
+
+
+JOB = Job("distill", "sessions become lessons, failures and decisions", propose)
+
+
+# Lessons: what was found in sessions, made into memories; once, however often the job runs.
+#
+# What was made of a key before is known by the memory's metadata, so nothing is kept beside the
+# log.
+# Found again in another session, a lesson is written anew, counts more, and takes the older's
+# place.
+
+NAME: Final = "distill"
+_MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first, and at most
+_SOURCES, _SESSIONS, _FILES = 40, 20, 12  # kept of each
+
+
+class Distilled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a lesson's metadata says of how it was found; `until` is the last event a model saw.
+
+    `may_rule`: in none of the sessions was it a tool's idea.
+    """
+
+    key: str
+    sessions: tuple[str, ...]
+    until: int = 0
+    may_rule: bool = False
+
+
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The metadata of a lesson: its source events, and its files with their SHA-256."""
+
+    distilled: Distilled | None = None
+    events: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    sha256: dict[str, str] = {}
+
+
+def kept(memory: Memory) -> Kept:
+    """Return what a memory's metadata says; nothing where somebody else's says other things."""
+    try:
+        return msgspec.json.decode(memory.metadata, type=Kept)
+    except msgspec.ValidationError:  # a person's or an importer's own fields of these names
+        return Kept()
+
+
+def made_before(context: Context) -> list[Memory]:
+    """Return all memories that this job made, in whatever state, the oldest first."""
+    rows = np.unique(context.rows.sources.documents)
+    return [one for one in context.memories(rows.astype(np.int64)) if one.job == NAME]
+
+
+def proposed(context: Context, found: Iterable[Candidate], root: Path | None) -> Iterator[Step]:
+    """Yield the steps that make memories of what was found."""
+    before: dict[str, Memory] = {}
+    for one in made_before(context):
+        if (distilled := kept(one).distilled) is not None:
+            before[distilled.key] = one
+    together: dict[str, list[Candidate]] = {}
+    for item in found:
+        together.setdefault(item.key, []).append(item)
+    for key, items in together.items():
+        yield from _lesson(context, items, before.get(key), root)
+
+
+def _lesson(
+    context: Context, items: Sequence[Candidate], before: Memory | None, root: Path | None
+) -> Iterator[Step]:
+    """Yield what has to be done about one lesson; nothing where it stands, or somebody ended it."""
+    if before is None:
+        is_new = len({one.session for one in items}) > 1 or not all(one.is_told for one in items)
+        yield from _recorded(context, items, (), root) if is_new else ()
+        return
+    known = kept(before).distilled
+    new = [one for one in items if known is None or one.session not in known.sessions]
+    if before.state == ACTIVE and new:
+        made = list(_recorded(context, new, (before,), root))
+        yield from made
+        if made:
+            yield steps.supersede(before, made[0].subject, "it was found in another session again")
+    elif before.state == STALE and new:
+        yield from _recorded(context, new, (), root)
+    elif before.state == STALE and _holds_again(context, before):
+        yield steps.restore(before, "all that it was made of holds again")
+
+
+def _holds_again(context: Context, lesson: Memory) -> bool:
+    """Return whether what made a lesson stale is taken back: its sources, and no file."""
+    for event in reversed(context.log.about(lesson.id)):
+        if event.kind == "staled":
+            return False
+        if event.kind == "restored":
+            break
+    sources = [context.rows.find(id_) for id_ in lesson.source_ids]
+    return all(one is None or one.state == ACTIVE for one in sources)  # None: an event
+
+
+def _recorded(
+    context: Context, items: Sequence[Candidate], before: Sequence[Memory], root: Path | None
+) -> Iterator[Step]:
+    """Yield the step that records a lesson; none where its words make no memory."""
+    newest = max(items, key=lambda one: one.at)
+    distilled = _distilled(items, before)
+    is_rule = distilled.may_rule and len(distilled.sessions) > 1
+    events = tuple(dict.fromkeys(id_ for one in items for id_ in one.events))[:_SOURCES]
+    # a rule is in our own words of what was run; what memories say of it may be a tool's
+    memories = () if is_rule else (id_ for one in items for id_ in one.memories)
+    earlier = (id_ for one in before for id_ in one.source_ids)
+    sources = tuple(dict.fromkeys([*memories, *events, *earlier]))[:_SOURCES]
+    files = tuple(dict.fromkeys(path for one in items for path in one.files))[:_FILES]
+    digests = project_files.digests(root, newest.project, files)
+    content = _content(newest, len(distilled.sessions), is_rule=is_rule)
+    kind = "lesson" if is_rule else newest.kind
+    trust = _trust(context, "agent" if is_rule else newest.trust, sources)
+    draft = Draft(
+        id=steps.made_id(NAME, f"{newest.key} {content}", sources, newest.at),
+        content=content,
+        kind=kind,
+        context=newest.context,
+        result=newest.result,
+        project=newest.project,
+        session=newest.session or None,
+        source=NAME,
+        source_ids=sources,
+        importance=_importance(kind, trust, len(distilled.sessions)),
+        created_at=moment(newest.at),
+        metadata=msgspec.to_builtins(Kept(distilled, events, files, digests)),
+        trust=trust,
+    )
+    if draft.id is not None and context.rows.find(draft.id) is not None:
+        return  # it was made before and then erased: nothing but its id tells
+    why = "found in session " + ", ".join(dict.fromkeys(one.session for one in items))
+    try:
+        step = steps.record(draft, newest.made or Made(job=NAME), context.now, why)
+    except InvalidInput:  # its words make no memory
+        return
+    yield step
+
+
+def _distilled(items: Sequence[Candidate], before: Sequence[Memory]) -> Distilled:
+    """Return how a lesson was found, now and before."""
+    known = [old for one in before if (old := kept(one).distilled) is not None]
+    sessions = [*(name for old in known for name in old.sessions), *(one.session for one in items)]
+    return Distilled(
+        key=items[0].key,
+        sessions=tuple(dict.fromkeys(sessions))[-_SESSIONS:],
+        until=max(one.until for one in items),
+        may_rule=all(one.rule for one in items) and all(old.may_rule for old in known),
+    )
+
+
+def _content(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
+    said = newest.rule if newest.rule and is_rule else newest.content
+    if sessions == 1:
+        return said
+    return f"{said if said[-1:] in '.!?' else f'{said}.'} Seen in {sessions} sessions."
+
+
+def _importance(kind: MemoryKind, trust: Trust, sessions: int) -> float | None:
+    """Return how important a lesson is that was found more than once; None: as any of its kind."""
+    if sessions == 1:
+        return None
+    return min(_MOST_IMPORTANT, default_importance(kind, trust, None) + _MORE * (sessions - 1))
+
+
+def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
+    """Return how far to trust a lesson: as far as the least of its sources, and no farther."""
+    known = (context.rows.find(id_) for id_ in sources)
+    # an episode is the turn of an event that is a source; whose words of it these are, is known
+    found = [one for one in known if one is not None and one.kind != EPISODE]
+    least = steps.least_trust(found)
+    return max(most, least, key=TRUSTS.index)

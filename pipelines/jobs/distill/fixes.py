@@ -1,0 +1,309 @@
+"""
+Cures: a command that failed, what was changed then, and the same command passing; and what was
+tried, failed and was taken back.
+
+A note says error, cause and cure, or it is none: the turn it comes from says more. So the very
+command that failed has to pass, or a wider one, in the same session; the error is the first that
+was seen, before anything was edited in its turn, for what fails after that is unfinished work, or a
+test that was written first; and why it failed, and what mended it, is in the agent's own closing
+words. Nothing is cut: what cannot be said whole is not said.
+
+A command that cured twice is a lesson of its own words; one that the failure itself named is not,
+for then a tool gave the order.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import PurePosixPath
+
+from pipelines.jobs.distill.sessions import Candidate, PastSession, alike, key, listed
+from store.log.event_kinds import Acted, Prompted, SessionTold
+from store.log.events import Event
+from store.text import frame, tokenizer
+from store.text.excerpt import whole_sentences
+
+_TRIED = ("test", "build", "lint", "deploy")
+_QUIET = re.compile(r"-[qvsx]+|--(?:verbose|quiet|color|no-color|no-header)(?:=\S+)?|--tb=\w+")
+_END = re.compile(r"(?<!\s)\s*+(?:2>&1\s*+)?(?:\|\s*(?:tail|head|cat|tee|less)\b[^|&;]*)?$")
+_LOOKS = re.compile(
+    r"^(?:ls|cat|head|tail|less|grep|rg|find|pwd|echo|wc|tree|which|env|date|whoami|sleep|cd"
+    r"|git\s+(?:status|log|diff|show|branch|blame|add|commit))\b"
+)
+# what a project's own scripts are run with; anything else may be anybody's idea
+_SCRIPTS = re.compile(
+    r"(?:(?:make|just|task|rake|npm|pnpm|yarn|bun|uv|poetry|bundle|composer|cargo|go"
+    r"|docker compose) |(?:(?:ba)?sh )?(?:\./|(?:bin|scripts?|tools)/))"
+    r"[\w.:=/-]+(?: [\w.:=/-]+){0,3}"
+)
+_BACK = re.compile(
+    r"\bgit\s+(?:checkout\s+(?:HEAD\s+)?--|restore\b(?!\s+--staged)|reset\s+--hard|stash\b"
+    r"(?!\s+(?:pop|apply|list|show|drop))|revert\b)(?P<what>[^|;&]*)"
+)
+# Whatever they are pointed at, a run that passes shows what an earlier failed one lacked.
+CHECKERS = frozenset("pytest mypy ruff tsc jest vitest eslint tox nox rspec phpunit".split())
+WRAPPERS = frozenset("uv poetry pipenv npx pnpx bunx run exec time env sudo timeout".split())
+# What the line that names an error looks like, the surest first; the first is pytest's.
+HEADLINES = (
+    re.compile(r"^E\s+[\w.]+: \S"),
+    re.compile(r"\w(?:Error|Exception|Failure)\w*: \S|\bpanicked at\b|^error(?:\[\w+\])?: "),
+    re.compile(r"\b\w*(?:Error|Exception|Failure)\b"),
+    re.compile(r"\b(?:error|failed|fatal|cannot|denied|not found|expected)\b", re.IGNORECASE),
+)
+_LEADING = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*")
+_REST = re.compile(r"(?<!\s)\s*(?:\||&&|;|\d?>)")
+WIDEST = 1_000  # characters of a line that are looked at
+_COMMAND, _ERROR, _ASKED = 160, 300, 160  # characters of each that can be said
+_NOTE = 560  # of a note, which a block says whole with the sessions it was seen in
+_SAYS = " The agent said: "
+_EMPTY = frozenset(
+    tokenizer.terms("test tests fail failed fails error errors pass passed fix fixed")
+)
+
+Deeds = Sequence[tuple[Event, Acted]]
+
+
+def find_fixes(past: PastSession) -> Iterator[Candidate]:
+    """Yield what failed and then passed, in order."""
+    deeds = past.acted
+    for end, (event, passed) in enumerate(deeds):
+        if not (_is_try(passed) and passed.passed):
+            continue
+        start = _first_failure(deeds, end)
+        if start is not None and not _edited_before(past, deeds[start][0]):
+            found = _cure(past, deeds[start], deeds[start + 1 : end], (event, passed))
+            if found is not None:
+                yield found
+
+
+def _is_try(deed: Acted) -> bool:
+    return deed.doing == "run" and bool(deed.command) and deed.effort in _TRIED
+
+
+def _first_failure(deeds: Deeds, end: int) -> int | None:
+    """Return where what passes at `end` failed first since it passed before."""
+    found: int | None = None
+    for place in range(end - 1, -1, -1):
+        deed = deeds[place][1]
+        if not _is_try(deed):
+            continue
+        if deed.passed and found is not None and _shows(deed, deeds[found][1]):
+            break
+        if deed.passed and _shows(deed, deeds[end][1]):
+            break
+        if deed.passed is False and deed.error and _shows(deeds[end][1], deed):
+            found = place
+    return found
+
+
+def _edited_before(past: PastSession, failed: Event) -> bool:
+    """Return whether something had been edited in the turn in which a command failed."""
+    asked = past.asked_before(failed)
+    begun = asked[0].seq if asked else 0
+    return any(_is_edit(deed) and begun < event.seq < failed.seq for event, deed in past.acted)
+
+
+def _shows(passed: Acted, failed: Acted) -> bool:
+    """Return whether a passing command shows that what failed is cured: the same, or all of it."""
+    if passed.effort != failed.effort:
+        return False
+    wide, narrow = _words(passed.command), _words(failed.command)
+    rest = narrow[len(wide) :]
+    return narrow[: len(wide)] == wide and not any(word.startswith("-") for word in rest)
+
+
+@lru_cache(maxsize=4_096)  # a session runs the same few commands over and over
+def _words(command: str | None) -> tuple[str, ...]:
+    line = _END.sub("", (command or "").strip())
+    try:
+        words = shlex.split(line)
+    except ValueError:  # an open quote
+        words = line.split()
+    return tuple(word for word in words if not _QUIET.fullmatch(word))
+
+
+def _cure(
+    past: PastSession, failed: tuple[Event, Acted], between: Deeds, passed: tuple[Event, Acted]
+) -> Candidate | None:
+    edits = [pair for pair in _since_taken_back(between) if _is_edit(pair[1])]
+    ran = [pair for pair in between if _may_cure(pair[1])]
+    files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
+    commands = list(dict.fromkeys(_said(deed) for _, deed in ran))
+    error, command = _headline(failed[1]), _said(failed[1])
+    if not command or not (files or (len(commands) == 1 and commands[0])):
+        return None  # nothing changed between, or nobody can say which of them it was
+    # where files were changed too, these are what cured it
+    changes = f"{listed(files)} changed" if files else f"`{commands[0]}` was run"
+    happened = f"`{command}` failed{f' with: {error}' if error else ''}. It passed once {changes}."
+    words = _closing_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
+    if files and not (error and words):
+        return None  # what failed, or why, and what in these files mended it, nobody can say
+    told = [failed, *(edits if files else ran), passed]
+    memories = [one for one in past.memories if error and error in one.content]
+    rule = None
+    if not files and _is_own_script(past, commands[0]):
+        rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
+    asked = past.asked_before(failed[0])
+    return Candidate(
+        key=key("cure", failed[0].project, alike(error))
+        if files
+        else key("script", failed[0].project, *_words(failed[1].command), "", commands[0]),
+        kind="bugfix",
+        content=f"{happened}{_SAYS}{words}" if words else happened,
+        trust="tool",  # it quotes what a tool wrote
+        session=past.id,
+        at=failed[0].at,
+        memories=tuple(one.id for one in memories),
+        events=_ids(told, asked),
+        files=tuple(files),
+        project=failed[0].project,
+        context=f"Asked: {wanted}" if (wanted := _wanted(asked)) else None,
+        rule=rule,
+        is_told=any(one.kind == "bugfix" for one in memories),
+    )
+
+
+def _since_taken_back(deeds: Deeds) -> Deeds:
+    """Return what was done after the last time that changes were taken back."""
+    backs = [at for at, (_, deed) in enumerate(deeds) if _BACK.search(deed.command or "")]
+    return deeds[backs[-1] + 1 :] if backs else deeds
+
+
+def _is_edit(deed: Acted) -> bool:
+    return deed.doing == "edit" and deed.passed is not False
+
+
+def _closing_words(past: PastSession, passed: Event, about: str, longest: int) -> str:
+    """Return what the agent said at the end of the turn in which a command passed, if it is about
+    something; whole sentences, "" where there are none.
+    """
+    after = [one for one in past.events if one.seq > passed.seq]
+    turn = takewhile(lambda one: not isinstance(one.body, Prompted), after)
+    said = [one.body.said for one in turn if isinstance(one.body, SessionTold) and one.body.said]
+    words = whole_sentences(frame.strip(said[-1]), longest - len(_SAYS)) if said else ""
+    names = frozenset(tokenizer.terms(about)) - _EMPTY
+    return words if names.intersection(tokenizer.terms(words)) else ""
+
+
+def _wanted(asked: tuple[Event, Prompted] | None) -> str:
+    return whole_sentences(frame.strip(asked[1].prompt), _ASKED) if asked else ""
+
+
+def _may_cure(deed: Acted) -> bool:
+    """Return whether a command may have changed something."""
+    is_run = deed.doing == "run" and bool(deed.command) and deed.passed is not False
+    is_try = deed.effort in ("test", "lint", "deploy", "commit")
+    return is_run and not is_try and not _LOOKS.match((deed.command or "").strip())
+
+
+def _is_own_script(past: PastSession, command: str) -> bool:
+    """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
+    told = " ".join(deed.error or "" for _, deed in past.acted).casefold()
+    words = command.casefold().split()
+    targets = words[1:] or words
+    return _SCRIPTS.fullmatch(command) is not None and not any(word in told for word in targets)
+
+
+def find_abandoned(past: PastSession) -> Iterator[Candidate]:
+    """Yield what was tried, failed, and was taken back before it ever passed."""
+    deeds = past.acted
+    for place, (event, deed) in enumerate(deeds):
+        back = _BACK.search(deed.command or "") if deed.doing == "run" else None
+        if back is None or deed.passed is False:
+            continue
+        edits, failed = _tried(deeds[:place])
+        files = list(dict.fromkeys(path for _, one in edits for path in one.files))
+        gone = [path for path in files if _names(back["what"], path)]
+        if failed is None or not gone:
+            continue
+        asked = past.asked_before(edits[0][0])
+        wanted, error = _wanted(asked), _headline(failed[1])
+        ran, undone = _said(failed[1]), _said(deed)
+        if not (error and ran and undone):
+            continue
+        yield Candidate(
+            key=key("abandoned", event.project, *gone, alike(error)),
+            kind="antipattern",
+            content=f"Tried and given up: {wanted or 'a change'} ({listed(gone)} changed). "
+            f"`{ran}` failed with: {error}. It was taken back with `{undone}`.",
+            trust="tool",
+            session=past.id,
+            at=event.at,
+            events=_ids([*edits, failed, (event, deed)], asked),
+            files=tuple(gone),
+            project=event.project,
+        )
+
+
+def _tried(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
+    """Return the edits since something last passed or was taken back, and the failure they met."""
+    start = 0
+    for place, (_, deed) in enumerate(before):
+        if (_is_try(deed) and deed.passed) or _BACK.search(deed.command or ""):
+            start = place + 1
+    edits = [one for one in before[start:] if _is_edit(one[1])]
+    failed = [
+        one
+        for one in before[start:]
+        if edits and one[0].seq > edits[0][0].seq and _is_try(one[1]) and one[1].error
+    ]
+    return edits, failed[-1] if failed else None
+
+
+def _names(what: str, path: str) -> bool:
+    """Return whether what git was told to take back is this file, or everything."""
+    words = [word for word in what.split() if not word.startswith("-")]
+    return not words or any(
+        word in (".", "HEAD", "push") or f"{path}/".startswith(f"{word.rstrip('/')}/")
+        for word in words
+    )
+
+
+def _ids(told: Deeds, asked: tuple[Event, Prompted] | None) -> tuple[str, ...]:
+    return (*((asked[0].id,) if asked else ()), *(event.id for event, _ in told))
+
+
+def _headline(deed: Acted) -> str:
+    """Return the line that names a failure's error; "" where none does, or it is too long to be
+    said whole.
+    """
+    line = headline(frame.strip(deed.error or ""))
+    return line.rstrip(".") if len(line) <= _ERROR else ""
+
+
+def _said(deed: Acted) -> str:
+    """Return a command on one line; of one too long to be said whole the part that tried, or ""."""
+    line = " ".join((deed.command or deed.tool).replace("`", "'").split())
+    return line if len(line) <= _COMMAND else " ".join(purpose(deed.command or ""))[:_COMMAND]
+
+
+def headline(output: str) -> str:
+    """Return the line of a failed command's output that names the error, the last that does; ""
+    where all that is told is how many failed.
+    """
+    lines = [line.strip()[:WIDEST] for line in output.splitlines()]
+    lines = [line for line in lines if any(_says(word) for word in tokenizer.terms(line))]
+    named = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
+    found = next(filter(None, named), lines)
+    return " ".join(re.sub(r"^E\s+", "", found[-1]).split()) if found else ""
+
+
+def _says(word: str) -> bool:
+    return word not in _EMPTY and not word.isdigit()
+
+
+def purpose(command: str) -> tuple[str, ...]:
+    """Return a command's purpose: `pytest`, or ("make", "build"); flags and pipes do not count."""
+    # the first command of the line, without `cd`, variables and pipes around it
+    bare = _REST.split(_LEADING.sub("", command.strip()), maxsplit=1)[0]
+    try:
+        words = shlex.split(bare)
+    except ValueError:  # an open quote
+        words = command.split()
+    names = [word for word in words if not word.startswith("-") and word not in WRAPPERS]
+    if len(names) > 1 and re.fullmatch(r"python[\d.]*", names[0]) and "-m" in words:
+        names = names[1:]
+    names = [PurePosixPath(names[0]).name, *names[1:]] if names else []
+    return tuple(names[:1] if names and names[0] in CHECKERS else names[:2])

@@ -1,0 +1,309 @@
+"""
+Reading: what a model learns from a session, as far as that stands in what it was shown.
+
+An answer has to cite lines, and its numbers and names have to stand in those; else it is dropped.
+A rule says nothing that they do not say: where it has a word of its own, who knows whose, it is
+kept as a fact. One that rests on a tool's words, cited or not, has a tool's trust and is no rule.
+What a person refused, or has yet to answer, is not put to them in other words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.distill.sessions import Candidate, PastSession, key, listed, plain
+from store.home.errors import BudgetSpent, ModelError
+from store.log.event_kinds import (
+    Acted,
+    Called,
+    Made,
+    Planned,
+    Prompted,
+    Proposed,
+    SessionTold,
+    Step,
+)
+from store.log.events import Event
+from store.memories.memory import FALLEN, Memory
+from store.text import frame
+from store.text.excerpt import one_line
+from store.text.text_features import MAY_RULE, RULE_KINDS
+
+# Transcript: what a model is shown of a session, line by line, each with an id it may cite.
+#
+# What a tool wrote is a line of its own and says so. Bounded: of a long session the end is shown.
+
+MOST = 24_000  # characters of a transcript
+_LEAST = 3  # lines; fewer teach nothing
+_TEXT, _ERROR = 800, 400  # characters of a line
+
+By = Literal["person", "agent", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: `source` is the id of the event or memory it is of."""
+
+    id: str
+    by: By
+    text: str
+    source: str
+    is_memory: bool
+    at: int
+    project: str | None
+    files: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        return msgspec.json.encode({"id": self.id, "by": self.by, "text": self.text}).decode()
+
+
+def lines(past: PastSession, after: int) -> list[Line]:
+    """Return what a session says after an event of the log, in order; nothing where it is little.
+
+    What jobs made of it is left out: a model is not to learn from itself.
+    """
+    told = [(one.seq, _of_event(one)) for one in past.events if one.seq > after]
+    told += [
+        (one.seq, _of_memory(one)) for one in past.memories if one.seq > after and one.job is None
+    ]
+    told.sort(key=lambda pair: pair[0])
+    found = [line for _, some in told for line in some]
+    kept: list[Line] = []
+    left = MOST
+    for line in reversed(found):
+        left -= len(line.shown)
+        if left < 0:
+            break
+        kept.append(line)
+    has_words = any(line.by != "tool" for line in kept)
+    return _numbered(kept[::-1]) if len(kept) >= _LEAST and has_words else []
+
+
+def _numbered(found: Sequence[Line]) -> list[Line]:
+    return [
+        Line(f"{line.by[0]}{place}", line.by, line.text, line.source, line.is_memory, line.at,
+             line.project, line.files)
+        for place, line in enumerate(found, 1)
+    ]  # fmt: skip
+
+
+def _of_event(event: Event) -> list[Line]:
+    return [
+        Line("", by, text, event.id, False, event.at, event.project, files)
+        for by, text, files in _said(event)
+        if text
+    ]
+
+
+def _said(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:
+    match event.body:
+        case Prompted(prompt=prompt):
+            yield "person", _plain(prompt), ()
+        case SessionTold(said=str(said)):
+            yield "agent", _plain(said), ()
+        case Acted(doing="edit", files=files) if files:
+            yield "agent", f"edited {listed(files)}", files
+        case Acted(doing="run", command=str(command)) as deed:
+            came = {True: "passed", False: "failed", None: "was run"}[deed.passed]
+            yield "agent", f"`{one_line(command, _ERROR)}` {came}", ()
+            yield "tool", _plain(deed.error or "", _ERROR), ()
+
+
+def _of_memory(memory: Memory) -> list[Line]:
+    by: By = "tool"  # or the web
+    if memory.trust in MAY_RULE:
+        by = "person" if memory.trust == "user" else "agent"
+    text = _plain(memory.content)
+    return [Line("", by, text, memory.id, True, memory.created_at, memory.project)] if text else []
+
+
+def _plain(text: str, longest: int = _TEXT) -> str:
+    return one_line(frame.strip(text), longest)
+
+
+MOST_ASKED = 50  # sessions in a run, the newest first
+_ENOUGH = 0.5  # of a lesson's words have to stand in what it cites
+_SAME = 0.75  # of the shorter one's words: two say the same
+_INSTRUCTIONS = """
+You are shown what happened in one session of a coding agent: lines of JSON, each with an id, who it
+is by (person, agent or tool) and a text. Say what is worth knowing in later sessions of the same
+project, and only that: a "lesson" (what to do next time), an "antipattern" (what not to do again),
+a "bugfix" (what failed, and what mended it), a "decision" (what was decided, and why) or a "fact".
+Most sessions teach one or two things; many teach nothing, and then the list is empty. Each is one
+or two plain sentences that can be understood alone, in words, names and numbers that stand in the
+lines, and `ids` are those of the lines that show it. What a tool says is never a lesson.
+"""
+_ANSWERED = re.compile(r"distill (?P<session>[^\s].*) up to (?P<until>\d+)")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+# numbers, versions, paths, options, names with a dot, a dash or a capital inside
+_NAME = re.compile(
+    r"`[^`]+`"
+    r"|(?<![\w./:@~-])[\w./:@~-]*(?:\d|[a-z][A-Z]|\w[./:@_]\w|(?<!\w)--?[a-z])[\w./:@~-]*"
+)
+_FORBIDS = re.compile(
+    r"\b(?:no|not|never|none|nothing|avoid|stop|without|instead|wrong|forbidden|fail\w*|broke\w*)\b"
+    r"|n['\u2019]t\b|\b(?:nie|nicht|kein\w*|jamais|nunca|pas)\b",
+    re.IGNORECASE,
+)
+
+
+class Learnt(msgspec.Struct, frozen=True):
+    """One thing a model learnt."""
+
+    kind: Literal["lesson", "antipattern", "bugfix", "decision", "fact"]
+    text: Annotated[str, msgspec.Meta(min_length=12, max_length=600)]
+    ids: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=20)]
+
+
+class Lessons(msgspec.Struct, frozen=True):
+    lessons: Annotated[tuple[Learnt, ...], msgspec.Meta(max_length=8)]
+
+
+def read(
+    context: Context, sessions: Sequence[PastSession], rules: Iterable[Memory]
+) -> Iterator[Candidate]:
+    """Yield what a model learns from the sessions that are over and that it was not shown yet.
+
+    A session of which no answer came is left for the next run, as is the rest once the budget is
+    spent; one that was answered, but not validly, until it goes on.
+    """
+    model = context.model
+    if model is None:
+        return
+    answered = _answered(context)
+    closed = [_words(text) for text in _closed(context, rules)]
+    over = [one for one in reversed(sessions) if one.is_over(context.now)]
+    asked = 0
+    for past in over:
+        shown = lines(past, answered.get(_name(past), 0))
+        if not shown or asked == MOST_ASKED:
+            continue
+        asked += 1
+        context.report(f"session {past.id}")
+        data = "\n".join(line.shown for line in shown)
+        try:
+            answer = model.ask(_purpose(past), _INSTRUCTIONS, data, Lessons, tier="balanced")
+        except BudgetSpent:
+            return
+        except ModelError:  # which is in the log
+            continue
+        for learnt in answer.value.lessons:
+            found = _checked(past, learnt, shown, answer.made("distill"))
+            if found is not None and not _is_closed(found, closed):
+                yield found
+
+
+def paid_for(context: Context) -> Iterator[Step]:
+    """Yield what a model learnt for plans that were never applied: it is not asked again."""
+    seen: set[str] = set()
+    for event in context.log.of_jobs(("planned",)):
+        if not isinstance(event.body, Planned) or event.body.job != "distill":
+            continue
+        for step in event.body.steps:
+            is_model = bool(step.body.get("made", {}).get("model"))
+            is_wanted = context.project in (None, step.project) and context.session in (
+                None,
+                step.session,
+            )
+            if is_model and is_wanted and step.subject not in seen and _holds(context, step):
+                seen.add(step.subject)
+                yield step
+
+
+def _holds(context: Context, step: Step) -> bool:
+    """Return whether a step was not done yet, and what it rests on still holds."""
+    sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
+    has_fallen = any(one is not None and one.state in FALLEN for one in sources)
+    return not has_fallen and not context.log.known([step.subject])
+
+
+def _purpose(past: PastSession) -> str:
+    """Return what a question is for: by it the log tells which sessions were read, and how far."""
+    return f"distill {_name(past)} up to {past.until}"
+
+
+def _name(past: PastSession) -> str:
+    return past.id if len(past.id) <= 100 else key(past.id)
+
+
+def _answered(context: Context) -> dict[str, int]:
+    """Return up to which event a model has read each session, and was paid for it."""
+    found: dict[str, int] = {}
+    for event in context.log.of_jobs(("called",)):
+        body = event.body
+        if isinstance(body, Called) and not body.error:
+            if (match := _ANSWERED.fullmatch(body.purpose)) is not None:
+                found[match["session"]] = max(found.get(match["session"], 0), int(match["until"]))
+    return found
+
+
+def _closed(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
+    """Yield what rules say already or said until somebody ended them, and what drafts say."""
+    yield from (one.content for one in rules)
+    for event in context.log.told(("proposed",), 0, context.now + 1):
+        if isinstance(event.body, Proposed):
+            yield str(event.body.draft.get("content", ""))
+
+
+def _is_closed(found: Candidate, closed: Sequence[frozenset[str]]) -> bool:
+    if found.kind not in RULE_KINDS:
+        return False
+    words = _words(found.content)
+    return any(
+        other and len(words & other) >= _SAME * min(len(words), len(other)) for other in closed
+    )
+
+
+def _checked(
+    past: PastSession, learnt: Learnt, shown: Sequence[Line], made: Made
+) -> Candidate | None:
+    """Return what a model learnt, if it stands in the lines it cites; else None."""
+    by_id = {line.id: line for line in shown}
+    if not set(learnt.ids) <= by_id.keys():
+        return None
+    cited = [by_id[id_] for id_ in dict.fromkeys(learnt.ids)]
+    there = "\n".join(line.text for line in cited)
+    words, known = _words(learnt.text), _words(there)
+    is_rule = learnt.kind in RULE_KINDS
+    if len(words & known) < _ENOUGH * len(words) or not _stand(_names(learnt.text), there):
+        return None
+    if is_rule and _FORBIDS.search(learnt.text) and not _FORBIDS.search(there):
+        return None  # turned into its opposite
+    of_tools = _words("\n".join(line.text for line in shown if line.by == "tool"))
+    is_tools = any(line.by == "tool" for line in cited) or bool((words - known) & of_tools)
+    return Candidate(
+        key=key("model", cited[-1].project, plain(learnt.text)),
+        kind="fact" if is_rule and (is_tools or words - known) else learnt.kind,
+        content=learnt.text,
+        trust="tool" if is_tools else "agent",
+        session=past.id,
+        at=cited[-1].at,
+        memories=tuple(dict.fromkeys(line.source for line in cited if line.is_memory)),
+        events=tuple(dict.fromkeys(line.source for line in cited if not line.is_memory)),
+        files=tuple(dict.fromkeys(path for line in cited for path in line.files)),
+        project=cited[-1].project,
+        made=made,
+        until=past.until,
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text by their first five letters: "deploys" is "deployed"."""
+    return frozenset(word[:5] for word in _WORD.findall(text.casefold()))
+
+
+def _names(text: str) -> set[str]:
+    """Return the numbers and names of a text; what stands in back quotes is one."""
+    found = (match.strip("`.,:-") for match in _NAME.findall(text))
+    return {" ".join(one.casefold().split()) for one in found if one}
+
+
+def _stand(names: Iterable[str], text: str) -> bool:
+    """Return whether each of some names stands in a text, and is not a part of another there."""
+    there = " ".join(text.casefold().split())
+    return all(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\d)", there) for name in names)

@@ -1,0 +1,174 @@
+"""
+Sessions as the log tells them: what was asked, done and said in each, and the memories it left.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.jobs.context import Context
+from store.log.event_kinds import EPISODE, Acted, Made, MemoryKind, Prompted, SessionTold, Trust
+from store.log.events import Event
+from store.memories.memory import Memory
+
+DAYS = 90  # looked back
+MOST = 200  # sessions at a time, the newest
+KINDS = ("prompted", "action", "session", "outcome", "followed")
+_DAY = 86_400_000_000  # microseconds
+_QUIET = 3_600_000_000  # a session without a word for an hour is over
+
+
+@dataclass(frozen=True)
+class PastSession:
+    """One session: its events in the order of the log, and its memories that hold now."""
+
+    id: str
+    events: Sequence[Event]
+    memories: Sequence[Memory]
+
+    @cached_property
+    def acted(self) -> list[tuple[Event, Acted]]:
+        return [(one, one.body) for one in self.events if isinstance(one.body, Acted)]
+
+    @cached_property
+    def prompts(self) -> list[tuple[Event, Prompted]]:
+        return [(one, one.body) for one in self.events if isinstance(one.body, Prompted)]
+
+    @property
+    def until(self) -> int:
+        """The seq of the last thing that is known of it."""
+        seqs = [*(one.seq for one in self.events[-1:]), *(one.seq for one in self.memories)]
+        return max(seqs, default=0)
+
+    def asked_before(self, event: Event) -> tuple[Event, Prompted] | None:
+        """Return the prompt of the turn in which something happened."""
+        before = [pair for pair in self.prompts if pair[0].seq < event.seq]
+        return before[-1] if before else None
+
+    def is_over(self, now: int) -> bool:
+        if not self.events:
+            return True  # an import
+        last = self.events[-1]
+        has_stopped = isinstance(last.body, SessionTold) and last.body.stage in ("stopped", "ended")
+        return has_stopped or now - last.at > _QUIET
+
+
+def sessions(context: Context) -> tuple[list[PastSession], int]:
+    """Return the sessions of some three months, the oldest first, and how many more there are.
+
+    Of one session that is asked for, all, however old it is.
+    """
+    told: dict[str, list[Event]] = {}
+    for event in _told(context):
+        if event.session and context.project in (None, event.project):
+            told.setdefault(event.session, []).append(event)
+    newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
+    memories: dict[str, list[Memory]] = {}
+    for one in where(context, "session", newest):
+        if one.kind != EPISODE:  # it says what the events do
+            memories.setdefault(one.session or "", []).append(one)
+    return [PastSession(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(
+        newest
+    )
+
+
+def _told(context: Context) -> list[Event]:
+    if context.session is None:
+        return context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
+    return [one for one in context.log.of_session(context.session) if one.kind in KINDS]
+
+
+def imported(memories: Sequence[Memory], known: Sequence[PastSession]) -> list[PastSession]:
+    """Return the sessions that only memories tell of, the oldest first."""
+    seen = {one.id for one in known}
+    found: dict[str, list[Memory]] = {}
+    for one in memories:
+        if one.session is not None and one.session not in seen:
+            found.setdefault(one.session, []).append(one)
+    return [PastSession(id_, (), of) for id_, of in found.items()][-MOST:]
+
+
+def where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
+    """Return the living memories one of whose columns has one of some values, in their order."""
+    wanted = pa.array(values, pa.string())
+    return _memories(context, pc.is_in(_column(context, column), value_set=wanted))
+
+
+def of_agents(context: Context) -> list[Memory]:
+    """Return the living memories of sessions with an agent, as imports leave them; no episodes:
+    these say what events do.
+    """
+    has_both = pc.and_(
+        pc.is_valid(_column(context, "agent")), pc.is_valid(_column(context, "session"))
+    )
+    found = _memories(context, has_both)
+    return [one for one in found if one.kind != EPISODE and context.session in (None, one.session)]
+
+
+def _column(context: Context, name: str) -> pa.ChunkedArray:
+    return context.tables("memories")["memories"].column(name)
+
+
+def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
+    rows = np.flatnonzero(mask.to_numpy())
+    return context.memories(np.intersect1d(rows, context.living))
+
+
+# Found: what one session taught. The same found in several sessions is one lesson.
+#
+# Its `key` says what makes it the same. Words of a tool are only ever quoted, in what has a tool's
+# trust: so they are never a rule (`serve.rules`), however often they are found.
+
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`memories` and `events` are ids of its sources, `files` those it speaks of, relative to the
+    project; `at` is when it happened, microseconds UTC. `rule` is what it says once it was found
+    twice.
+    """
+
+    key: str
+    kind: MemoryKind
+    content: str
+    trust: Trust
+    session: str
+    at: int
+    memories: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    project: str | None = None
+    context: str | None = None
+    result: str | None = None
+    rule: str | None = None
+    made: Made | None = None  # where a model found it
+    until: int = 0  # the last event of the session that a model was shown
+    is_told: bool = False  # a memory of the session says it already
+
+
+def key(*parts: str | None) -> str:
+    """Return what stands for the same thing wherever it is found; 16 letters of hex."""
+    plain = "\x00".join(" ".join((part or "").casefold().split()) for part in parts)
+    return sha256(plain.encode()).hexdigest()[:16]
+
+
+def alike(error: str) -> str:
+    """Return an error's line without what differs from one run to the next."""
+    return _NUMBERS.sub("#", error)
+
+
+def plain(text: str) -> str:
+    """Return a text as two are compared: no case, no white space, no full stop."""
+    return " ".join(text.casefold().split()).strip(" .!")
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,229 @@
+"""The job."""
+
+from collections.abc import Collection, Iterable, Iterator, Set
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.facts import model_facts
+from pipelines.jobs.facts.statements import Read, assertions, stated
+from pipelines.jobs.job import Job, Proposal
+from store.derived.facts import Facts, Told, facts_of
+from store.home.errors import InvalidInput
+from store.home.instants import moment
+from store.log.commands import Draft
+from store.log.event_kinds import Applied, Made, Planned, Recorded, Restored, Revised, Step, Undone
+from store.log.event_log import EventLog
+from store.memories.memory import ACTIVE, STALE, Memory
+from store.plans import steps
+
+# The job `facts`: what turns and notes state becomes facts of entities, each with its turn as
+# source.
+#
+# What has one value at a time is recorded under a key, so that the memory itself closes the older
+# value; anything else bears its fact in its metadata. A value that a person recorded by hand is
+# never
+# replaced: the turn is linked to it as a conflict. Nor is a newer value by an older turn. A turn
+# is
+# looked at once: again only after it changed.
+
+KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
+LABEL = "facts"  # a tag: read this one too, though a tool or the web wrote it
+_TRUSTED = ("user", "agent")
+
+Value = tuple[str | None, str]  # a project and a key
+
+
+def propose(context: Context) -> Proposal:
+    """Return the facts of what was not looked at yet, oldest first."""
+    looked = looked_up_to(context.log, context.project)
+    changed = _changed(context.log, looked) | _successors(context)
+    turns = list(_unread(context, changed, looked))
+    by_rules = [Read(one, fact, Made(job="facts")) for one in turns for fact in stated(one)]
+    more, notes = model_facts.asked(context, turns, by_rules)
+    found = sorted([*by_rules, *more], key=lambda one: (one.fact.since, one.memory.seq))
+    known = _Known.of(context)
+    said = {(one.memory.id, one.fact.key, same(one.fact.value)) for one in found}
+    proposed = [step for one in turns if one.id in changed for step in _unsaid(context, one, said)]
+    proposed += [step for one in found for step in _steps(context, known, one)]
+    return Proposal(tuple(proposed), looked_at=len(turns), notes=notes)
+
+
+def _unread(context: Context, touched: Collection[str], looked: int) -> Iterator[Memory]:
+    """Yield the memories that may state facts, and were recorded after an event or are touched."""
+    known = context.rows
+    wanted = known.codes("seq") > looked
+    wanted[[row for id_ in touched if (row := known.row(id_)) is not None]] = True
+    wanted &= known.equal("kind", KINDS)
+    rows = context.living
+    for memory in context.memories(rows[wanted[rows]]):
+        is_said = memory.job is None and memory.key is None
+        if is_said and (memory.trust in _TRUSTED or LABEL in memory.tags):
+            yield memory
+
+
+def _changed(log: EventLog, after: int) -> set[str]:
+    """Return the memories whose words changed, or that are current again, after an event."""
+    return {
+        event.subject
+        for event in log.standing(after, log.head())
+        if isinstance(event.body, Revised | Restored)
+    }
+
+
+def _successors(context: Context) -> set[str]:
+    """Return the memories that took the place of those that stale facts were read in.
+
+    A merged turn may say what the one that left said: it is read once more.
+    """
+    rows = np.flatnonzero(context.rows.equal("state", (STALE,)))
+    facts = (one for one in context.memories(rows) if one.job == "facts")
+    sources = (context.rows.find(id_) for fact in facts for id_ in fact.source_ids)
+    return {one.superseded_by for one in sources if one is not None and one.superseded_by}
+
+
+def looked_up_to(log: EventLog, project: str | None) -> int:
+    """Return up to which event all was looked at: by the last plan that a person did not leave."""
+    told = log.of_jobs(("planned", "applied", "undone"))
+    ended = {event.subject for event in told if isinstance(event.body, Applied | Undone)}
+    return max(
+        (
+            event.body.watermark
+            for event in told
+            if isinstance(event.body, Planned)
+            and event.body.job == "facts"
+            and event.id in ended
+            and event.project in (None, project)
+            and not event.body.left
+        ),
+        default=0,
+    )
+
+
+@dataclass(slots=True)
+class _Known:
+    """The facts there are, and those proposed meanwhile: the memory of each key's value, what is
+    said beside, and what was made before by id.
+    """
+
+    values: dict[Value, tuple[str, int, str | None, str]] = field(default_factory=dict)
+    said: set[tuple[str | None, str, str]] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, context: Context) -> "_Known":
+        rows = Facts.open(context.tables("facts")).documents
+        memories = context.memories(rows)
+        known = cls()
+        for fact in facts_of(memories):
+            memory = memories[fact.document]
+            if memory.state != ACTIVE:
+                continue
+            if memory.key is not None:
+                known.values[memory.project, fact.key] = (
+                    fact.value,
+                    fact.valid_from,
+                    memory.job,
+                    memory.id,
+                )
+            else:
+                known.said.add((memory.project, fact.key, same(fact.value)))
+        return known
+
+
+def same(value: str) -> str:
+    """Return what two spellings of a value share: "v5.3" and "5.3" are one version."""
+    folded = " ".join(value.casefold().split())
+    return folded[1:] if folded[:1] == "v" and folded[1:2].isdigit() else folded
+
+
+def _unsaid(context: Context, turn: Memory, said: Set[tuple[str, str, str]]) -> Iterator[Step]:
+    """Yield what puts away the facts that a turn stated before it was revised, and does no more."""
+    ids = context.rows.made_of(turn.id)
+    made = [one for id_ in ids if (one := context.rows.find(id_)) and one.job == "facts"]
+    for fact in facts_of(made):
+        one = made[fact.document]
+        is_said = (turn.id, fact.key, same(fact.value)) in said
+        if one.state == ACTIVE and not is_said and not _stands(context.log, one, turn):
+            yield steps.stale(one, "what it was read in says so no more")
+
+
+def _stands(log: EventLog, fact: Memory, turn: Memory) -> bool:
+    """Return whether what a model read still stands in a turn, which no pattern would find."""
+    body = log.about(fact.id)[0].body
+    has_model = isinstance(body, Recorded) and body.made is not None and body.made.model is not None
+    return has_model and fact.content in assertions(turn.content)
+
+
+def _steps(context: Context, known: _Known, one: Read) -> Iterator[Step]:
+    """Yield the steps for a fact: none where it is known, or older than what holds."""
+    memory, fact = one.memory, one.fact
+    about = memory.project, fact.key
+    if fact.is_singleton:
+        value, since, job, id_ = known.values.get(about, ("", 0, "facts", ""))
+        if id_ and (same(value) == same(fact.value) or fact.since < since):
+            return
+        if id_ and job is None:
+            yield from _conflict(context, known, one, id_)
+            return
+    elif (*about, same(fact.value)) in known.said:
+        return
+    try:
+        step = _recorded(context, one)
+    except InvalidInput:  # a sentence or a name that makes no memory
+        return
+    if step.subject in known.ids:
+        return
+    known.ids.add(step.subject)
+    if fact.is_singleton:
+        known.values[about] = fact.value, fact.since, "facts", step.subject
+    else:
+        known.said.add((*about, same(fact.value)))
+    there = context.rows.find(step.subject)
+    if there is None:
+        yield step
+    elif there.state == STALE and _holds(context, there.source_ids):
+        yield steps.restore(there, "what it was read in holds again")
+
+
+def _conflict(context: Context, known: _Known, one: Read, id_: str) -> Iterator[Step]:
+    """Yield the link from a turn to the value by hand that it contradicts, once."""
+    drawn = {(edge.source, edge.target) for edge in context.rows.edges_of(one.memory.id)}
+    mark = f"{one.memory.id} {id_}"
+    if (one.memory.id, id_) in drawn or mark in known.ids:
+        return
+    known.ids.add(mark)
+    why = f"it says {one.fact.key} is {one.fact.value}, which was recorded otherwise by hand"
+    yield steps.link(one.memory, id_, "conflict", why, confidence=one.fact.confidence)
+
+
+def _recorded(context: Context, one: Read) -> Step:
+    memory, fact = one.memory, one.fact
+    identity = f"{fact.key}={same(fact.value)}"
+    told = Told(fact.entity, fact.relation, fact.value, fact.is_singleton)
+    draft = Draft(
+        id=steps.made_id("facts", identity, [memory.id], fact.since),
+        content=fact.said,
+        key=fact.key if fact.is_singleton else None,
+        value=fact.value if fact.is_singleton else None,
+        metadata={} if fact.is_singleton else {"fact": msgspec.to_builtins(told)},
+        source="facts",
+        source_ids=(memory.id,),
+        created_by=memory.created_by,
+        created_at=moment(fact.since),
+        project=memory.project,
+        agent=memory.agent,
+        trust=steps.least_trust([memory]),
+    )
+    why = f"{fact.entity} {fact.relation}: {fact.value}"
+    return steps.record(draft, one.made, context.now, why, confidence=fact.confidence)
+
+
+def _holds(context: Context, ids: Iterable[str]) -> bool:
+    found = [context.rows.find(id_) for id_ in ids]
+    return all(one is not None and one.state == ACTIVE for one in found)
+
+
+JOB = Job("facts", "facts of entities, read out of turns and notes", propose)

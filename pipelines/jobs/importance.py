@@ -1,0 +1,339 @@
+"""
+importance: revises how much memories matter, where no person and no agent said how much.
+
+Each run begins from what the memory was given when it was written, or from what a model says of it,
+and adds what became of it since; so it does not drift, however often it runs. Small changes are
+left alone, and one plan holds the greatest ones.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from pipelines.llm import prompt
+from pipelines.llm.client import LanguageModel
+from pipelines.llm.prompt import make_prompt
+from store.derived.usage import Usage
+from store.home.errors import BudgetSpent, ModelError
+from store.log.event_kinds import Called, Recorded, Revised, Step, Unit
+from store.log.event_log import EventLog
+from store.memories.memory import TOOL_TRUSTS, Memory
+from store.memories.rows import Mask
+from store.plans import plans, steps
+
+# Signals: what became of a memory, as an amount that its importance gains or loses.
+#
+# Ratings tell most. A turn that only asks holds less than its answer, and where a user says what
+# always or never is to be done, that holds longer than the talk around it. What people and agents
+# linked to a memory tells that it is built upon; what jobs made of it tells nothing, or a job
+# would
+# feed on what jobs did. That it was recalled often tells little, for importance
+# makes it be recalled: alone it never moves anything.
+
+_OF_RATINGS = 0.3  # at most, either way
+_OF_A_SUPPORT = 0.05  # each memory that is linked to it
+_OF_SUPPORTS = 0.2  # at most
+_OF_WORDS = 0.15  # a question less, an order more
+_SAID = ("raw_turn", "fact", "context", "observation", "decision")  # kinds that may hold an order
+_OF_USE = 0.1  # at most, and less than LEAST
+_MANY = 64  # recalls: what more there are count for nothing
+_DOUBTS = 2.0  # ratings without effect that each memory starts with
+LEAST = 0.15  # a change below it is not worth an event
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What tells of the memories of a context, by row."""
+
+    context: Context
+
+    @property
+    def rows(self) -> Rows:
+        """The living memories that anything tells of, ascending."""
+        told = {int(row) for row in self._usage.documents} | set(self._supports)
+        wanted = np.array(sorted(told | self._questions | self._orders), np.int64)
+        found: Rows = wanted[np.isin(wanted, self.context.living)]
+        return found
+
+    def of(self, row: int, *, of_words: bool) -> tuple[float, dict[str, Any]]:
+        """Return how much a memory gains, negative for a loss, and the figures behind it.
+
+        Without `of_words` what its text shows is left out.
+        """
+        asks, orders = (of_words and row in one for one in (self._questions, self._orders))
+        at = np.array([row], np.int64)
+        recalled, ratings, verdicts = (
+            int(self._usage.counts(name, at)[0]) for name in ("recalled", "ratings", "verdicts")
+        )
+        supports = self._supports[row]
+        gain = _OF_RATINGS * (verdicts / 1_000) / (ratings + _DOUBTS)
+        gain += min(_OF_SUPPORTS, _OF_A_SUPPORT * supports)
+        gain += _OF_USE * min(1.0, log2(1 + recalled) / log2(1 + _MANY))
+        gain += _OF_WORDS * (orders - asks)
+        figures: dict[str, Any] = {
+            "asks": asks,
+            "orders": orders,
+            "recalled": recalled,
+            "ratings": ratings,
+            "supports": supports,
+        }
+        if ratings:
+            figures["verdict"] = round(verdicts / 1_000 / ratings, 2)
+        return gain, {name: value for name, value in figures.items() if value}
+
+    @cached_property
+    def _questions(self) -> set[int]:
+        return self._of_trait("asks", self.context.rows.equal("kind", ("raw_turn",)))
+
+    @cached_property
+    def _orders(self) -> set[int]:
+        rows = self.context.rows
+        return self._of_trait("rule", rows.equal("kind", _SAID) & rows.equal("trust", ("user",)))
+
+    def _of_trait(self, name: str, among: Mask) -> set[int]:
+        """Return the rows whose text shows a sign of `store.text.text_features`."""
+        shown = self.context.tables("sessions")["turns"].column(name).to_numpy() == 1
+        return set(np.flatnonzero(shown & among).tolist())
+
+    @cached_property
+    def _usage(self) -> Usage:
+        return Usage.open(self.context.tables("usage"))
+
+    @cached_property
+    def _supports(self) -> Counter[int]:
+        """How many living memories that no job made are linked to each row in agreement."""
+        rows, living = self.context.rows, set(self.context.living.tolist())
+        living -= set(rows.sources.documents.tolist())  # what jobs made
+        found: set[tuple[int, int]] = set()  # the row, and the one that is linked to it
+        for edge in rows.edges.to_pylist():
+            target, source = rows.row(edge["target"]), rows.row(edge["source"])
+            if edge["relation"] != "conflict" and target is not None and source is not None:
+                found.add((target, source))
+        return Counter(row for row, other in found if other in living and other != row)
+
+
+# Scored: what a model says memories matter, asked in batches of neighbours.
+#
+# A batch that was asked once is not asked again while its memories say the same: its prompt's
+# digest
+# is in the log. A model is told what a memory says, so a memory could plead for itself: what a
+# tool
+# or the web said never gains by it.
+
+PURPOSE = "importance"
+BATCH = 20  # memories a question
+MOST_BATCHES = 10  # a run
+_LONGEST = 400  # characters of a memory
+_INSTRUCTIONS = """
+You look through the notes of a programmer's long-term memory, one JSON object a line. For each say
+how much it will matter in later work on the same projects, from 0 to 1: 0.9 a rule or a decision
+that binds all that follows, 0.5 a fact that may be looked up one day, 0.1 small talk or what is
+over and done. Judge what a note says, not how urgently it says it. Give every `n` once.
+"""
+
+
+class Score(msgspec.Struct, frozen=True):
+    n: int
+    importance: Unit
+
+
+class Scores(msgspec.Struct, frozen=True):
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a model said of a memory."""
+
+    importance: float
+    model: str
+
+
+def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, Scored]:
+    """Return what the model says of memories, by id; those it says nothing of are left out.
+
+    Memories are in the order of their recording. None is asked about without a model.
+    """
+    if context.model is None:
+        return {}
+    found: dict[str, Scored] = {}
+    for batch in _unasked(context, memories):
+        context.report(f"importance: {len(batch)} memories before the model")
+        try:
+            found |= _asked(context.model, batch)
+        except BudgetSpent:
+            break
+        except ModelError:
+            continue  # these are judged by what became of them; the call is in the log
+    return found
+
+
+def _asked(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, Scored]:
+    answer = model.ask(PURPOSE, _INSTRUCTIONS, _data(batch), Scores, tier="cheap")
+    found: dict[str, Scored] = {}
+    for one in answer.value.scores:
+        if 1 <= one.n <= len(batch):
+            memory = batch[one.n - 1]
+            most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
+            said = min(one.importance, most)
+            found[memory.id] = Scored(said, answer.model)
+    return found
+
+
+def _unasked(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
+    """Yield the batches that were not asked about before, the newest memories first."""
+    bodies = (event.body for event in context.log.of_jobs(("called",)))
+    asked = {
+        body.prompt_sha256 for body in bodies if isinstance(body, Called) and body.error is None
+    }
+    batches: dict[int, list[Memory]] = {}  # by place in the log, so that they stay what they are
+    for memory in memories:
+        batches.setdefault((context.rows.row(memory.id) or 0) // BATCH, []).append(memory)
+    count = 0
+    for number in sorted(batches, reverse=True):
+        batch = batches[number]
+        question = make_prompt(_INSTRUCTIONS, _data(batch), prompt.strict_schema(Scores))
+        if question.sha256 in asked:
+            continue
+        yield batch
+        count += 1
+        if count == MOST_BATCHES:
+            return
+
+
+def _data(batch: Sequence[Memory]) -> str:
+    lines = (
+        {"n": n, "kind": one.kind, "text": one.content[:_LONGEST]} for n, one in enumerate(batch, 1)
+    )
+    return "\n".join(msgspec.json.encode(line).decode() for line in lines)
+
+
+MOST = 200  # steps of a plan
+_SHOWN = 200  # characters of a memory in its step
+_WORDS = {"asks": "it asks and does not say", "orders": "a user says what always holds"}
+_NAMES = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    memory: Memory
+    importance: float
+    evidence: dict[str, Any]
+
+    @property
+    def size(self) -> float:
+        return abs(self.importance - self.memory.importance)
+
+
+def propose(context: Context) -> Proposal:
+    """Return steps that set the importance of memories it is to be changed of by LEAST or more."""
+    signals, own = Signals(context), _Own.of(context.log)
+    of_model = own.said | model_scores(context, _askable(context, own))
+    rows = {int(row) for row in signals.rows}
+    living = set(context.living.tolist())
+    before = (context.rows.row(id_) for id_ in (*of_model, *own.changed))
+    rows |= living.intersection(row for row in before if row is not None)
+    changes = sorted(
+        (one for row in sorted(rows) if (one := _change(context, signals, row, of_model))),
+        key=lambda one: (-one.size, one.memory.seq),
+    )
+    wanted = [one for one in changes if not own.is_given(context.log, one.memory.id)]
+    notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
+    return Proposal(
+        tuple(map(_step, wanted[:MOST])), looked_at=len(context.living), notes=tuple(notes)
+    )
+
+
+def _change(
+    context: Context, signals: Signals, row: int, of_model: dict[str, Scored]
+) -> _Change | None:
+    """Return the change of a row's importance; None where it is too small."""
+    (memory,) = context.rows.take([row])
+    said = of_model.get(memory.id)
+    gain, evidence = signals.of(row, of_words=said is None)  # a model has read the words
+    start = memory.unsaid_importance
+    if said is not None:
+        start = said.importance
+        evidence |= {"model": said.model, "said": said.importance}
+    found = round(min(1.0, max(0.0, start + gain)), 2)
+    change = _Change(memory, found, evidence)
+    return change if change.size >= LEAST - 1e-9 else None
+
+
+def _step(change: _Change) -> Step:
+    evidence = change.evidence
+    told = [what for name, what in _WORDS.items() if name in evidence]
+    told += [f"{evidence[name]} {what}" for name, what in _NAMES.items() if name in evidence]
+    if "model" in evidence:
+        told.insert(0, f"{evidence['model']} says {evidence['said']:g}")
+    verb = "matters more" if change.importance > change.memory.importance else "matters less"
+    why = f"{verb} than it was given: {', '.join(told) or 'what told of it is gone'}"
+    revised = Revised(importance=change.importance, reason=why)
+    text = change.memory.content[:_SHOWN]
+    return steps.revise(change.memory, revised, why, text=text, **evidence)
+
+
+def _askable(context: Context, own: "_Own") -> list[Memory]:
+    """Return the newest living memories whose importance nobody gave, in order of recording."""
+    if context.model is None:
+        return []
+    # enough for the batches of a run where most were asked about before
+    newest = context.living[-_LOOKED_AT:]
+    if len(newest) < len(context.living):  # a batch that the window cuts would be another each time
+        newest = newest[newest // BATCH > newest[0] // BATCH]
+    return [one for one in context.memories(newest) if not own.is_given(context.log, one.id)]
+
+
+_LOOKED_AT = 10 * BATCH * MOST_BATCHES
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What this job did before: to which memories, and what a model said of them.
+
+    `passed` are the events that nobody else meant: its own, and those that were undone.
+    """
+
+    passed: frozenset[str]
+    changed: frozenset[str]
+    said: dict[str, Scored]
+
+    @classmethod
+    def of(cls, log: EventLog) -> "_Own":
+        applied = [
+            one
+            for one in plans.every(log)
+            if one.body.job == "importance" and one.state == "applied"
+        ]
+        done = [step for plan in reversed(applied) for step in plan.body.steps]
+        return cls(
+            passed=log.undone(log.head()).union(*(plan.events for plan in applied)),
+            changed=frozenset(step.subject for step in done),
+            said={  # the newest plan comes last
+                step.subject: Scored(step.evidence["said"], step.evidence["model"])
+                for step in done
+                if "said" in step.evidence
+            },
+        )
+
+    def is_given(self, log: EventLog, id_: str) -> bool:
+        """Whether a person or an agent said how much a memory matters, at first or later."""
+        return any(
+            isinstance(event.body, Recorded | Revised) and event.body.importance is not None
+            for event in log.about(id_)
+            if event.id not in self.passed
+        )
+
+
+JOB = Job("importance", "revises how much memories matter, by what became of them", propose)

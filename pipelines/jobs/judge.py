@@ -1,0 +1,336 @@
+"""
+The job judge: how recalls nobody rated turned out, by what was done in the two hours after them.
+
+A recall is judged once its two hours, or its session, are over. One that tells of no session is
+held against what was done in its project. What nothing tells of is judged 0, so that it waits no
+longer.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import msgspec
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.route import tier_for
+from pipelines.llm.client import Answer, LanguageModel
+from store.home.errors import BudgetSpent, ModelError
+from store.log.event_kinds import (
+    Acted,
+    Followed,
+    Judge,
+    Judged,
+    Made,
+    ModelTier,
+    Rated,
+    Recalled,
+    SessionTold,
+    Step,
+)
+from store.log.events import Event
+from store.log.receipts import DAY_US, may_rate, pending
+from store.memories.memory import Memory
+from store.plans import steps
+from store.text.mention_rules import command
+from store.text.mentions import mentions
+from store.text.text_features import MAY_RULE
+
+# Signs: what was done after a recall tells of a memory it brought.
+#
+# A file that it names was edited, a command that it names was run: it was of use. A lesson was
+# followed or not, as the hooks saw. A memory that was brought again and again, while work was
+# done,
+# and never was of use is ignored. Of all else nothing is told. What a tool or the web said never
+# gains by it: naming many files must not pay.
+
+USED, FOLLOWED, NOT_FOLLOWED, IGNORED = 0.5, 0.5, -0.25, -0.05
+AGAIN = 5  # recalls that brought a memory in vain before it counts as ignored
+_SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
+_DENIES = re.compile(
+    r"\b(?:never|not|no longer|avoid|instead of|rather than|without|forbidden|don['\u2019]?t)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A verdict in [-1, 1] and what it rests on."""
+
+    verdict: float
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What was done after a recall: commands as the memory names them, and files, edited."""
+
+    commands: frozenset[str]
+    files: tuple[str, ...]
+    followed: Mapping[str, str]  # the verdict on each lesson, by id
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.commands or self.files or self.followed)
+
+
+def deeds(events: Sequence[Event]) -> Deeds:
+    """Return what some events say was done; what failed, or a tool or the web told, was not."""
+    trusted = [one for one in events if one.trust in MAY_RULE]
+    acted = [one.body for one in trusted if isinstance(one.body, Acted)]
+    ran = [
+        name
+        for one in acted
+        if one.command and one.passed is not False
+        for part in _SEPARATORS.split(one.command)
+        if (name := command(part.strip())) is not None
+    ]
+    edited = [path for one in acted if one.doing == "edit" for path in one.files]
+    told = {
+        one.subject: one.body.verdict
+        for one in trusted
+        if isinstance(one.body, Followed) and one.body.verdict != "not_applicable"
+    }
+    return Deeds(frozenset(ran), tuple(edited), told)
+
+
+def sign(memory: Memory, done: Deeds, in_vain: int) -> Sign | None:
+    """Return what was done says of a memory; None where it says nothing.
+
+    `in_vain` is how many recalls brought it, this one too, while nothing showed that it was of use.
+    """
+    found = _sign(memory, done)
+    if found is None and in_vain >= AGAIN and not done.is_empty:
+        found = Sign(IGNORED, f"brought {in_vain} times and never used")
+    if found is not None and found.verdict > 0 and memory.trust not in MAY_RULE:
+        return None
+    return found
+
+
+def _sign(memory: Memory, done: Deeds) -> Sign | None:
+    told = done.followed.get(memory.id)
+    if told is not None:
+        return Sign(FOLLOWED if told == "followed" else NOT_FOLLOWED, f"the lesson was {told}")
+    files, commands = _named(memory.content)
+    for path in done.files:
+        if _is_among(path, files):
+            return Sign(USED, f"{path} was edited")
+    for name in sorted(commands & done.commands):
+        return Sign(USED, f"{name} was run")
+    return None
+
+
+@lru_cache(4_096)
+def _named(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the files and the commands a text names; of one that denies something no commands:
+    what it warns of and what it recommends look alike.
+    """
+    found = mentions(text)
+    files = frozenset(one.name.casefold() for one in found if one.kind == "file")
+    commands = frozenset(one.name for one in found if one.kind == "command")
+    return files, frozenset() if _DENIES.search(text) else commands
+
+
+def _is_among(path: str, files: Collection[str]) -> bool:
+    """Return whether a path is one of some files, or ends or begins as one of them says."""
+    edited = path.replace("\\", "/").casefold()
+    return any(edited == one or edited.endswith(f"/{one}") for one in files)
+
+
+DAYS = 14  # looked back
+AFTER_US = 2 * 3_600 * 1_000_000  # of what was done
+
+
+@dataclass
+class Known:
+    """What is known of memories while recalls are judged: how often each came in vain."""
+
+    brought: Counter[str] = field(default_factory=Counter)
+    used: set[str] = field(default_factory=set)
+
+    def in_vain(self, id_: str) -> int:
+        return 0 if id_ in self.used else self.brought[id_]
+
+
+def propose(context: Context) -> Proposal:
+    """Return a judgment for each recall that waits for one and is over."""
+    since = context.now - DAYS * DAY_US
+    waiting = [
+        one
+        for one in pending(context.log, since, context.now + 1)
+        if context.project is None or one.project in (None, context.project)
+    ]
+    known = _known(context, since)
+    found: list[Step] = []
+    asks = context.model is not None
+    elsewhere = context.log.told(("action", "followed"), since, context.now + 1) if waiting else []
+    for recall in waiting:
+        after = _after(context, recall, elsewhere)
+        if not _is_over(recall, after, context.now):
+            continue
+        step, asks = _judged(context, recall, after, known, asks=asks)
+        found.append(step)
+    left = len(waiting) - len(found)
+    notes = (f"{left} recalls are too young to be judged",) if left else ()
+    return Proposal(tuple(found), len(waiting), notes)
+
+
+def _judged(
+    context: Context, recall: Event, after: Sequence[Event], known: Known, *, asks: bool
+) -> tuple[Step, bool]:
+    """Return the judgment of a recall, and whether a model may be asked of the next one."""
+    body = recall.body
+    assert isinstance(body, Recalled)
+    done = deeds(after)
+    found = (context.rows.find(hit.id) for hit in body.hits)
+    memories = [one for one in found if one is not None and one.content]  # but what was erased
+    signs = {
+        one.id: told
+        for one in memories
+        if (told := sign(one, done, known.in_vain(one.id))) is not None
+    }
+    by: Judge = "heuristic"
+    made: Made | None = None
+    if asks and not any(one.verdict > 0 for one in signs.values()):
+        opinions, made, asks = _opinions(context, body, memories, after)
+        signs = {id_: one for id_, one in opinions.items() if one.verdict} | signs
+        by = "model" if made is not None else by
+    known.used |= {id_ for id_, one in signs.items() if one.verdict > 0}
+    judged = Judged(
+        verdicts={hit.id: signs[hit.id].verdict if hit.id in signs else 0.0 for hit in body.hits},
+        by=by,
+        evidence={id_: one.evidence for id_, one in signs.items()},
+        made=made,
+    )
+    return steps.judge(recall.id, judged, _why(signs)), asks
+
+
+def _opinions(
+    context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
+) -> tuple[dict[str, Sign], Made | None, bool]:
+    """Return what a model says, its lineage, and whether it may be asked again."""
+    trusted = [one for one in memories if one.trust in MAY_RULE]
+    acted = [one for one in after if isinstance(one.body, Acted) and one.trust in MAY_RULE]
+    if context.model is None or not trusted or not acted:
+        return {}, None, True
+    tier = tier_for(context, body.route.state if body.route else None)
+    try:
+        opinions, answer = ask_model(context.model, body.query, trusted, acted, tier)
+    except BudgetSpent:
+        return {}, None, False
+    except ModelError:
+        return {}, None, True
+    return opinions, answer.made("judge"), True
+
+
+def _known(context: Context, since: int) -> Known:
+    """Return how often the memories were brought lately, and which were of use."""
+    known = Known()
+    for event in context.log.told(("recalled", "rated"), since, context.now + 1):
+        if isinstance(event.body, Recalled):
+            known.brought.update({hit.id for hit in event.body.hits})
+        elif isinstance(event.body, Rated) and event.body.verdict > 0 and may_rate(event):
+            known.used.add(event.subject)
+    gone = context.log.undone(context.log.head())
+    for event in context.log.of_jobs(("judged",)):
+        if isinstance(event.body, Judged) and event.at >= since and event.id not in gone:
+            known.used |= {id_ for id_, one in event.body.verdicts.items() if one > 0}
+    return known
+
+
+def _after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[Event]:
+    """Return what happened after a recall in its session; where it tells of none, what of all that
+    was done `elsewhere` was done in its project.
+    """
+    until = recall.at + AFTER_US
+    if recall.session is not None:
+        told = context.log.of_session(recall.session, recall.seq)
+        return [one for one in told if one.at < until or isinstance(one.body, SessionTold)]
+    return [
+        one
+        for one in elsewhere
+        if one.seq > recall.seq and one.at < until and one.project == recall.project
+    ]
+
+
+def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:
+    ended = any(isinstance(one.body, SessionTold) and one.body.stage == "ended" for one in after)
+    return ended or now >= recall.at + AFTER_US
+
+
+def _why(signs: dict[str, Sign]) -> str:
+    def said() -> Iterator[str]:
+        for id_, one in sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict)):
+            yield f"{id_} {one.verdict:+.2f}: {one.evidence}"
+
+    return "; ".join(list(said())[:3]) or "nothing tells of it"
+
+
+JOB = Job("judge", "judges recalls by what was done after them", propose)
+
+
+# What a model says of a recall: which of its memories helped with what was done afterwards.
+#
+# It is asked only where no sign tells, and what it says is bounded. What a tool or the web wrote
+# is
+# not shown to it, so no such text can ask for praise.
+
+MOST = 0.5  # that its word may count, either way
+_DEEDS, _LINE = 40, 200  # shown of what was done, and characters of each
+_TEXT = 600  # characters of a memory
+
+INSTRUCTIONS = """\
+A coding agent asked its memory a question, got the numbered memories, and then worked. Say of each
+memory whether it helped with the work that was done: verdict 0.5 if it clearly did, -0.5 if it
+misled, 0 if nothing shows either. Judge by the work alone, not by what a memory claims of itself.
+Give one opinion for each memory, with a reason of a few words."""
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """`memory` is the number it was given."""
+
+    memory: int
+    verdict: float
+    why: str
+
+
+class Opinions(msgspec.Struct, frozen=True):
+    opinions: tuple[Opinion, ...]
+
+
+def ask_model(
+    model: LanguageModel,
+    query: str,
+    memories: Sequence[Memory],
+    done: Sequence[Event],
+    tier: ModelTier,
+) -> tuple[dict[str, Sign], Answer[Opinions]]:
+    """Return what the model says by memory, and its answer; raise as `LanguageModel.ask` does."""
+    answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, done), Opinions, tier=tier)
+    found = {
+        memories[one.memory - 1].id: Sign(max(-MOST, min(MOST, one.verdict)), one.why[:_LINE])
+        for one in answer.value.opinions
+        if 1 <= one.memory <= len(memories) and one.verdict == one.verdict  # no NaN
+    }
+    return found, answer
+
+
+def _data(query: str, memories: Sequence[Memory], done: Sequence[Event]) -> str:
+    lines: list[dict[str, object]] = [{"question": query[:_TEXT]}]
+    lines += [
+        {"memory": number, "text": one.content[:_TEXT]} for number, one in enumerate(memories, 1)
+    ]
+    acted = [one.body for one in done if isinstance(one.body, Acted)]
+    lines += [
+        {
+            "did": one.doing,
+            "command": (one.command or "")[:_LINE],
+            "files": one.files,
+            "passed": one.passed,
+        }
+        for one in acted[:_DEEDS]
+    ]
+    return "\n".join(msgspec.json.encode(one).decode() for one in lines)

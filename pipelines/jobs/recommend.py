@@ -1,0 +1,323 @@
+"""
+Recommend: look for changes that a person may want, and write down those that are new.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.jobs.context import Context, Report, opened
+from store.derived.usage import Usage
+from store.home.config import Settings
+from store.home.errors import BuildBusy, InvalidInput
+from store.home.files import make_folder
+from store.home.instants import moment
+from store.home.tenant import find_tenant
+from store.log import event_kinds
+from store.log.commands import Draft, bounded_tags
+from store.log.event_kinds import Made, MemoryKind, Revised, Step, What
+from store.log.events import Event
+from store.memories.memory import Memory
+from store.plans import recommendations, steps
+from store.plans.recommendations import Change
+from store.text import tokenizer
+from store.text.strict_duplicates import Statement, statement
+
+MOST = 20  # of a sort that are proposed at once: a person is to look at each
+
+
+class Proposed(msgspec.Struct, frozen=True):
+    """What is recommended anew, as programs are told."""
+
+    id: str
+    what: What
+    because: str
+    source_ids: tuple[str, ...]
+
+
+def refresh(
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    write: bool,
+    project: str | None = None,
+    report: Report = lambda what: None,
+    wait_s: float = 60.0,
+) -> list[Proposed]:
+    """Look at a tenant's memory; return what is recommended anew, written down if asked.
+
+    Raise BuildBusy where a job of the tenant is at work, else as `opened` does.
+    """
+    tenant = find_tenant(settings.home, tenant_name)
+    make_folder(tenant.root)
+    lock = filelock.FileLock(Path(tenant.root) / "jobs.lock", timeout=wait_s, mode=0o600)
+    try:
+        with (
+            lock,
+            opened(
+                settings, tenant_name, now, project=project, report=report, no_model=True
+            ) as context,
+        ):
+            context.report("recommendations")
+            events = recommended(context)
+            if write and events:
+                context.log.append(events)
+            return [_shown(one) for one in events]
+    except filelock.Timeout:
+        raise BuildBusy(f"a job of {tenant.name} is running: try again later") from None
+
+
+def recommended(context: Context) -> list[Event]:
+    """Return the proposals that are new and that nobody said no to, one of a memory at a time."""
+    known = recommendations.every(context.log)
+    declined = recommendations.declined(known)
+    busy = {id_ for one in known if one.state == "pending" for id_ in one.source_ids}
+    found: list[Event] = []
+    for search in (unused, alike, helpful, unclear):
+        count = 0
+        for one in search(context):
+            ids = {memory.id for memory in one.memories}
+            change = Change(context.manifest.watermark, one.steps)
+            event = recommendations.proposal(
+                one.what, one.memories, change, one.because, context.now
+            )
+            if ids.isdisjoint(busy) and recommendations.is_new(context.log, event, declined):
+                busy |= ids
+                found.append(event)
+                count += 1
+            if count == MOST:
+                break
+    return found
+
+
+def _shown(event: Event) -> Proposed:
+    body = event.body
+    assert isinstance(body, event_kinds.Proposed)
+    return Proposed(event.id, body.what, body.because or "", body.source_ids)
+
+
+# Found: a change that a person may want, the memories it is about and the figures behind it.
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    what: What
+    memories: tuple[Memory, ...]
+    steps: tuple[Step, ...]
+    because: str
+
+
+# By use: what nobody ever asked for may go, and what helped whenever it came weighs too little.
+
+USED = 20  # memories recalled in all before "never recalled" says anything
+OLD_DAYS = 180
+LITTLE = 0.5  # importance at most
+PASSING = ("raw_turn", "activity", "observation", "context", "summary")
+RECALLED, RATED = 5, 2  # how often at least, to be promoted
+GOOD = 0.5  # the mean of its ratings and judgments at least, from -1 to 1
+PROMOTED = 0.9
+
+_DAY_US = 86_400 * 1_000_000
+
+
+def unused(context: Context) -> Iterator[Candidate]:
+    """Yield what was never recalled nor rated, is old and of little weight, the oldest first."""
+    usage, rows = _usage(context), context.living
+    if int(usage.recalled.sum()) < USED:
+        return
+    known = context.rows
+    is_passing = known.equal("kind", PASSING)[rows] & (known.importance[rows] <= LITTLE)
+    is_old = known.updated_at[rows] < context.now - OLD_DAYS * _DAY_US
+    is_unused = (usage.counts("recalled", rows) == 0) & (usage.counts("ratings", rows) == 0)
+    for memory in context.memories(rows[is_passing & is_old & is_unused]):
+        if memory.pinned or memory.key is not None:
+            continue
+        days = (context.now - memory.updated_at) // _DAY_US
+        why = f"never recalled in {days} days, and of little weight"
+        step = steps.archive(memory, why, days=days, importance=memory.importance)
+        yield Candidate("archive", (memory,), (step,), why)
+
+
+def helpful(context: Context) -> Iterator[Candidate]:
+    """Yield what was recalled often and found good, the best first, and weighs as any other.
+
+    A person's rating and what a job judged by the work afterwards count alike.
+    """
+    usage, rows = _usage(context), context.living
+    recalled = usage.counts("recalled", rows)
+    words = usage.counts("ratings", rows) + usage.counts("judged", rows)
+    sums = usage.counts("verdicts", rows) + usage.counts("judgments", rows)
+    means = sums / (1_000 * np.maximum(words, 1))
+    is_helpful = (recalled >= RECALLED) & (words >= RATED) & (means >= GOOD)
+    is_helpful &= context.rows.importance[rows] < PROMOTED
+    order = np.flatnonzero(is_helpful)
+    order = order[np.argsort(-means[order], kind="stable")]
+    for place, memory in zip(order.tolist(), context.memories(rows[order]), strict=True):
+        if not memory.pinned:
+            yield _promoted(memory, int(recalled[place]), int(words[place]), float(means[place]))
+
+
+def _promoted(memory: Memory, recalled: int, words: int, mean: float) -> Candidate:
+    why = f"recalled {recalled} times, and rated or judged {mean:+.2f} in the mean of {words}"
+    change = Revised(importance=PROMOTED, reason=why)
+    step = steps.revise(memory, change, why, recalled=recalled, verdicts=words, mean=mean)
+    return Candidate("promote", (memory,), (step,), why)
+
+
+def _usage(context: Context) -> Usage:
+    return Usage.open(context.tables("usage"))
+
+
+# By likeness: two notes that say nearly the same in other words, which strict evidence leaves
+# alone.
+#
+# What differs in a number, a name or a denial is an update or another fact, and never like enough.
+
+KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
+NEAR = 0.85  # the cosine at least
+SHARED = 0.6  # of the words of both, at least
+MOST_COMPARED = 5_000  # memories that are compared, the newest
+_BLOCK = 1_000
+
+Rows = npt.NDArray[np.int64]
+
+
+def alike(context: Context) -> Iterator[Candidate]:
+    """Yield pairs that say nearly the same, the nearest first, each memory once."""
+    rows = context.living
+    rows = rows[context.rows.equal("kind", KINDS)[rows]][-MOST_COMPARED:]
+    taken: set[str] = set()
+    for likeness, one, other in _pairs(context, rows):
+        first, second = context.memories(np.array([one, other]))
+        if first.id in taken or second.id in taken or not _may_merge(first, second):
+            continue
+        taken |= {first.id, second.id}
+        yield _merged(first, second, likeness)
+
+
+def _pairs(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
+    """Return the pairs of rows whose vectors are near, and how near, the nearest first."""
+    vectors = context.vectors(rows)
+    found: list[tuple[float, int, int]] = []
+    for start in range(0, len(rows), _BLOCK):
+        near = vectors[start : start + _BLOCK] @ vectors.T
+        left, right = np.nonzero(near >= NEAR)
+        upper = right > left + start
+        for a, b in zip(left[upper].tolist(), right[upper].tolist(), strict=True):
+            found.append((round(float(near[a, b]), 4), int(rows[a + start]), int(rows[b])))
+    return sorted(found, key=lambda one: (-one[0], one[1], one[2]))
+
+
+def _may_merge(one: Memory, other: Memory) -> bool:
+    """Return whether two memories are of one sort and differ in words alone."""
+    is_sort = (one.kind, one.project, one.trust) == (other.kind, other.project, other.trust)
+    if not is_sort or any(m.key or m.job or m.pinned for m in (one, other)):
+        return False
+    a, b = statement(one.text), statement(other.text)
+    # what says the same by strict evidence is for `consolidate`
+    if a.key == b.key or _told_apart(a) != _told_apart(b):
+        return False
+    words, others = set(tokenizer.terms(one.content)), set(tokenizer.terms(other.content))
+    return len(words & others) >= SHARED * len(words | others)
+
+
+def _told_apart(one: Statement) -> tuple[frozenset[str], int]:
+    denials = sum(token in ("not", "no", "never", "without") for token in one.said)
+    return frozenset(one.marks), denials
+
+
+def _merged(one: Memory, other: Memory, likeness: float) -> Candidate:
+    """Return the change that lets the one that says more, or the newer, stand for both."""
+    kept, goes = sorted((one, other), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq))
+    why = f"it says nearly what {kept.id} says, in other words"
+    step = steps.supersede(goes, kept.id, why, likeness=likeness, kept=kept.content[:300])
+    return Candidate("merge", (goes, kept), (step,), why)
+
+
+# By words: several facts in one memory may be parted, a long text may begin with what it says.
+#
+# What a yes makes of it is cut out of the memory itself: no word is made up, and none is lost.
+
+PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own
+LONG, LEAD = 1_500, 400  # characters of a text that is too long, and of what it may begin with
+
+_POINT = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])\s++(.*\S)", re.MULTILINE)
+_NESTED = re.compile(r"^(?: {2,}|\t+)(?:[-*+•]|\d+[.)])\s", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+def unclear(context: Context) -> Iterator[Candidate]:
+    """Yield what says several things, and what says it too long, the longest first."""
+    rows = context.living
+    wanted = rows[context.rows.equal("kind", KINDS)[rows]]
+    memories = [
+        one
+        for one in context.memories(wanted)
+        if one.job is None and one.key is None and one.superseded_by is None
+    ]
+    for memory in sorted(memories, key=lambda one: (-len(one.content), one.seq)):
+        found = _parted(context, memory) or _shortened(memory)
+        if found is not None:
+            yield found
+
+
+def _parted(context: Context, memory: Memory) -> Candidate | None:
+    """Return a memory that is a list of facts as one memory each; None where it is no such list."""
+    points = _POINT.findall(memory.content)
+    said = sum(len(point) for point in points)
+    if len(points) < PARTS or 2 * said < len(memory.content) or _NESTED.search(memory.content):
+        return None
+    if any(len(point.split()) < PART_WORDS for point in points):
+        return None
+    lead = _POINT.sub("", memory.content).strip()
+    why = f"{len(points)} facts in one memory"
+    try:
+        parts = tuple(_part(context, memory, point, lead) for point in points)
+    except InvalidInput:  # a point that makes no memory
+        return None
+    return Candidate(
+        "reword", (memory,), (*parts, steps.archive(memory, why, parts=len(parts))), why
+    )
+
+
+def _part(context: Context, memory: Memory, point: str, lead: str) -> Step:
+    draft = Draft(
+        id=steps.made_id("recommend", point, [memory.id], memory.created_at),
+        content=point,
+        context=" ".join(filter(None, (lead, memory.context))) or None,
+        kind=msgspec.convert(memory.kind, MemoryKind),
+        tags=bounded_tags(memory.tags),
+        source="recommend",
+        source_ids=(memory.id,),
+        created_by=memory.created_by,
+        created_at=moment(memory.created_at),
+        importance=memory.importance,
+        project=memory.project,
+        agent=memory.agent,
+        trust=steps.least_trust([memory]),
+    )
+    return steps.record(draft, Made(job="recommend"), context.now, "one fact of several")
+
+
+def _shortened(memory: Memory) -> Candidate | None:
+    """Return a long memory as its first sentences, with the whole of it as their context."""
+    if len(memory.content) <= LONG or memory.context is not None:
+        return None
+    lead = ""
+    for sentence in _SENTENCE.split(memory.content):
+        longer = f"{lead} {sentence}".strip()
+        if len(longer) > LEAD:
+            break
+        lead = longer
+    if not lead:
+        return None
+    why = f"{len(memory.content):,} characters: its first sentences, the whole as context"
+    step = steps.revise(memory, Revised(content=lead, context=memory.content, reason=why), why)
+    return Candidate("reword", (memory,), (step,), why)

@@ -1,0 +1,222 @@
+"""The job."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.reflect import generated_text, sequences
+from pipelines.jobs.reflect.clusters import clusters
+from pipelines.jobs.reflect.generated_text import extractive
+from pipelines.jobs.reflect.inputs import MOST, Finding, Inputs, inputs_by_project
+from pipelines.llm.client import LanguageModel
+from store.home.errors import BudgetSpent, ModelError
+from store.home.instants import moment
+from store.index.vector_scan import VectorRows
+from store.log.commands import Draft, bounded_tags
+from store.log.event_kinds import Made, Step
+from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Edge, Memory
+from store.plans import steps
+
+# Standing: what was noticed before, so that running again proposes only what is new.
+#
+# A finding is known by its sources, never by its words. One of which an insight says most already
+# is
+# passed over, also where a person archived or forgot that one; where it grew by half its sources
+# and
+# two at least, the new insight takes the old one's place. The very same sources, whose insight was
+# stale, make that one current again.
+
+GROWN = 1.5  # times its sources
+_MORE = 2  # sources, at least
+_MOST_OF = 0.5
+
+_KEPT = (ACTIVE, ARCHIVED, FORGOTTEN)  # what stands, or was turned down
+
+
+@dataclass(frozen=True)
+class New:
+    """A finding to be put down, and the insights whose place it takes; or one to be restored."""
+
+    finding: Finding
+    replaced: tuple[Memory, ...] = ()
+    restored: Memory | None = None
+
+
+@dataclass(frozen=True)
+class ExistingInsights:
+    """The insights that reflect made, in whatever state; `chosen` gains what is found now."""
+
+    insights: Sequence[Memory]
+    chosen: list[Finding] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, context: Context) -> "ExistingInsights":
+        table = context.tables("insights")["insights"]
+        jobs, rows = table.column("job").to_pylist(), table.column("document").to_pylist()
+        made = [row for row, job in zip(rows, jobs, strict=True) if job == "reflect"]
+        return cls(context.memories(np.array(made, np.int64)))
+
+    def new(self, findings: Iterable[Finding]) -> Iterator[New]:
+        """Yield those findings, given the strongest first, that are not known yet."""
+        for one in findings:
+            if (found := self._judged(one)) is not None:
+                self.chosen.append(one)
+                yield found
+
+    def _judged(self, finding: Finding) -> New | None:
+        mine = finding.ids
+        if any(_covers(one.ids, mine) for one in self.chosen if _is_like(one, finding)):
+            return None
+        known = [one for one in self.insights if _is_like(one, finding)]
+        old = [one for one in known if one.state in _KEPT]
+        if any(_covers(_ids(one), mine) and not _is_grown(_ids(one), mine) for one in old):
+            return None
+        same = [one for one in known if _ids(one) == mine]
+        if same:
+            return New(finding, restored=same[0])
+        replaced = (one for one in old if one.state == ACTIVE and _is_grown(_ids(one), mine))
+        return New(finding, tuple(replaced))
+
+
+def _is_like(one: Memory | Finding, finding: Finding) -> bool:
+    return (one.insight_type, one.project) == (finding.insight_type, finding.project)
+
+
+def _ids(insight: Memory) -> frozenset[str]:
+    return frozenset(insight.source_ids)
+
+
+def _covers(old: frozenset[str], new: frozenset[str]) -> bool:
+    """Return whether an insight of some sources says most of what others say."""
+    return len(old & new) >= _MOST_OF * len(new)
+
+
+def _is_grown(old: frozenset[str], new: frozenset[str]) -> bool:
+    is_same = len(old & new) >= _MOST_OF * len(old)
+    return is_same and len(new) >= max(GROWN * len(old), len(old) + _MORE)
+
+
+# reflect: insights of what several memories say together: by likeness, by time and by cause.
+#
+# An insight is a memory of its own that names its sources, is trusted as the least of them and is
+# of
+# their project. Without a model its text is put together from theirs; with one it is written, and
+# held against them.
+
+MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them
+
+
+def propose(context: Context) -> Proposal:
+    """Return the insights that are not known yet, and what they take the place of."""
+    looked_at = 0
+    found: list[Finding] = []
+    notes: list[str] = []
+    for material in inputs_by_project(context):
+        project = material.project or "no project"
+        context.report(f"{project}: {len(material.memories):,} memories")
+        looked_at += len(material.memories)
+        found += _findings(context, material)
+        if len(material.memories) >= MOST:
+            notes.append(
+                f"of {material.project or 'no project'} the newest {MOST:,} were looked at"
+            )
+    found.sort(key=lambda one: (-one.strength, one.insight_type, one.topic))
+    new = list(ExistingInsights.of(context).new(found))
+    if len(new) > MOST_INSIGHTS:
+        notes.append(f"{len(new) - MOST_INSIGHTS} weaker insights wait for the next run")
+    with_texts = _Texts(context.model)
+    made = chain.from_iterable(_steps(context, one, with_texts) for one in new[:MOST_INSIGHTS])
+    planned = tuple(made)
+    return Proposal(planned, looked_at, (*notes, *with_texts.told()))
+
+
+def _findings(context: Context, material: Inputs) -> Iterator[Finding]:
+    calibration = VectorRows.open(context.tables("vectors")).calibration
+    yield from clusters(material, context.vectors(material.rows), calibration)
+    yield from sequences.recurring_errors(material)
+    yield from sequences.chains(material, _edges(context))
+    yield from sequences.fixes(material)
+
+
+def _edges(context: Context) -> list[Edge]:
+    return [Edge(**row) for row in context.rows.edges.to_pylist()]
+
+
+class _Texts:
+    """Puts findings into words, with a model as long as there is one to pay."""
+
+    def __init__(self, model: LanguageModel | None) -> None:
+        self._model = model
+        self._by_model = self._unborne = self._unanswered = 0
+        self._is_spent = False
+
+    def of(self, finding: Finding) -> tuple[str, Made]:
+        """Return the text of a finding and how it was come by."""
+        plain = extractive(finding), Made(job="reflect")
+        if self._model is None:
+            return plain
+        try:
+            answer = generated_text.ask(self._model, finding)
+        except BudgetSpent:
+            self._model, self._is_spent = None, True
+            return plain
+        except ModelError:
+            self._unanswered += 1
+            return plain
+        text = generated_text.checked(finding, answer.value)
+        if text is None:
+            self._unborne += 1
+            return plain
+        self._by_model += 1
+        return text, answer.made("reflect")
+
+    def told(self) -> Iterator[str]:
+        """Yield what a person should know of how the texts were made."""
+        if self._by_model:
+            yield f"a model wrote {self._by_model} texts"
+        if self._unborne:
+            yield f"of {self._unborne} texts the sources bear out nothing: their own words stand"
+        if self._unanswered:
+            yield f"a model gave no answer to {self._unanswered} questions"
+        if self._is_spent:
+            yield "the budget was spent before all texts were written"
+
+
+def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
+    if new.restored is not None:
+        yield steps.restore(new.restored, "all it was made of holds again", **new.finding.evidence)
+        return
+    finding = new.finding
+    content, made = texts.of(finding)
+    ids = [one.id for one in finding.sources]
+    at = max(one.created_at for one in finding.sources)
+    draft = Draft(
+        id=steps.made_id("reflect", finding.insight_type, ids, at),
+        kind="insight",
+        insight_type=finding.insight_type,
+        content=content,
+        project=finding.project,
+        source_ids=tuple(ids),
+        tags=_tags(finding),
+        tier="semantic",
+        trust=steps.least_trust(finding.sources),
+        created_at=moment(at),
+        metadata=finding.evidence,
+    )
+    yield steps.record(draft, made, context.now, finding.why, **finding.evidence)
+    for old in new.replaced:
+        yield steps.supersede(old, str(draft.id), f"it grew to {len(ids)} sources")
+
+
+def _tags(finding: Finding) -> tuple[str, ...]:
+    """Return the tags that more than half of the sources bear."""
+    every = [tag for one in finding.sources for tag in dict.fromkeys(one.tags)]
+    most = len(finding.sources) / 2
+    return bounded_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
+
+
+JOB = Job("reflect", "insights of what several memories say together", propose, is_careful=True)

@@ -1,0 +1,262 @@
+"""
+Written: an insight's text by a model, of which only what its sources bear out is kept.
+
+A sentence is kept where every number, name and identifier in it stands in a source, where most of
+its words do, where it says no "not" that no source says, and where it is not too long for one. A
+text of which nothing is left is put together from its sources' own sentences instead.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from pipelines.jobs.reflect.inputs import Finding, date
+from pipelines.llm.client import Answer, LanguageModel
+from store.memories.memory import Memory
+from store.text import tokenizer
+from store.text.mentions import mentions
+
+# Wording: an insight's text, made of its sources' own sentences, each with its date.
+
+QUOTED = 4  # sentences
+_OF_CHAIN = 8
+
+
+def headline(finding: Finding) -> str:
+    """Return what an insight is about and what was seen: "deadlock, orders: 4 notes, ...\""""
+    return f"{', '.join(finding.topic)}: {finding.says}"
+
+
+def extractive(finding: Finding) -> str:
+    """Return the text of an insight without a model: its headline, then the telling sentences."""
+    wanted = dict.fromkeys(terms(" ".join(finding.topic)), 1.0)
+    quoted = ((one, telling(one, wanted)) for one in finding.sources)
+    most = _OF_CHAIN if finding.is_in_order else QUOTED
+    chosen = distinct(quoted, most)
+    lines = [f"- {sentence} ({date(memory)})" for memory, sentence in chosen]
+    return "\n".join([headline(finding), *lines])
+
+
+# Words: what the texts of some memories share, as they are written, and their telling sentences.
+
+LONGEST = 200  # characters of a quoted sentence
+OWN = 4
+_SHORT = 4.0  # terms; among shorter sentences length says nothing
+_LEAST = 12  # characters; shorter ones say nothing alone
+_ALIKE = 0.6  # the share of terms from which two sentences say the same
+_READ = 2_000  # characters of a memory that are read
+
+# what stands below a commit's message, or below a note of one: names, and nothing that is said
+_TRAILER = re.compile(r"(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]", re.I)
+# a single line break within a sentence only wraps it
+_SENTENCE = re.compile(
+    r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n(?=\s{0,20}(?:\n|[-*#>|]|\d+[.)]\s"
+    r"|(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]))",
+    re.IGNORECASE,
+)
+_RELEASE = re.compile(
+    r"\b(?:releas(?:e|ed|ing)|tagg?(?:ed)?|bump(?:ed)?|shipped)\b[^.\n]{0,40}?\bv?\d+\.\d+",
+    re.IGNORECASE,
+)
+_FAILURE = re.compile(
+    r"\b(?:fail(?:s|ed|ing|ure)?|error|crash(?:es|ed)?|broke(?:n)?|exception|traceback|timed? ?out"
+    r"|panic|killed|refused|hangs?|hung|exit code [1-9])\b|(?:Error|Exception)\b",
+    re.IGNORECASE,
+)
+_EDGES = " \t.,;:!?()[]{}\"'`*<>"
+
+
+@lru_cache(maxsize=32_768)
+def terms(said: str) -> frozenset[str]:
+    return frozenset(tokenizer.terms(said[:_READ]))
+
+
+@dataclass(frozen=True)
+class Usual:
+    """In how many of `count` memories each term is."""
+
+    count: int
+    held: Mapping[str, int]
+
+    @classmethod
+    def of(cls, memories: Sequence[Memory]) -> "Usual":
+        held: Counter[str] = Counter()
+        for one in memories:
+            held.update(terms(one.content))
+        return cls(len(memories), held)
+
+    def weight(self, term: str) -> float:
+        """Return how much a term tells: its idf, 0 where nobody holds it."""
+        held = self.held.get(term, 0)
+        return math.log1p(self.count / held) if held else 0.0
+
+
+def topic(memories: Sequence[Memory], usual: Usual, most: int) -> list[str]:
+    """Return the words that some memories have in common and others have not, as written.
+
+    Half of them hold each, two at least, and of all that hold it every OWN-th is one of them. The
+    most telling come first; numbers alone are no topic.
+    """
+    held: Counter[str] = Counter()
+    for one in memories:
+        held.update(terms(one.content))
+    least = max(2, -(-len(memories) // 2))
+    found = [
+        term
+        for term, times in held.items()
+        if times >= least and times * OWN >= usual.held.get(term, 0) and not term.isdigit()
+    ]
+    found.sort(key=lambda term: (-usual.weight(term) * held[term], term))
+    written = _written(memories, set(found[:most]))
+    return list(dict.fromkeys(written[term] for term in found[:most] if term in written))
+
+
+def _written(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
+    """Return how each of some terms is written most often, the shortest first of equals."""
+    forms: dict[str, Counter[str]] = {term: Counter() for term in wanted}
+    for one in memories:
+        for chunk in one.content[:_READ].split():
+            word = chunk.strip(_EDGES)
+            for term in wanted.intersection(tokenizer.terms(word)):
+                forms[term][word] += 1
+    return {
+        term: min(count, key=lambda word: (-count[word], len(word), word))
+        for term, count in forms.items()
+        if count
+    }
+
+
+def sentences(said: str) -> list[str]:
+    """Return the sentences of a text that say something alone and are no longer than LONGEST."""
+    found = (" ".join(one.split()).lstrip("-* ") for one in _SENTENCE.split(said[:_READ]))
+    return [one for one in found if _LEAST <= len(one) <= LONGEST and not _TRAILER.match(one)]
+
+
+def telling(memory: Memory, wanted: Mapping[str, float]) -> str:
+    """Return the sentence of a memory that holds most of what is `wanted`, for its length; "" where
+    none is short enough to be quoted whole.
+    """
+    found = sentences(memory.content)
+    if not found and len(memory.content) <= LONGEST:
+        found = [" ".join(memory.content.split())]
+
+    def worth(sentence: str) -> float:
+        held = terms(sentence)
+        total = sum(wanted.get(term, 0.0) for term in held)
+        return total / math.sqrt(_SHORT + len(held))
+
+    return max(found, key=worth, default="")
+
+
+def distinct(quoted: Iterable[tuple[Memory, str]], most: int) -> list[tuple[Memory, str]]:
+    """Return the first few of some sentences that do not say what an earlier one said."""
+    kept: list[tuple[Memory, str]] = []
+    for memory, sentence in quoted:
+        if not sentence:
+            continue
+        held = terms(sentence)
+        near = (len(held & terms(one)) / max(1, len(held | terms(one))) for _, one in kept)
+        if all(share < _ALIKE for share in near):
+            kept.append((memory, sentence))
+            if len(kept) == most:
+                break
+    return kept
+
+
+def is_release(said: str) -> bool:
+    """Return whether a text tells of a release: "Release 2.4.0", "tagged v1.0"."""
+    return _RELEASE.search(said[:LONGEST]) is not None
+
+
+def is_failure(said: str) -> bool:
+    """Return whether a text tells of something that went wrong."""
+    return _FAILURE.search(said[:_READ]) is not None
+
+
+PURPOSE = "reflect"
+INSTRUCTIONS = """You are given notes of one project that belong together, each with its date.
+Say in one to three plain sentences what they say together that none of them says alone: the
+pattern, the cause, or what to expect. Use only what the notes say. Repeat numbers, names, paths
+and commands exactly as they are written there. No advice, no opinion, no introduction."""
+_LONGEST = 1_200  # characters of a note that a model is shown
+_BORNE = 0.6  # the share of a sentence's words that must stand in a source
+_MOST = 5  # sentences
+_LONGEST_SAID = 600  # characters of one
+
+_SIGN = r"[\w./:\\@#%$€£+-]"
+_VALUE = re.compile(  # each from where a run begins: a long one is looked at once
+    rf"(?<!{_SIGN}){_SIGN}*\d{_SIGN}*"
+    r"|(?<!\w)(?:\w+(?:[_./:\\@#]+\w+)+|\w*[a-z][A-Z]\w*)"
+)
+_NAME = re.compile(r"(?<=[^.!?\n] )[A-Z][\w-]+")
+_NOT = re.compile(r"\b(?:not|never|no|none|cannot|without|neither|nor)\b|n't\b", re.IGNORECASE)
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What the notes say together."""
+
+    sentences: tuple[str, ...]
+
+
+def ask(model: LanguageModel, finding: Finding) -> Answer[Written]:
+    """Return what a model makes of a finding's sources; raise ModelError or BudgetSpent."""
+    return model.ask(PURPOSE, INSTRUCTIONS, data(finding), Written, tier="balanced")
+
+
+def data(finding: Finding) -> str:
+    """Return what a model is shown of a finding."""
+    notes = (f"{date(one)}: {' '.join(_said(one)[:_LONGEST].split())}" for one in finding.sources)
+    return "\n".join([f"Seen: {headline(finding)}", *(f"- {note}" for note in notes)])
+
+
+def checked(finding: Finding, written: Written) -> str | None:
+    """Return the text of an insight with those of its sentences that its sources bear out.
+
+    None where they bear out none.
+    """
+    said = "\n".join([headline(finding), *map(_said, finding.sources)])
+    dates = " ".join(map(date, finding.sources))
+    kept = [
+        line
+        for line in (" ".join(one.split()) for one in written.sentences[:_MOST])
+        if 0 < len(line) <= _LONGEST_SAID and is_borne_out(line, f"{said}\n{dates}")
+    ]
+    return "\n".join([headline(finding), *kept]) if kept else None
+
+
+def is_borne_out(sentence: str, said: str) -> bool:
+    """Return whether what sources said holds all that a sentence must not invent."""
+    there = " ".join(said.casefold().split())
+    if any(not _stands(mark, there) for mark in _marks(sentence)):
+        return False
+    if _NOT.search(sentence) and not _NOT.search(said):
+        return False
+    asked, held = terms(sentence), terms(there) | _all_terms(said)
+    return bool(asked) and len(asked & held) >= _BORNE * len(asked)
+
+
+def _marks(sentence: str) -> Sequence[str]:
+    """Return the numbers, names and identifiers of a sentence, in folded case."""
+    found = [one[0].strip(".:,/-+") for one in _VALUE.finditer(sentence)]
+    found += [one[0] for one in _NAME.finditer(sentence)]
+    found += [one.alias for one in mentions(sentence)]
+    return [one.casefold() for one in dict.fromkeys(found) if one]
+
+
+def _stands(mark: str, there: str) -> bool:
+    """Return whether a mark stands in a text as a whole: 43 is not in 5432."""
+    return re.search(rf"(?<![\w]){re.escape(mark)}(?![\w])", there) is not None
+
+
+def _all_terms(said: str) -> frozenset[str]:
+    return frozenset().union(*map(terms, said.splitlines()))
+
+
+def _said(memory: Memory) -> str:
+    parts = (memory.content, memory.context, memory.action, memory.result)
+    return "\n".join(one for one in parts if one)

@@ -1,0 +1,146 @@
+"""
+Material: the memories of one project that insights may be made of, and what they name.
+
+What a job derived is no material, so no insight is made of insights; but what consolidate merged
+stands for its sources. Nor are commits and the turns of agents: that several touched the same files
+is what `git log` and recall tell whoever asks, and nothing that somebody noted. Of very many
+memories the newest are looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.jobs.context import Context
+from store.derived.entities import EntityIndex
+from store.importers import git
+from store.log.event_kinds import EPISODE
+from store.memories.memory import Memory
+
+MOST = 16_384  # memories of a project
+
+# kinds that say what others say, a wish, or what happened; and whose notes only say that
+_NONE_OF = frozenset({"insight", "summary", "goal", EPISODE})
+_NOT_FROM = frozenset({git.SOURCE})
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Name:
+    """An entity that memories mention; `kind` is file, error, command and so on."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """`rows` are those of the memories, in the order of `memories`: by when they happened.
+
+    `named` [memories] are places in `names`.
+    """
+
+    project: str | None
+    memories: tuple[Memory, ...]
+    rows: Rows
+    names: tuple[Name, ...]
+    named: tuple[frozenset[int], ...]
+
+    def naming(self) -> dict[int, list[int]]:
+        """Return the places of the memories that mention each name."""
+        found: dict[int, list[int]] = {}
+        for place, names in enumerate(self.named):
+            for name in sorted(names):
+                found.setdefault(name, []).append(place)
+        return found
+
+
+def inputs_by_project(context: Context) -> Iterator[Inputs]:
+    """Yield what there is of each project, and of none."""
+    living, rows = context.living, context.rows
+    codes = rows.codes("project")[living]
+    index = EntityIndex.open(context.tables("entities"))
+    for code in np.unique(codes).tolist():
+        some = living[codes == code]
+        newest = some[np.argsort(rows.created_at[some], kind="stable")][-MOST:]
+        memories = context.memories(newest)
+        kept = [place for place, one in enumerate(memories) if is_source(one)]
+        if kept:
+            chosen = newest[kept]
+            project = memories[kept[0]].project
+            names, named = _names(index, chosen)
+            found = tuple(memories[place] for place in kept)
+            yield Inputs(project, found, chosen, names, named)
+
+
+def is_source(memory: Memory) -> bool:
+    is_noted = memory.kind not in _NONE_OF and memory.source not in _NOT_FROM
+    return is_noted and memory.job in (None, "consolidate")
+
+
+def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[frozenset[int], ...]]:
+    """Return the entities that two of some memories or more mention, and who mentions which."""
+    _, counts, documents = index.mentioned
+    order = np.argsort(rows)
+    places = np.searchsorted(rows[order], documents)
+    places = np.minimum(places, len(rows) - 1)
+    entities = np.repeat(np.arange(len(counts)), counts)
+    is_here = rows[order][places] == documents
+    held = np.bincount(entities[is_here], minlength=len(counts))
+    is_here &= held[entities] > 1
+    numbers, named = np.unique(entities[is_here], return_inverse=True)
+    of: list[set[int]] = [set() for _ in rows]
+    for place, name in zip(order[places[is_here]].tolist(), named.tolist(), strict=True):
+        of[place].add(name)
+    names = tuple(Name(index.kind(one), index.name(one)) for one in numbers.tolist())
+    return names, tuple(map(frozenset, of))
+
+
+# Finding: what several memories say together, before it is put into words.
+
+InsightType = Literal["cluster", "temporal", "causal"]
+
+_DAY = 86_400 * 1_000_000  # microseconds
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`topic` names what it is about; `says` what is seen in it. `strength` orders findings.
+
+    `sources` are in the order in which they are quoted: the most telling first, or what came first
+    where `is_in_order`.
+    """
+
+    insight_type: InsightType
+    project: str | None
+    sources: tuple[Memory, ...]
+    topic: tuple[str, ...]
+    says: str
+    why: str
+    strength: float
+    is_in_order: bool = False
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(one.id for one in self.sources)
+
+
+def day(memory: Memory) -> int:
+    """Return the day on which it happened, counted from 1970, UTC."""
+    return memory.created_at // _DAY
+
+
+def date(memory: Memory) -> str:
+    return datetime.fromtimestamp(memory.created_at / 1e6, UTC).date().isoformat()
+
+
+def span(memories: Sequence[Memory]) -> str:
+    """Return from when to when memories are: "2026-03-01 to 2026-04-02", or the one day."""
+    first, last = date(min(memories, key=day)), date(max(memories, key=day))
+    return first if first == last else f"{first} to {last}"

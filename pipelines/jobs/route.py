@@ -1,0 +1,171 @@
+"""
+The job route: a better policy for the router, proposed only where the log shows that it does not
+lose.
+
+The candidate takes in each state and level an action that Q holds better than the served one. Each
+change is held against the log by itself, so one bad idea does not stop a good one; what is left is
+held against it once more as a whole.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from pipelines.jobs.context import Context
+from pipelines.jobs.job import Job, Proposal
+from serve.recall.off_policy import Gain, Worth, gain, together, worth
+from store import routing
+from store.derived.routes import Recall, Routes, Table, telling
+from store.log.event_kinds import Actions, Adopted, ModelTier
+from store.plans import steps
+from store.routing import LEVELS, STATES, Policy
+
+LEAST = 10.0  # effective recalls of an action before anything is said of it
+TOLERANCE = 0.01  # of reward that the lower end of a gain's interval may lie below nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Another action at a level in a state, and what it is worth there."""
+
+    state: str
+    level: str
+    served: str
+    action: str
+    worth: Worth
+    worth_served: Worth
+    gain: Gain  # in mean reward of that state's recalls
+
+    @property
+    def refused(self) -> str | None:
+        """Why the log does not bear it out; None where it does."""
+        few = min(self.worth.samples, self.worth_served.samples)
+        if few < LEAST:
+            return f"{few:.0f} effective recalls are too few, {LEAST:.0f} are needed"
+        if self.gain.low < -TOLERANCE:
+            return f"it may lose: the interval is {self.gain.low:+.3f} to {self.gain.high:+.3f}"
+        return None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.state}: {self.level} {self.action} instead of {self.served}, "
+            f"{self.gain.value:+.3f}"
+        )
+
+
+def propose(context: Context) -> Proposal:
+    """Return the step that serves a better policy; where there is none, notes say why."""
+    return proposed(Routes(context.tables("routes")))
+
+
+def proposed(routes: Routes) -> Proposal:
+    """Return what `propose` does, of what a build knew of the router."""
+    served, recalls = routes.policy(), routes.recalls
+    candidates = changes(served, routes.held, recalls)
+    notes = [f"{one}: refused, {one.refused}" for one in candidates if one.refused]
+    good = [one for one in candidates if one.refused is None]
+    rated = sum(one.reward is not None for one in recalls)
+    if not good:
+        notes.append(_nothing(recalls, rated))
+        return Proposal((), rated, tuple(notes))
+    adopted = _adopted(served, good, recalls)
+    if adopted.low < -TOLERANCE:
+        notes.append(f"all together may lose {-adopted.low:.3f}: refused")
+        return Proposal((), rated, tuple(notes))
+    step = steps.adopt(
+        adopted,
+        "; ".join(map(str, good)),
+        {"policy": served},
+        changes=[_evidence(one) for one in good],
+    )
+    return Proposal((step,), rated, tuple(notes))
+
+
+def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Change]:
+    """Return where Q holds another action better than the served one, and what the log says.
+
+    Of several the best is taken that the log bears out, else the best. Where Q holds two alike the
+    served one stays.
+    """
+    found = []
+    for state in STATES:
+        for level, actions in LEVELS.items():
+            here = served[state][level]
+            known = {
+                action: one.q
+                for action in actions
+                if (one := held.get((state, level, action))) is not None and one.rated
+            }
+            better = [one for one in known if one != here and known[one] > known.get(here, 0.0)]
+            better.sort(key=lambda action: -known[action])
+            of_served = worth(*telling(recalls, state, level, here)) if better else None
+            if of_served is not None:
+                tried = [_change(recalls, state, level, here, one, of_served) for one in better]
+                found.append(next((one for one in tried if one.refused is None), tried[0]))
+    return found
+
+
+def _change(
+    recalls: Sequence[Recall], state: str, level: str, served: str, action: str, of_served: Worth
+) -> Change:
+    of_action = worth(*telling(recalls, state, level, action))
+    return Change(state, level, served, action, of_action, of_served, gain(of_served, of_action))
+
+
+def _adopted(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:
+    """Return the policy with the changes, and what it is worth over all recalls."""
+    by_state = Counter(one.state for one in recalls if one.reward is not None)
+    total = by_state.total()
+    gains = [gain(one.worth_served, one.worth, by_state[one.state] / total) for one in good]
+    whole = together(gains)
+    now = _worth_now(recalls)
+    policy: dict[str, Actions] = {state: dict(actions) for state, actions in served.items()}
+    for one in good:
+        policy[one.state][one.level] = one.action
+    return Adopted(policy=policy, recalls=total, value=now + whole.value, served=now, low=whole.low)
+
+
+def _worth_now(recalls: Sequence[Recall]) -> float:
+    """Return the mean reward of the recalls in which nothing was tried."""
+    rewards = [one.reward for one in recalls if one.tried is None and one.reward is not None]
+    return sum(rewards) / len(rewards) if rewards else 0.0
+
+
+def _evidence(change: Change) -> dict[str, object]:
+    return {
+        "state": change.state,
+        "level": change.level,
+        "from": change.served,
+        "to": change.action,
+        "gain": round(change.gain.value, 4),
+        "low": round(change.gain.low, 4),
+        "high": round(change.gain.high, 4),
+        "samples": round(change.worth.samples, 1),
+        "samples_served": round(change.worth_served.samples, 1),
+    }
+
+
+def _nothing(recalls: Sequence[Recall], rated: int) -> str:
+    tried = sum(one.tried is not None for one in recalls)
+    if not tried:
+        return "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"
+    return f"the served policy stays: {rated} recalls have a reward, {tried} tried something"
+
+
+JOB = Job("route", "learns from rated recalls how to route them", propose)
+
+
+# Which tier of models a job is to ask, as the router's served policy says.
+
+
+def tier_for(context: Context, mode: str | None = None) -> ModelTier:
+    """Return the tier for work on something of a task mode, or of none in particular."""
+    return tier_of(Routes(context.tables("routes")).policy(), mode)
+
+
+def tier_of(policy: Policy, mode: str | None = None) -> ModelTier:
+    """Return the tier that a policy, whole, has for a task mode."""
+    found: ModelTier = msgspec.convert(policy[routing.state(mode)]["llm"], ModelTier)
+    return found

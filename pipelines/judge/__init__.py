@@ -1,1 +1,0 @@
-"""Judgments of recalls from what was done afterwards."""

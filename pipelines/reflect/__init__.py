@@ -1,1 +1,0 @@
-"""reflect: what several memories say together, found by likeness, by time and by cause."""
